@@ -1,0 +1,7 @@
+"""`python -m labtui`."""
+
+import sys
+
+from labtui.cli import main
+
+sys.exit(main())

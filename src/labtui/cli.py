@@ -1,0 +1,85 @@
+"""The door: `labtui` and its verbs.
+
+Only the module of the verb that was asked for is imported; `labtui --version` and `--help` load
+neither Textual nor pandas nor paramiko. Exit codes: 0 done, 1 the answer is "no", 2 wrong use or
+cannot, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from labtui import __version__
+from labtui.errors import LabError
+
+VERBS: dict[str, str] = {
+    "practice": "open labtui on the rehearsal cluster inside this program",
+    "init": "make a lab folder",
+    "labs": "list, show and check lab editions",
+    "doctor": "find what would go wrong, before it does",
+    "push": "send scripts to the cluster (unchanged files cost nothing)",
+    "submit": "submit the runs of a task",
+    "watch": "follow the runs until they end",
+    "queue": "show the jobs and the waiting line",
+    "log": "show a run's output",
+    "cancel": "cancel a run",
+    "check": "say which tasks are done, by evidence",
+    "parse": "read training logs and print what they say",
+    "results": "epoch time, throughput, speedup and efficiency, with their uncertainty",
+    "plot": "draw the charts into files",
+    "export": "write tables, plots and the slide deck",
+    "repair": "rebuild the database from the mirrors",
+}
+
+
+def _overview() -> argparse.ArgumentParser:
+    lines = "\n".join(f"  {name:<10}{text}" for name, text in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="labtui",
+        description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
+        epilog=f"verbs:\n{lines}\n\nWithout a verb, labtui opens the lab folder here (or makes one with you).\n"
+        "`labtui VERB --help` tells more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"labtui {__version__}")
+    parser.add_argument(
+        "folder", nargs="?", metavar="VERB | FOLDER", help="a verb below, or a lab folder to open"
+    )
+    return parser
+
+
+def _run_verb(name: str, arguments: Sequence[str]) -> int:
+    module = importlib.import_module(f"labtui.verbs.{name}")
+    parser = argparse.ArgumentParser(prog=f"labtui {name}", description=VERBS[name].capitalize() + ".")
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(arguments)))
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] in VERBS:
+        return _run_verb(arguments[0], arguments[1:])
+    options = _overview().parse_args(arguments)
+    from labtui.verbs import open_screen
+
+    return open_screen.run(options)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run labtui; returns the exit code. Errors become a sentence and a hint on stderr."""
+    try:
+        return _dispatch(sys.argv[1:] if arguments is None else arguments)
+    except LabError as error:
+        print(f"labtui: {error.sentence}", file=sys.stderr)
+        if error.hint:
+            print(f"  hint: {error.hint}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our pipe went away (`labtui results | head`): that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130

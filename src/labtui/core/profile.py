@@ -1,0 +1,78 @@
+"""A cluster as data: hosts, queues, paths, how a training is started there, what is forbidden.
+
+Profiles are TOML files (`labtui/profiles/*.toml`, or the student's own). Everything that may change from one course
+to the next is in them, never a constant in code. Texts may contain ``{account}`` and ``{user}``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A QoS (or, where a site has none, a partition) and the limits we know of; None means unknown."""
+
+    name: str
+    devices: Literal["cpu", "gpu"]
+    max_minutes: int | None = None
+    max_nodes: int | None = None
+    max_submit_per_user: int | None = None
+    max_running_per_user: int | None = None
+    partition: str = ""
+    note: str = ""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a training is started inside a job.
+
+    `modules` are loaded in order after ``module purge``; `container` is the image run with
+    ``singularity exec --nv`` (empty: plain `python`); `setup` are further shell lines; `env` is exported.
+    """
+
+    modules: tuple[str, ...] = ()
+    purge: bool = True
+    container: str = ""
+    python: str = "python"
+    setup: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cluster.
+
+    `login_hosts` are tried in turn; `data_hosts` serve transfers where a site separates them.
+    `root` is the remote directory labtui works under, `data_dir` the CIFAR-10 pickles.
+    `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` the site's rule.
+    `forbidden` are `sbatch` options the site refuses, each with the reason.
+    """
+
+    id: str
+    title: str
+    login_hosts: tuple[str, ...]
+    data_hosts: tuple[str, ...] = ()
+    port: int | None = None
+    user: str = ""
+    status: Literal["current", "generic", "practice", "historical"] = "current"
+    account_pattern: str = ""
+    default_account: str = ""
+    cpu_queue: str = ""
+    gpu_queue: str = ""
+    queues: tuple[Queue, ...] = ()
+    queue_option: Literal["qos", "partition"] = "qos"
+    cpus_per_gpu: int = 1
+    gpus_per_node: int = 1
+    cpus_per_node: int = 1
+    gres: str = "gpu"
+    root: str = "labtui"
+    data_dir: str = ""
+    container: str = ""
+    launch: Launch = Launch()
+    forbidden: dict[str, str] = {}
+    quota_command: str = ""
+    notes: tuple[str, ...] = ()
+
+    def queue(self, name: str) -> Queue | None:
+        """The queue with this name, if the profile knows it."""
+        return next((queue for queue in self.queues if queue.name == name), None)
