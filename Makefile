@@ -1,0 +1,94 @@
+# The developer's and the newcomer's interface. `make help` lists the targets.
+#
+# Only make and Python 3.11 or newer are needed: each target makes what it rests on.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+CLUSTER_DIR ?= .cluster
+PYTEST_ARGS ?=
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environments --------------------------------------------------------------------------
+# A stamp file says that an environment holds what its lock file says.
+
+$(VENV)/runtime.stamp: requirements/runtime.lock pyproject.toml
+	sh tools/venv.sh $(VENV) requirements/runtime.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/test.stamp: requirements/test.lock $(VENV)/runtime.stamp
+	sh tools/venv.sh $(VENV) requirements/test.lock
+	touch $@
+
+.venv-extrap/stamp: requirements/extrap.lock
+	sh tools/venv.sh .venv-extrap requirements/extrap.lock
+	touch $@
+
+.PHONY: debian-packages
+debian-packages:
+	sh tools/debian_packages.sh
+
+# --- using it ------------------------------------------------------------------------------
+
+.PHONY: practice
+practice: $(VENV)/runtime.stamp  ## open labtui on the practice cluster (no account needed)
+	$(BIN)/labtui practice
+
+# --- checking it ---------------------------------------------------------------------------
+
+.PHONY: test
+test: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## set everything up and run all tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+.PHONY: check
+check: $(VENV)/test.stamp  ## format, lint, types and the import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/ruff check --isolated --target-version py38 --line-length 110 --select E,F,W,B remote
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(VENV)/test.stamp  ## put the code into the house's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(VENV)/test.stamp  ## measure, as ratios beside what a user would use instead
+	$(BIN)/python -m benchmarks
+
+.PHONY: coverage
+coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## run all tests and say what they reach
+	$(BIN)/coverage erase
+	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+
+# --- the real cluster on this machine ------------------------------------------------------
+
+.PHONY: cluster-up
+cluster-up: debian-packages $(VENV)/test.stamp  ## start a real OpenSSH and a real Slurm on loopback
+	$(BIN)/python -m tests.cluster up $(CLUSTER_DIR)
+
+.PHONY: cluster-down
+cluster-down:  ## stop them and clean up
+	$(BIN)/python -m tests.cluster down $(CLUSTER_DIR)
+
+# --- keeping it ----------------------------------------------------------------------------
+
+.PHONY: lock
+lock:  ## write the lock files anew (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group pyproject.toml:build pyproject.toml -o requirements/runtime.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group pyproject.toml:build --group pyproject.toml:test --group pyproject.toml:check pyproject.toml -c requirements/runtime.lock -o requirements/test.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group pyproject.toml:extrap -o requirements/extrap.lock
+
+.PHONY: clean
+clean:  ## remove what was built
+	rm -rf $(VENV) .venv-extrap build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

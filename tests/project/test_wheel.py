@@ -1,0 +1,77 @@
+"""The wheel a student installs: it builds, goes into an empty environment, starts, and carries its data."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+EXPECTED = (
+    "labtui/_data/remote/ResNet50.py",
+    "labtui/_data/remote/ResNet50_seq.py",
+    "labtui/_data/remote/ResNet152.py",
+    "labtui/_data/remote/cifar-utils/cifar.py",
+    "labtui/_data/slurm_templates/cpu.slurm",
+    "labtui/_data/slurm_templates/one-gpu.slurm",
+    "labtui/_data/slurm_templates/one-job.slurm",
+    "labtui/_data/slurm_templates/job-per-size.slurm",
+    "labtui/labs/cc-mei-2025-lab5.toml",
+    "labtui/labs/hpc4ai-ch10.toml",
+    "labtui/labs/sa-miri-2021-ex12.toml",
+    "labtui/labs/sa-miri-2025-pg.toml",
+    "labtui/profiles/mn5.toml",
+    "labtui/py.typed",
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    target = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(target), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(target.glob("labtui-*.whl"))
+
+
+def test_the_wheel_carries_scripts_templates_editions_profiles_and_styles(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert set(EXPECTED) <= names
+    source_styles = {path.name for path in (ROOT / "src/labtui/tui").rglob("*.tcss")}
+    assert source_styles
+    assert source_styles <= {Path(name).name for name in names}
+    assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
+
+
+def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
+    # --target keeps this quick and offline: labtui alone, without its dependencies, must already answer.
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run(command, check=True, capture_output=True)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import labtui; assert labtui.__file__.startswith(sys.argv[1])\n"
+        "from labtui.cli import main; main(['--version'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(site)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout.startswith("labtui "), done.stderr
+    assert (site / "bin" / "labtui").exists()
+
+
+def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(wheel, tmp_path):
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run(command, check=True, capture_output=True)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from labtui import assets\n"
+        "assert assets.__file__.startswith(sys.argv[1])\n"
+        "print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code, str(site)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(int(size) > 100 for size in done.stdout.split())
