@@ -94,11 +94,12 @@ class LogGrew(Event, frozen=True, kw_only=True, tag="log-grew"):
 
 
 class RunStarted(Event, frozen=True, kw_only=True, tag="run-started"):
-    """The log shows that a run began; `images` per epoch and `framework` when the log tells them."""
+    """The log shows that a run began; `images` per epoch, `framework` and `learning_rate` when the log tells them."""
 
     run_id: int
     images: int | None = None
     framework: str = ""
+    learning_rate: float | None = None
 
 
 class EpochSeen(Event, frozen=True, kw_only=True, tag="epoch"):

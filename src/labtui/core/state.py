@@ -73,6 +73,7 @@ class RunState:
     diagnosis: tuple[Diagnosis, ...] = ()
     images: int | None = None
     framework: str = ""
+    learning_rate: float | None = None  # as the log says it; what was planned stands in `spec`
     practice: bool = False
 
 
