@@ -68,6 +68,7 @@ class RunState:
     task_id: str
     spec: RunSpec
     phase: RunPhase = RunPhase.WAITING
+    started: bool = False
     epochs: tuple[EpochSample, ...] = ()
     outcome: Outcome | None = None
     diagnosis: tuple[Diagnosis, ...] = ()

@@ -1,0 +1,202 @@
+"""From a draft to everything a submission needs, and the preview that shows it: the same path, stopped earlier."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from labtui.core.events import PlannedRun, SubmissionPlanned
+from labtui.core.interval import Interval
+from labtui.core.model import SubmissionDraft
+from labtui.core.profile import Profile
+from labtui.core.state import LabState, RunState
+from labtui.engine.folder import file_name, hashes
+from labtui.engine.settings import Settings, write_private
+from labtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from labtui.core.lab.edition import Edition
+    from labtui.core.preflight import Finding
+    from labtui.engine.session import Session
+
+SCRIPT_NAME = "job.slurm"
+"""The job script's name in its remote directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that travels with a submission. `changed` says that it differs from the one that came with labtui."""
+
+    path: str
+    size: int
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known."""
+
+    script: str
+    files: tuple[FileChange, ...]
+    findings: tuple[Finding, ...]
+    gpu_hours: Interval | None
+    seconds: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A submission ready to be stored: the event, the files by digest, and which file is where."""
+
+    event: SubmissionPlanned
+    script: str
+    files: Mapping[str, bytes]
+
+    @property
+    def blobs(self) -> dict[str, bytes]:
+        """File contents by SHA-256 hex digest."""
+        return {hashlib.sha256(data).hexdigest(): data for data in self.files.values()}
+
+    @property
+    def snapshot(self) -> dict[str, dict[str, str]]:
+        """Path -> digest of this submission's files."""
+        return {self.event.token: hashes(self.files)}
+
+
+def drafts_of(
+    edition: Edition, task_id: str, profile: Profile, settings: Settings
+) -> tuple[SubmissionDraft, ...]:
+    """The edition's plan for a task, with what the lab folder says about account, queue and paths."""
+    from labtui.core.lab.plan import task_drafts
+
+    return tuple(_with_settings(draft, settings) for draft in task_drafts(edition, task_id, profile))
+
+
+def _with_settings(draft: SubmissionDraft, settings: Settings) -> SubmissionDraft:
+    return replace(
+        draft,
+        account=settings.account or draft.account,
+        qos=settings.qos or draft.qos,
+        data_dir=settings.data_dir or draft.data_dir,
+        container=settings.container or draft.container,
+        reservation=settings.reservation or draft.reservation,
+    )
+
+
+def lab_root(profile: Profile, settings: Settings, account: str = "") -> str:
+    """The remote directory of this lab; relative ones count from the remote home.
+
+    Raises:
+        UsageError: when the profile's path needs an account or user that is not known.
+    """
+    root = settings.root or profile.root
+    if "{account}" in root and not (account or settings.account or profile.default_account):
+        raise UsageError(
+            "The remote directory depends on the account, and none is known.",
+            "Set `account` under [cluster] in lab.toml, or use `labtui init --account`.",
+        )
+    root = root.replace("{account}", account or settings.account or profile.default_account)
+    root = root.replace("{user}", settings.user or profile.user)
+    return f"{root.rstrip('/')}/{file_name(settings.edition)}"
+
+
+def new_token() -> str:
+    """A token nobody has used: the identity of one submission, on this computer and in Slurm's records."""
+    return f"lt{secrets.token_hex(10)}"
+
+
+def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep: bool = True) -> Planned:
+    """Give a draft its token, directory, run numbers and job script; `keep` writes the script under `slurm/`.
+
+    Raises:
+        TemplateError: when the template does not fit the draft.
+        FolderError: when scripts cannot be read or the rendered one cannot be written.
+    """
+    token = new_token()
+    root = lab_root(session.profile, session.settings, draft.account)
+    remote_dir = f"{root}/{token}"
+    named = replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-6:]}")
+    text = script if script is not None else render(session, named, token, remote_dir)
+    files = {**session.folder.script_files(), SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
+    script_file = f"slurm/{named.job_name}.slurm"
+    if keep:
+        write_private(session.folder.inside(script_file), text.encode())
+    first = max(session.state.runs, default=0) + 1
+    event = SubmissionPlanned(
+        at=session.clock.wall(),
+        token=token,
+        task_id=named.task_id,
+        form=named.form,
+        job_name=named.job_name,
+        runs=tuple(PlannedRun(run_id=first + i, spec=spec) for i, spec in enumerate(named.runs)),
+        account=named.account,
+        qos=named.qos,
+        gpus=named.gpus,
+        cpus=named.cpus,
+        time_limit_minutes=named.time_limit_minutes,
+        script_file=script_file,
+        remote_dir=remote_dir,
+        remote_logs=remote_logs(remote_dir, named),
+        script_hashes=hashes(files),
+        practice=session.settings.practice or session.profile.status == "practice",
+    )
+    return Planned(event, text, files)
+
+
+def remote_logs(remote_dir: str, draft: SubmissionDraft) -> dict[str, str]:
+    """Where the job's logs will be, by stream; ``%j`` stands for the job id."""
+    base = f"{remote_dir}/{draft.job_name}.%j"
+    logs = {"out": f"{base}.out", "err": f"{base}.err"}
+    if draft.gpus:
+        logs["gpu"] = f"{base}.gpu.csv"
+    return logs
+
+
+def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str) -> str:
+    """The job script of a draft."""
+    from labtui.core.jobscript import JobContext, job_script
+
+    context = JobContext(
+        token=token,
+        remote_dir=remote_dir,
+        edition=session.settings.edition,
+        practice=session.settings.practice or session.profile.status == "practice",
+    )
+    return job_script(draft, session.profile, context, session.folder.template(draft.form))
+
+
+def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
+    """What submitting this draft would do; nothing is written and nothing sent."""
+    from labtui.core.lab.plan import expectation
+    from labtui.core.preflight import preflight
+
+    planned = plan(session, draft, script, keep=False)
+    seconds, gpu_hours = expectation(draft, session.edition, session.results())
+    return Preview(
+        script=planned.script,
+        files=tuple(_file_change(name, data) for name, data in sorted(planned.files.items())),
+        findings=tuple(preflight(planned.files, draft, session.profile, draft.account)),
+        gpu_hours=gpu_hours,
+        seconds=seconds,
+    )
+
+
+def _file_change(name: str, data: bytes) -> FileChange:
+    from labtui import assets
+
+    original = assets.read_remote(name) if name in assets.list_remote() else None
+    return FileChange(name, len(data), original is not None and original != data)
+
+
+def run_of(state: LabState, run_id: int) -> RunState:
+    """The run with this number.
+
+    Raises:
+        UsageError: when there is none.
+    """
+    run = state.runs.get(run_id)
+    if run is None:
+        raise UsageError(f"There is no run {run_id} in this lab folder.", "`labtui queue` lists them.")
+    return run

@@ -1,0 +1,114 @@
+"""What the engine needs from the outside: a cluster, a clock. The SSH room and the tests both have this shape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from labtui.cluster.connection import CommandRecord, FileStat
+    from labtui.cluster.prompts import Prompter
+    from labtui.cluster.slurm_cluster import JobDetails, PushReport, TestOnly, Tick
+
+
+class Cluster(Protocol):
+    """A cluster as the lane uses it. Blocking; every call has a deadline of its own and raises `LabError`s."""
+
+    @property
+    def host(self) -> str:
+        """The login host in use, for the screen."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection that is not known to be dead."""
+        ...
+
+    def connect(self) -> None:
+        """Connect and log in: CannotConnect, LoginRefused, HostKeyProblem."""
+        ...
+
+    def close(self) -> None:
+        """Drop the connection at once; unblocks whoever waits in another call. Any thread may call it."""
+        ...
+
+    def ping(self, deadline_s: float) -> None:
+        """A cheap question with a deadline: ConnectionLost."""
+        ...
+
+    def home(self) -> str:
+        """The absolute remote home directory."""
+        ...
+
+    def stat(self, path: str) -> FileStat | None:
+        """Size and time of a remote file; None when there is none."""
+        ...
+
+    def read(self, path: str, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes of a remote file from `offset`."""
+        ...
+
+    def push(
+        self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[[int, int], None] | None = None
+    ) -> PushReport:
+        """Bring a remote directory to these files; unchanged ones cost nothing."""
+        ...
+
+    def tick(self, vanished: Sequence[str]) -> Tick:
+        """The queue, and accounting for the ids that left it, in one remote command."""
+        ...
+
+    def submit(
+        self, remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str]
+    ) -> str:
+        """Send one job; its id. SubmitRefused, or ConnectionLost for "no answer"."""
+        ...
+
+    def find_token(self, token: str, job_name: str) -> str | None:
+        """The id of the job with this token; None when there certainly is none."""
+        ...
+
+    def job_details(self, job_id: str) -> JobDetails | None:
+        """What the controller remembers of a job."""
+        ...
+
+    def test_only(self, remote_dir: str, script_name: str, options: Sequence[str]) -> TestOnly:
+        """The cluster's own word on a job script, without submitting it."""
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel a job."""
+        ...
+
+
+class ClusterFactory(Protocol):
+    """Makes the (unconnected) cluster of a lab folder."""
+
+    def __call__(self, prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> Cluster:
+        """A cluster that asks `prompter` and reports each remote command."""
+        ...
+
+
+class Clock(Protocol):
+    """Time as the lane sees it; tests bring their own."""
+
+    def wall(self) -> float:
+        """UNIX seconds, as this computer believes."""
+        ...
+
+    def steady(self) -> float:
+        """Seconds that never jump; may stand still while the computer sleeps."""
+        ...
+
+
+class SystemClock:
+    """The real one."""
+
+    def wall(self) -> float:
+        """UNIX seconds."""
+        return time.time()
+
+    def steady(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()

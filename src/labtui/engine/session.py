@@ -1,0 +1,305 @@
+"""An open lab folder: what the screens and the verbs talk to.
+
+A session opened without a cluster, or without a network, still serves everything that is stored. Reading
+properties never blocks. Actions return a `Future` at once; the lane does them when it can, and the state tells
+how it went. Callbacks of `subscribe` run in a background thread.
+
+What may not enter: Textual, paramiko, printing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labtui.core.model import Stream, SubmissionDraft
+from labtui.core.profile import Profile
+from labtui.core.state import LabState
+from labtui.engine import mirrors
+from labtui.engine.faults import FaultLog
+from labtui.engine.folder import LabFolder
+from labtui.engine.journal import Journal, Update
+from labtui.engine.lock import FolderLock
+from labtui.engine.ports import Clock, ClusterFactory, SystemClock
+from labtui.engine.profiles import load_profile
+from labtui.engine.settings import Settings
+from labtui.engine.store import Store
+from labtui.errors import FolderError
+
+if TYPE_CHECKING:
+    from labtui.cluster.connection import CommandRecord
+    from labtui.cluster.prompts import Prompter
+    from labtui.cluster.slurm_cluster import PushReport, TestOnly
+    from labtui.core.charts import ChartSpec
+    from labtui.core.lab.edition import Edition
+    from labtui.core.results import Results
+    from labtui.engine.lane import Lane
+    from labtui.engine.planning import Preview
+
+__all__ = ["Session", "Update"]
+
+_COMMANDS_KEPT = 500
+
+
+class Session:
+    """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
+
+    def __init__(self, folder: LabFolder, store: Store, lock: FolderLock | None, clock: Clock) -> None:
+        """Use `Session.open`."""
+        self.folder = folder
+        self.clock = clock
+        self.settings: Settings = folder.settings()
+        self.profile: Profile = load_profile(self.settings.profile, folder.path)
+        self.faults = FaultLog(folder.problem_log)
+        self._store = store
+        self._lock = lock
+        self._journal = Journal(store, self.faults.write)
+        self._journal.replay(mirrors.sizes(folder, self._journal.state, clock.wall()))
+        self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
+        self._lane: Lane | None = None
+        self._follower: Callable[[], None] | None = None
+        self._prompter: Prompter | None = None
+        self._factory: ClusterFactory | None = None
+        self._closed = False
+
+    # ------------------------------------------------------------------ opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        prompter: Prompter | None = None,
+        start: bool = True,
+        factory: ClusterFactory | None = None,
+        clock: Clock | None = None,
+    ) -> Session:
+        """Open a lab folder.
+
+        `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
+        When another process holds the folder the session is read-only: it follows what the other one stores.
+        `start` begins to connect at once. `factory` makes another cluster than the settings say (practice, tests).
+
+        Raises:
+            FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
+            DataError: `lab.toml` or the cluster profile cannot be understood.
+        """
+        folder = LabFolder.open(path)
+        lock: FolderLock | None = FolderLock(folder.lock_path)
+        if lock is not None and not lock.acquire():
+            lock = None
+        try:
+            store = Store(folder.database_path, read_only=lock is None)
+            session = cls(folder, store, lock, clock or SystemClock())
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        session._prompter, session._factory = prompter, factory
+        if start:
+            session.start()
+        return session
+
+    def start(self) -> None:
+        """Begin to connect, poll and follow (or, read-only, to follow the other process). Does nothing twice."""
+        if self._lane is not None or self._follower is not None:
+            return
+        self._journal.start()
+        if self.read_only:
+            from labtui.engine.follower import follow
+
+            self._follower = follow(self.folder, self._store, self._journal, self.faults)
+            return
+        from labtui.engine.assembly import make_lane
+
+        self._lane = make_lane(self, self._journal, self._store, self._prompter, self._factory)
+        self._lane.start()
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Stop everything; returns within `timeout_s`. What was accepted stays with Slurm, what waits stays stored."""
+        if self._closed:
+            return
+        self._closed = True
+        ended = True
+        if self._lane is not None:
+            ended = self._lane.close(timeout_s * 0.7)
+        if self._follower is not None:
+            self._follower()
+        self._journal.close(timeout_s * 0.3)
+        if ended:  # a lane stuck in a system call must not find its database closed
+            self._store.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def read_only(self) -> bool:
+        """Whether another labtui process holds this folder."""
+        return self._store.read_only
+
+    @property
+    def state(self) -> LabState:
+        """The latest state, a frozen value."""
+        return self._journal.state
+
+    @functools.cached_property
+    def edition(self) -> Edition:
+        """The lab this folder is for.
+
+        Raises:
+            DataError: when its file is missing or cannot be understood.
+        """
+        from labtui.engine.labs import load_edition
+
+        return load_edition(self.settings.edition)
+
+    @property
+    def commands(self) -> tuple[CommandRecord, ...]:
+        """What labtui asked the cluster, oldest first (the last 500)."""
+        return tuple(self._commands)
+
+    def note_command(self, record: CommandRecord) -> None:
+        """Add a remote command to the panel."""
+        self._commands.append(record)
+
+    def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+        """Call `callback(update)` after every change, in a background thread, in order; returns the way to stop it."""
+        return self._journal.subscribe(callback)
+
+    def log_path(self, token: str, stream: Stream) -> Path | None:
+        """The mirror of a submission's log (its latest segment), or None when nothing of it was read yet."""
+        submission = self.state.submissions.get(token)
+        if submission is None:
+            return None
+        path = mirrors.current_path(self.folder, submission, stream)
+        return path if path is not None and path.exists() else None
+
+    def log_segments(self, token: str, stream: Stream) -> tuple[Path, ...]:
+        """All segments of a log, oldest first: more than one when the remote log began anew."""
+        submission = self.state.submissions.get(token)
+        return mirrors.segment_paths(self.folder, submission, stream) if submission else ()
+
+    def results(self) -> Results:
+        """The numbers of this folder's runs (computed now, from the state)."""
+        from labtui.core.results import compute_results, measured_from_state
+
+        return compute_results(measured_from_state(self.state))
+
+    def charts(self, *, model: str | None = None) -> tuple[ChartSpec, ...]:
+        """The four charts, from what is measured so far."""
+        from labtui.core.results.charts import task_charts
+
+        return task_charts(self.results(), model=model)
+
+    # ------------------------------------------------------------------ plans
+
+    def drafts(self, task_id: str) -> tuple[SubmissionDraft, ...]:
+        """What a task plans to submit, with this folder's account, queue and paths filled in.
+
+        Raises:
+            UsageError: when the edition has no such task.
+        """
+        from labtui.engine.planning import drafts_of
+
+        return drafts_of(self.edition, task_id, self.profile, self.settings)
+
+    def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
+        """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.
+
+        Raises:
+            TemplateError: when the template does not fit the draft.
+            FolderError: when a script cannot be read.
+        """
+        from labtui.engine.planning import preview
+
+        return preview(self, draft, script)
+
+    # ------------------------------------------------------------------ actions
+
+    def submit(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[str]:
+        """Put a submission into the waiting line and send it as soon as its queue takes it; gives its token.
+
+        The intent and the scripts as they are now are on disk when this returns. The future is done when Slurm has
+        accepted the job, or raises `SubmitRefused`; while it waits for a free slot the future stays open and the
+        state says why. `script` replaces the rendered job script.
+
+        Raises:
+            FolderError: read-only, or the intent could not be stored (nothing will be sent then).
+            TemplateError: when the template does not fit the draft.
+        """
+        self._must_write()
+        from labtui.engine.planning import plan
+
+        planned = plan(self, draft, script)
+        self._journal.commit_first((planned.event,), blobs=planned.blobs, snapshot=planned.snapshot)
+        return self._running_lane().track_submission(planned.event.token)
+
+    def withdraw(self, token: str) -> Future[None]:
+        """Take a submission back that was not sent yet; one that was sent is cancelled."""
+        return self._running_lane().cancel_submission(token)
+
+    def cancel(self, run_id: int) -> Future[None]:
+        """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
+
+        Other runs of the same job end with it. Done when Slurm took the request; the state shows what came of it.
+
+        Raises:
+            UsageError: when there is no such run.
+        """
+        self._must_write()
+        from labtui.engine.planning import run_of
+
+        return self._running_lane().cancel_submission(run_of(self.state, run_id).token)
+
+    def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[TestOnly]:
+        """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
+        self._must_write()
+        from labtui.engine.planning import plan
+
+        return self._running_lane().test_only(plan(self, draft, script))
+
+    def push(self) -> Future[PushReport]:
+        """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
+        self._must_write()
+        return self._running_lane().push(self.folder.script_files())
+
+    def watch_logs(self, tokens: set[str]) -> None:
+        """These submissions' logs are on screen: read them first and often."""
+        if self._lane is not None:
+            self._lane.watch_logs(frozenset(tokens))
+
+    def refresh(self) -> None:
+        """Read the queue as soon as politeness allows (a key press)."""
+        if self._lane is not None:
+            self._lane.refresh()
+
+    def connect_now(self) -> None:
+        """Try to connect without waiting for the next attempt (a key press); also after a refused login."""
+        if self._lane is not None:
+            self._lane.connect_now()
+
+    # ------------------------------------------------------------------ helpers
+
+    def _must_write(self) -> None:
+        if self.read_only:
+            raise FolderError(
+                "Another labtui has this lab folder open; this one may only look.",
+                "Do it in the other window, or close that one first.",
+            )
+
+    def _running_lane(self) -> Lane:
+        if self._lane is None:
+            self._must_write()
+            raise FolderError("This session was opened to read only what is stored.", "Start it first.")
+        return self._lane

@@ -1,0 +1,250 @@
+"""`labtui.db`: the events, safe against everything but the disk itself.
+
+SQLite in WAL mode; one transaction per commit, flushed to disk before `append` returns, so that a killed process
+or a cut of power loses nothing that was said to be stored. Every failure is a `StoreError` with a sentence; after
+one nothing of the transaction is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from labtui.core.codec import decode_event, encode_event
+from labtui.core.events import TRANSIENT, AnyEvent, LogGrew
+from labtui.core.state import LabState
+from labtui.engine import projections
+from labtui.engine.schema import SCHEMA_VERSION, migrate, version_of
+from labtui.errors import StoreError
+
+_T = TypeVar("_T")
+
+
+def is_stored(event: AnyEvent) -> bool:
+    """Whether an event outlives the moment. That a log is complete does; that it grew does not."""
+    return not isinstance(event, TRANSIENT) or (isinstance(event, LogGrew) and event.complete)
+
+
+class Store:
+    """An open database. Safe to use from several threads; one writer process at a time (see `lock`)."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open, make or migrate the database at `path`.
+
+        Raises:
+            StoreError: when it is damaged, newer than this program, or cannot be opened.
+        """
+        self.path = path
+        self.read_only = read_only
+        self._lock = threading.RLock()
+        self._last_id = 0
+        self._connection = self._translated(self._open)
+
+    def _open(self) -> sqlite3.Connection:
+        if self.read_only:
+            connection = _connect(f"{self.path.as_uri()}?mode=ro")
+            if version_of(connection) != SCHEMA_VERSION:
+                connection.close()
+                raise StoreError(
+                    "The database was made by another version of labtui and can only be changed by one process.",
+                    "Close the other labtui, then open the folder again.",
+                )
+            return connection
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        connection = _connect(self.path.as_uri())
+        if version_of(connection) > SCHEMA_VERSION:
+            connection.close()
+            raise StoreError(
+                "This lab folder was used with a newer labtui.",
+                "Update labtui: `pip install --upgrade labtui`.",
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            connection.close()
+            raise sqlite3.DatabaseError("database disk image is malformed")
+        migrate(connection)
+        return connection
+
+    # ------------------------------------------------------------------ writing
+
+    def append(
+        self,
+        events: Sequence[AnyEvent],
+        state: LabState,
+        *,
+        blobs: Mapping[str, bytes] | None = None,
+        snapshot: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> int:
+        """Store events and bring the projections of what they touch to `state`, in one transaction.
+
+        `blobs` are file contents by SHA-256 hex digest, `snapshot` path -> digest by token. Events of the moment
+        are left out. Returns the id of the last stored event.
+
+        Raises:
+            StoreError: nothing of this call was stored.
+        """
+        kept = [event for event in events if is_stored(event)]
+        if not kept and not blobs and not snapshot:
+            return self._last_id
+        with self._lock:
+            self._translated(lambda: self._append(kept, state, blobs or {}, snapshot or {}))
+            return self._last_id
+
+    def _append(
+        self,
+        events: Sequence[AnyEvent],
+        state: LabState,
+        blobs: Mapping[str, bytes],
+        snapshot: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        with self._transaction() as db:
+            last = self._last_id
+            for event in events:
+                row = (event.at, str(type(event).__struct_config__.tag), encode_event(event).decode())
+                last = (
+                    db.execute("INSERT INTO events (at, type, data) VALUES (?, ?, ?)", row).lastrowid or last
+                )
+            db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs.items())
+            for token, paths in snapshot.items():
+                rows = [(token, path, digest) for path, digest in paths.items()]
+                db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", rows)
+            projections.write(db, events, state)
+        self._last_id = last
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Remember a fact about the cluster or the folder (never a secret)."""
+        with self._lock:
+            self._translated(
+                lambda: self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+            )
+
+    # ------------------------------------------------------------------ reading
+
+    def events(self, after: int = 0) -> list[AnyEvent]:
+        """The stored events after the one with this id, in order; later calls know what was already seen.
+
+        Raises:
+            StoreError: when the database or an event in it is damaged.
+        """
+        with self._lock:
+            rows = self._translated(
+                lambda: self._connection.execute(
+                    "SELECT id, data FROM events WHERE id > ? ORDER BY id", (after,)
+                ).fetchall()
+            )
+            events = [self._decoded(row_id, data) for row_id, data in rows]
+            if rows:
+                self._last_id = max(self._last_id, rows[-1][0])
+            return events
+
+    def news(self) -> list[AnyEvent]:
+        """The events stored since the last call, by whichever process."""
+        return self.events(self._last_id)
+
+    def _decoded(self, row_id: int, data: str) -> AnyEvent:
+        try:
+            return decode_event(data)
+        except ValueError as error:
+            raise _damaged(f"event {row_id} cannot be read") from error
+
+    def meta(self, key: str) -> str:
+        """A fact remembered with `set_meta`; empty when there is none."""
+        row = self._one("SELECT value FROM meta WHERE key = ?", key)
+        return str(row[0]) if row else ""
+
+    def blob(self, digest: str) -> bytes | None:
+        """File contents by their SHA-256 hex digest."""
+        row = self._one("SELECT data FROM blobs WHERE hash = ?", digest)
+        return bytes(row[0]) if row else None
+
+    def snapshot(self, token: str) -> dict[str, bytes]:
+        """The files of a submission as they were when it was planned, by relative path."""
+        with self._lock:
+            rows = self._translated(
+                lambda: self._connection.execute(
+                    "SELECT path, data FROM snapshots JOIN blobs USING (hash) WHERE token = ?", (token,)
+                ).fetchall()
+            )
+        return {str(path): bytes(data) for path, data in rows}
+
+    def _one(self, query: str, *values: str) -> tuple[object, ...] | None:
+        with self._lock:
+            found = self._translated(lambda: self._connection.execute(query, values).fetchone())
+        return found  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Close the file; the last one to close folds the write-ahead log into it."""
+        with self._lock:
+            self._connection.close()
+
+    def _translated(self, work: Callable[[], _T]) -> _T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            raise _explained(error) from error
+        except OSError as error:
+            raise StoreError(f"{self.path.name} cannot be opened: {error.strerror}.") from error
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
+
+
+def _explained(error: sqlite3.Error) -> StoreError:
+    text = str(error).lower()
+    if "disk is full" in text or "disk i/o" in text:
+        return StoreError(
+            "The disk of this computer is full: the lab folder cannot be written.",
+            "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs.",
+        )
+    if "malformed" in text or "not a database" in text or "corrupt" in text:
+        return _damaged(str(error))
+    if "locked" in text:
+        return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
+    if "readonly" in text or "unable to open" in text:
+        return StoreError(
+            f"The lab folder's database cannot be opened for writing: {error}.", "Is the folder yours?"
+        )
+    return _damaged(str(error))
+
+
+def _damaged(what: str) -> StoreError:
+    return StoreError(
+        f"The lab folder's database is damaged ({what}).",
+        "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
+    )
+
+
+def raw_events(path: Path) -> Iterable[AnyEvent]:
+    """Every event that can still be read from a (perhaps damaged) database; never raises for damage."""
+    try:
+        connection = _connect(f"{path.as_uri()}?mode=ro")
+        last = int(connection.execute("SELECT max(id) FROM events").fetchone()[0] or 0)
+    except sqlite3.Error:
+        return
+    for row_id in range(1, last + 1):
+        try:
+            row = connection.execute("SELECT data FROM events WHERE id = ?", (row_id,)).fetchone()
+            if row is not None:
+                yield decode_event(row[0])
+        except (sqlite3.Error, ValueError):
+            continue
+    connection.close()
