@@ -1,0 +1,275 @@
+"""From a task to what would be submitted: runs, resources, time limit, and what it should cost.
+
+Pure: the profile says what the cluster is like, the overrides what the student chose. Nothing here decides
+when.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from labtui.core.interval import Interval
+from labtui.core.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
+from labtui.core.model import JobForm, RunSpec, SubmissionDraft
+from labtui.core.profile import Profile
+from labtui.errors import UsageError
+
+MARGIN = 2.0
+"""A limit is this many times the longest time expected: a killed job costs more than a short wait."""
+LEAST_MINUTES = 10
+UNKNOWN_MINUTES = 75
+"""The limit the lab's own job files ask for; used where nothing is known about a run's length."""
+STEP_MINUTES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOverrides:
+    """What the student or the folder's settings say differently; None and "" mean: as planned.
+
+    `gpus` keeps only these GPU counts. `per_gpu_batch` is what each GPU (or the CPU) gets; the global batch
+    follows.
+    """
+
+    form: JobForm | None = None
+    gpus: tuple[int, ...] | None = None
+    per_gpu_batch: int | None = None
+    epochs: int | None = None
+    learning_rate: float | None = None
+    time_limit_minutes: int | None = None
+    cpus: int | None = None
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    container: str = ""
+    data_dir: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Epoch times measured for one configuration, in seconds; they go before an edition's bands."""
+
+    model: str
+    gpus: int
+    batch_size: int | None
+    epoch_seconds: Interval
+    first_epoch_seconds: Interval | None = None
+
+
+def task_of(edition: Edition, task_id: str) -> Task:
+    """The task with this number.
+
+    Raises:
+        UsageError: when the edition has no such task; the hint lists those it has.
+    """
+    task = edition.task(task_id)
+    if task is None:
+        known = ", ".join(item.id for item in edition.tasks)
+        raise UsageError(f"{edition.id} has no task {task_id!r}.", f"Its tasks are {known}.")
+    return task
+
+
+def planned_specs(
+    edition: Edition, task: Task, overrides: PlanOverrides | None = None
+) -> tuple[RunSpec, ...]:
+    """The runs a task plans, with what the student changed."""
+    wanted = overrides or PlanOverrides()
+    plans = [plan for plan in task.runs if _kept(plan, wanted)]
+    return tuple(_spec(edition, plan, wanted) for plan in plans)
+
+
+def task_drafts(
+    edition: Edition, task_id: str, profile: Profile, overrides: PlanOverrides | None = None
+) -> tuple[SubmissionDraft, ...]:
+    """What a task would submit: one draft per job, in the order they should run; none for tasks without runs.
+
+    Raises:
+        UsageError: when the edition has no such task.
+    """
+    task = task_of(edition, task_id)
+    wanted = overrides or PlanOverrides()
+    drafts = []
+    for form, plans in _jobs(task, wanted):
+        specs = tuple(_spec(edition, plan, wanted) for plan in plans)
+        drafts.append(_draft(edition, task, profile, wanted, form=form, specs=specs, plans=plans))
+    return tuple(drafts)
+
+
+def expectation(
+    draft: SubmissionDraft, edition: Edition, results: Iterable[Measured] = ()
+) -> tuple[Interval | None, Interval | None]:
+    """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
+
+    Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
+    """
+    seconds = [_run_seconds(run, edition, tuple(results)) for run in draft.runs]
+    if not seconds or any(item is None for item in seconds):
+        return None, None
+    total = _sum([item for item in seconds if item is not None])
+    return total, total.scaled(draft.gpus / 3600)
+
+
+def withheld_scripts(edition: Edition) -> frozenset[str]:
+    """Scripts the student is to make: a lab folder starts without them, though labtui may ship them."""
+    return frozenset(
+        check.script for task in edition.tasks for check in task.checks if isinstance(check, EditedCheck)
+    )
+
+
+def copies_to_start(task: Task) -> tuple[tuple[str, str], ...]:
+    """(original, new script) pairs the task asks the student to make."""
+    return tuple((check.original, check.script) for check in task.checks if isinstance(check, EditedCheck))
+
+
+# --------------------------------------------------------------------------- runs
+
+
+def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
+    return wanted.gpus is None or plan.gpus in wanted.gpus
+
+
+def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
+    batch = plan.batch_size if wanted.per_gpu_batch is None else wanted.per_gpu_batch * max(1, plan.gpus)
+    rate = wanted.learning_rate if wanted.learning_rate is not None else plan.learning_rate
+    return RunSpec(
+        model=plan.model,
+        device=plan.device,
+        n_gpus=plan.gpus,
+        batch_size=batch,
+        epochs=plan.epochs if wanted.epochs is None else wanted.epochs,
+        script=plan.script,
+        learning_rate=rate,
+    )
+
+
+def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
+    """Base x GPUs, unless the run plans its own."""
+    return (
+        spec.learning_rate if spec.learning_rate is not None else edition.base_learning_rate * spec.replicas
+    )
+
+
+def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[JobForm, list[RunPlan]]]:
+    jobs: list[tuple[JobForm, list[RunPlan]]] = []
+    for plan in task.runs:
+        if not _kept(plan, wanted):
+            continue
+        form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
+        if form == "cpu" and plan.device != "cpu":
+            form = plan.form
+        if form == "one-gpu" and plan.gpus != 1:
+            form = "job-per-size"
+        if form == "one-job" and jobs and jobs[-1][0] == "one-job" and jobs[-1][1][-1].model == plan.model:
+            jobs[-1][1].append(plan)
+        else:
+            jobs.append((form, [plan]))
+    return jobs
+
+
+# --------------------------------------------------------------------------- resources
+
+
+def _draft(
+    edition: Edition,
+    task: Task,
+    profile: Profile,
+    wanted: PlanOverrides,
+    *,
+    form: JobForm,
+    specs: tuple[RunSpec, ...],
+    plans: Sequence[RunPlan],
+) -> SubmissionDraft:
+    gpus = max(spec.n_gpus for spec in specs)
+    qos = wanted.qos or (profile.gpu_queue if gpus else profile.cpu_queue)
+    account = wanted.account or profile.default_account
+    places = {"account": account, "user": wanted.user or profile.user}
+    draft = SubmissionDraft(
+        task_id=task.id,
+        form=form,
+        runs=specs,
+        gpus=gpus,
+        cpus=wanted.cpus or cpus_for(gpus, profile, next((plan.cpus for plan in plans if plan.cpus), None)),
+        time_limit_minutes=1,
+        account=account,
+        qos=qos,
+        job_name=job_name(specs),
+        data_dir=fill(wanted.data_dir or profile.data_dir, places),
+        container=fill(wanted.container or profile.launch.container or profile.container, places),
+        reservation=wanted.reservation,
+    )
+    prescribed = max((plan.time_limit_minutes or 0 for plan in plans), default=0)
+    minutes = wanted.time_limit_minutes or prescribed or time_limit(draft, edition, profile)
+    return replace(draft, time_limit_minutes=minutes)
+
+
+def fill(text: str, places: Mapping[str, str]) -> str:
+    """A profile's text with ``{account}`` and ``{user}`` filled in; without a value they stay as written."""
+    return re.sub(r"\{(account|user)\}", lambda match: places.get(match[1]) or match[0], text)
+
+
+def cpus_for(gpus: int, profile: Profile, prescribed: int | None = None) -> int:
+    """CPUs a job asks for: the site's number per GPU, else what a CPU run prescribes; at most a node."""
+    if gpus:
+        return min(gpus * profile.cpus_per_gpu, max(profile.cpus_per_node, profile.cpus_per_gpu))
+    return max(1, min(prescribed or profile.cpus_per_gpu, max(profile.cpus_per_node, 1)))
+
+
+def job_name(specs: Sequence[RunSpec]) -> str:
+    """A short name Slurm, a shell and a file name can all take: ``ResNet50-1-2-4gpu``, ``ResNet50-cpu``."""
+    models = "-".join(dict.fromkeys(spec.model for spec in specs))
+    if all(spec.device == "cpu" for spec in specs):
+        return f"{models}-cpu"
+    return f"{models}-{'-'.join(str(spec.n_gpus) for spec in specs)}gpu"
+
+
+def time_limit(draft: SubmissionDraft, edition: Edition, profile: Profile) -> int:
+    """Minutes to ask for: expected time with a margin, in steps of five, within the queue's own limit."""
+    seconds, _ = expectation(draft, edition)
+    minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
+    minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
+    queue = profile.queue(draft.qos)
+    return minutes if queue is None or queue.max_minutes is None else min(minutes, queue.max_minutes)
+
+
+# --------------------------------------------------------------------------- time
+
+
+def _sum(parts: Sequence[Interval]) -> Interval:
+    return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
+
+
+def _run_seconds(run: RunSpec, edition: Edition, results: Sequence[Measured]) -> Interval | None:
+    epoch, first = _measured(run, results) or _banded(run, edition)
+    if epoch is None:
+        return None
+    low, high = edition.startup_seconds
+    start = Interval((low + high) / 2, low, high)
+    warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
+    return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
+
+
+def _measured(run: RunSpec, results: Sequence[Measured]) -> tuple[Interval | None, Interval | None] | None:
+    same = [item for item in results if (item.model, item.gpus) == (run.model, run.n_gpus)]
+    exact = [item for item in same if item.batch_size == run.batch_size] or same
+    return (exact[-1].epoch_seconds, exact[-1].first_epoch_seconds) if exact else None
+
+
+def _banded(run: RunSpec, edition: Edition) -> tuple[Interval | None, Interval | None]:
+    return _band(run, edition, "epoch-seconds"), _band(run, edition, "first-epoch-seconds")
+
+
+def _band(run: RunSpec, edition: Edition, quantity: str) -> Interval | None:
+    """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
+    fitting = [
+        band
+        for band in edition.bands
+        if band.quantity == quantity and (band.model, band.gpus) == (run.model, run.n_gpus)
+    ]
+    chosen: Band | None = next((band for band in fitting if band.batch_size == run.batch_size), None)
+    chosen = chosen or (fitting[0] if fitting else None)
+    if chosen is None:
+        return None
+    return Interval((chosen.low + chosen.high) / 2, chosen.low, chosen.high)
