@@ -15,7 +15,8 @@ Kind = Literal["bars", "lines"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One mark: `x` (GPUs, epoch ...) and `y` with its bounds, in the axis's unit. `hollow` marks a warm-up epoch,
-    `live` a run still in progress."""
+    `live` a run still in progress.
+    """
 
     x: float
     y: float
@@ -45,7 +46,7 @@ class ChartSpec:
     """A whole chart. `key` is stable (``speedup``, ``epoch-time`` ...), used for file names and lookups.
 
     `x_ticks` are the measured positions with their labels. `notes` are sentences shown under the chart.
-    `practice` puts the practice mark on it.
+    `practice` puts the practice mark on it. `percent`: the y values are fractions of 1, shown as percent.
     """
 
     key: str

@@ -1,0 +1,252 @@
+"""The lab's four charts as data: epoch time, throughput, speedup with the ideal line, efficiency.
+
+`task_charts` serves one network or all of them together; further charts are in `more_charts`. Both
+readings can be drawn: "precise" with its intervals, and "as printed" (whole seconds of epoch 2). Real and
+practice runs never share a chart: where there are both, the practice charts follow with ``-practice``
+behind their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.interval import Interval
+from labtui.core.results.numbers import percent_text, plain_seconds_text, rate_text, ratio_text
+from labtui.core.results.printed import AsPrinted
+from labtui.core.results.rows import Configuration, ResultRow, Results
+
+Reading = Literal["precise", "as-printed"]
+GPUS = "GPUs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A number of a row that a chart can show against the GPU count, in both readings."""
+
+    key: str
+    title: str
+    unit: str
+    precise: Callable[[ResultRow], Interval | None]
+    printed: Callable[[AsPrinted], float | None]
+    text: Callable[[Interval | None], str]
+    percent: bool = False
+
+
+EPOCH_TIME = Quantity(
+    key="epoch-time",
+    title="Epoch time",
+    unit="seconds per epoch",
+    precise=lambda row: row.epoch_seconds,
+    printed=lambda plain: plain.epoch_seconds,
+    text=plain_seconds_text,
+)
+THROUGHPUT = Quantity(
+    key="throughput",
+    title="Global throughput",
+    unit="images per second",
+    precise=lambda row: row.throughput,
+    printed=lambda plain: plain.throughput,
+    text=rate_text,
+)
+SPEEDUP = Quantity(
+    key="speedup",
+    title="Speedup",
+    unit="times one GPU",
+    precise=lambda row: row.speedup,
+    printed=lambda plain: plain.speedup,
+    text=ratio_text,
+)
+EFFICIENCY = Quantity(
+    key="efficiency",
+    title="Parallel efficiency",
+    unit="speedup / GPUs",
+    precise=lambda row: row.efficiency,
+    printed=lambda plain: plain.efficiency,
+    text=percent_text,
+    percent=True,
+)
+TASK_QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
+
+
+def task_charts(
+    results: Results, *, model: str | None = None, reading: Reading = "precise"
+) -> tuple[ChartSpec, ...]:
+    """The four charts of a task, for one network (bars) or for all together (lines).
+
+    Charts without a single measured point are left out, so that a screen can show what is there.
+    """
+    charts = []
+    for rows in split_practice(results, model):
+        lines = scaling_lines(rows)
+        kind: Literal["bars", "lines"] = "bars" if len(lines) <= 1 else "lines"
+        for quantity in TASK_QUANTITIES:
+            chart = quantity_chart(quantity, lines, reading=reading)
+            if not chart.empty:
+                charts.append(replace(chart, kind=kind))
+    return unique_keys(charts)
+
+
+def split_practice(results: Results, model: str | None = None) -> tuple[tuple[ResultRow, ...], ...]:
+    """The rows of a model (or all), real ones first, then practice; groups without rows are left out."""
+    rows = [row for row in results.rows if model is None or row.model == model]
+    groups = (tuple(row for row in rows if row.practice is flag) for flag in (False, True))
+    return tuple(group for group in groups if group)
+
+
+def unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
+    """Give a practice chart a key of its own where a real chart already has it."""
+    charts = tuple(charts)
+    real = {chart.key for chart in charts if not chart.practice}
+    return tuple(
+        replace(chart, key=f"{chart.key}-practice") if chart.practice and chart.key in real else chart
+        for chart in charts
+    )
+
+
+# --------------------------------------------------------------------------- which rows make a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingLine:
+    """Rows that belong on one line: one model, one baseline, one row per GPU count, in rising order."""
+
+    name: str
+    rows: tuple[ResultRow, ...]
+
+
+def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
+    """The lines of a scaling chart. CPU runs are not among them.
+
+    A model's rows are gathered by their baseline. Where some of them really vary the GPU count, single
+    rows (the sequential run with its small batch) stay off the chart; they belong to the CPU-against-GPU
+    comparison.
+    """
+    gathered: dict[tuple[str, str, Configuration | str], list[ResultRow]] = {}
+    for row in rows:
+        if row.device == "cpu" or row.n_gpus is None:
+            continue
+        key = (row.model, row.configuration.framework, row.baseline or "without a baseline")
+        gathered.setdefault(key, []).append(row)
+    lines = [(model, framework, _one_per_count(found)) for (model, framework, _), found in gathered.items()]
+    scaling = {model for model, _, found in lines if len(found) > 1}
+    shown = [line for line in lines if len(line[2]) > 1 or line[0] not in scaling]
+    return tuple(
+        ScalingLine(name=_line_name(model, framework, found, shown), rows=found)
+        for model, framework, found in shown
+    )
+
+
+def _one_per_count(rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
+    """One row for each GPU count, preferring the baseline's per-GPU batch."""
+    chosen: dict[int, ResultRow] = {}
+    for row in rows:
+        count = row.n_gpus or 0
+        same = row.baseline is not None and row.baseline.per_gpu_batch == row.configuration.per_gpu_batch
+        if count not in chosen or same:
+            chosen[count] = row
+    return tuple(chosen[count] for count in sorted(chosen))
+
+
+def _line_name(
+    model: str,
+    framework: str,
+    rows: tuple[ResultRow, ...],
+    shown: Sequence[tuple[str, str, tuple[ResultRow, ...]]],
+) -> str:
+    """The model, and what tells it apart from another line of the same model."""
+    siblings = [line for line in shown if line[0] == model]
+    if len(siblings) == 1:
+        return model
+    marks = []
+    if len({line[1] for line in siblings}) > 1:
+        marks.append(framework or "Keras")
+    batches = {line[2][0].configuration.per_gpu_batch for line in siblings}
+    batch = rows[0].configuration.per_gpu_batch
+    if len(batches) > 1 and batch is not None:
+        marks.append(f"{batch:,.0f} per GPU")
+    return f"{model} ({', '.join(marks)})" if marks else model
+
+
+# --------------------------------------------------------------------------- charts against the GPU count
+
+
+def quantity_chart(
+    quantity: Quantity, lines: Sequence[ScalingLine], *, reading: Reading = "precise"
+) -> ChartSpec:
+    """One quantity against the GPU count for some lines; the speedup chart gets its ideal line."""
+    series = [
+        Series(name=line.name, points=points)
+        for line in lines
+        if (points := tuple(_points(quantity, line.rows, reading)))
+    ]
+    measured = sorted({point.x for each in series for point in each.points})
+    if quantity is SPEEDUP and series:
+        series.append(_ideal(measured))
+    return ChartSpec(
+        key=quantity.key,
+        title=_title(quantity, lines),
+        x_label=GPUS,
+        y_label=quantity.unit,
+        series=tuple(series),
+        x_ticks=tuple((x, f"{x:g}") for x in measured),
+        y_max=_ceiling(series, quantity),
+        percent=quantity.percent,
+        notes=tuple(_notes(quantity, lines, reading)),
+        practice=any(row.practice for line in lines for row in line.rows),
+    )
+
+
+def _points(quantity: Quantity, rows: Sequence[ResultRow], reading: Reading) -> Iterable[Point]:
+    for row in rows:
+        if row.n_gpus is None:
+            continue
+        if reading == "as-printed":
+            if (plain := quantity.printed(row.as_printed)) is not None:
+                label = quantity.text(Interval.exact(plain)) if quantity is not EPOCH_TIME else f"{plain:g}"
+                yield Point(x=row.n_gpus, y=plain, live=row.live, label=label)
+        elif (value := quantity.precise(row)) is not None:
+            yield interval_point(row.n_gpus, value, label=quantity.text(value), live=row.live)
+        elif quantity is EPOCH_TIME and row.warmup_seconds is not None:
+            text = quantity.text(row.warmup_seconds)
+            yield interval_point(row.n_gpus, row.warmup_seconds, label=text, live=row.live, hollow=True)
+
+
+def interval_point(
+    x: float, value: Interval, *, label: str = "", live: bool = False, hollow: bool = False
+) -> Point:
+    """A mark with its error bar."""
+    return Point(x=x, y=value.value, lo=value.lo, hi=value.hi, label=label, live=live, hollow=hollow)
+
+
+def _ideal(counts: Sequence[float]) -> Series:
+    return Series(name="ideal", points=tuple(Point(x=n, y=n) for n in counts), role="ideal")
+
+
+def _ceiling(series: Sequence[Series], quantity: Quantity) -> float | None:
+    """An upper limit only for efficiency, where 100 % must be on the chart."""
+    if not quantity.percent:
+        return None
+    tops = [point.hi if point.hi is not None else point.y for each in series for point in each.points]
+    return max([1.0, *tops]) * 1.05
+
+
+def _title(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
+    models = list(dict.fromkeys(line.rows[0].model for line in lines))
+    return f"{quantity.title}, {models[0]}" if len(models) == 1 else quantity.title
+
+
+def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -> Iterable[str]:
+    rows = [row for line in lines for row in line.rows]
+    if reading == "as-printed":
+        yield "As printed: whole seconds of epoch 2."
+    elif any(row.warmup_seconds and row.epoch_seconds for row in rows):
+        yield "The first epoch of each run is warm-up and not counted."
+    if quantity is EPOCH_TIME and reading == "precise" and any(row.epoch_seconds is None for row in rows):
+        yield "Hollow: only a first epoch is there."
+    if any(row.live for row in rows):
+        yield "Runs still going are drawn as live; their marks will move."
+    if quantity in (SPEEDUP, EFFICIENCY):
+        yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)

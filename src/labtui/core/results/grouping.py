@@ -1,0 +1,136 @@
+"""Which runs are repetitions of each other, and which one-GPU configuration another is compared with."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from labtui.core.results.measured import MeasuredRun
+from labtui.core.results.rows import Configuration, LeftOut
+
+UNKNOWN = "unknown"
+_NUMBER = re.compile(r"(\d+)")
+_KERAS = re.compile(r"^(tf\.)?keras\b|^tensorflow\b|^tf\b", re.IGNORECASE)
+_SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
+
+
+def group_runs(
+    runs: Iterable[MeasuredRun], images: int
+) -> tuple[dict[Configuration, list[MeasuredRun]], tuple[LeftOut, ...]]:
+    """Sort runs into configurations in reading order; name what measures nothing, and why."""
+    groups: dict[Configuration, list[MeasuredRun]] = {}
+    left_out: list[LeftOut] = []
+    for index, run in enumerate(runs):
+        if reason := _unusable(run):
+            left_out.append(LeftOut(run=run, reason=reason))
+            continue
+        groups.setdefault(_configuration(run, images, index), []).append(run)
+    ordered = sorted(groups, key=_reading_order)
+    return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
+
+
+def _unusable(run: MeasuredRun) -> str:
+    if run.no_gpu:
+        return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
+    if not run.run.epochs and run.run.throughput is None:
+        return f"no epoch was finished ({run.run.outcome})"
+    return ""
+
+
+def _configuration(run: MeasuredRun, images: int, index: int) -> Configuration:
+    parsed = run.run
+    device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
+    n_gpus = 0 if device == "cpu" else parsed.n_gpus
+    known = n_gpus is not None and parsed.model is not None
+    return Configuration(
+        practice=run.practice or parsed.practice,
+        model=parsed.model or UNKNOWN,
+        framework=software_family(parsed.framework),
+        device=device,
+        n_gpus=n_gpus,
+        batch_size=parsed.batch_size,
+        images=parsed.images or images,
+        steps=_printed_steps(run) if parsed.batch_size is None else None,
+        apart="" if known else f"{run.source}#{index}",
+    )
+
+
+def _printed_steps(run: MeasuredRun) -> int | None:
+    return next((sample.steps for sample in run.run.epochs if sample.steps is not None), None)
+
+
+def software_family(framework: str) -> str:
+    """The software without its versions: runs of different software are neither pooled nor compared.
+
+    Keras and TensorFlow are one family (""), because most Keras logs do not name themselves.
+    """
+    if not framework or (_KERAS.match(framework) and "+" not in framework):
+        return ""
+    return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
+
+
+def _reading_order(configuration: Configuration) -> tuple[object, ...]:
+    natural = [int(piece) if piece.isdigit() else 0 for piece in _NUMBER.split(configuration.model)]
+    return (
+        configuration.practice,
+        _NUMBER.sub("#", configuration.model),
+        natural,
+        configuration.framework,
+        {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
+        configuration.n_gpus if configuration.n_gpus is not None else math.inf,
+        configuration.per_gpu_batch or 0,
+        configuration.images,
+        configuration.steps or 0,
+        configuration.apart,
+    )
+
+
+def find_baseline(
+    configuration: Configuration, measured: Sequence[Configuration]
+) -> tuple[Configuration | None, str]:
+    """The one-GPU configuration to compare with, and a note when it is not quite the same.
+
+    Same model, same software, same images, real or practice alike. With several, the same per-GPU batch
+    wins, then the same global batch, then the nearest per-GPU batch.
+    """
+    if configuration.device != "gpu" or not configuration.n_gpus:
+        return None, ""
+    candidates = [
+        other
+        for other in measured
+        if other.device == "gpu" and other.n_gpus == 1 and same_work(other, configuration)
+    ]
+    if not candidates:
+        return None, ""
+    best = min(candidates, key=lambda other: _batch_distance(other, configuration))
+    if best.per_gpu_batch == configuration.per_gpu_batch:
+        return best, ""
+    return best, _batch_note(best, configuration)
+
+
+def same_work(one: Configuration, other: Configuration) -> bool:
+    """Whether two configurations train the same thing, on whatever devices."""
+    return (
+        one.practice == other.practice
+        and one.model == other.model
+        and one.framework == other.framework
+        and one.images == other.images
+        and not one.apart
+        and not other.apart
+    )
+
+
+def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
+    mine, theirs = one.per_gpu_batch, other.per_gpu_batch
+    ratio = abs(math.log(mine / theirs)) if mine and theirs else math.inf
+    return (mine != theirs, one.batch_size != other.batch_size, ratio)
+
+
+def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
+    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
+        return "The batch of this run or of its one-GPU baseline is not known, so they may differ."
+    return (
+        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} images per GPU and step, "
+        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
+    )

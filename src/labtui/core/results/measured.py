@@ -1,0 +1,158 @@
+"""A run with what the numbers need to know about it: where it was read, by whom it was started.
+
+Made from the lab folder's state or from logs read as bare files; nothing here reads either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath, PurePosixPath
+from typing import Protocol
+
+from labtui.core.model import Diagnosis, EpochSample, JobForm, Outcome, ParsedRun, RunPhase
+from labtui.core.results.trace import Origin
+from labtui.core.state import LabState, RunState, SubmissionState
+
+_LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
+_MODEL_IN_NAME = re.compile(r"resnet[-_]?(\d{2,3})", re.IGNORECASE)
+_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(cpu|gpu)(?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """One run, ready to be counted.
+
+    `source` is the log's path as given (bare files) or its name in the lab folder; `form` the template its
+    job was made from. `practice` runs are never pooled with real ones. `live` means the run is still going.
+    `guessed` names what was taken from the file's name because the log does not say it.
+    `no_gpu` is true when the log shows that the training found no GPU.
+    """
+
+    run: ParsedRun
+    run_id: int | None = None
+    job_id: str = ""
+    source: str = ""
+    form: JobForm | None = None
+    practice: bool = False
+    live: bool = False
+    guessed: tuple[str, ...] = ()
+    no_gpu: bool = False
+    task_id: str = ""
+
+    def origin(self, sample: EpochSample | None = None) -> Origin:
+        """Where a sample of this run (or, without one, its rate) was read."""
+        return Origin(
+            source=self.source,
+            job_id=self.job_id,
+            run_id=self.run_id,
+            epoch=sample.epoch if sample else None,
+            line=sample.line if sample else self.run.last_line,
+        )
+
+
+class _Report(Protocol):
+    """The part of a log report that is needed here (`labtui.core.logs.LogReport` has it)."""
+
+    @property
+    def runs(self) -> Sequence[ParsedRun]: ...
+    @property
+    def diagnosis(self) -> Sequence[Diagnosis]: ...
+
+
+def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
+    """All runs of a lab folder that have epochs, in the order of their numbers."""
+    return tuple(
+        _from_run_state(run, state.submissions.get(run.token))
+        for _, run in sorted(state.runs.items())
+        if run.epochs
+    )
+
+
+def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
+    spec = run.spec
+    parsed = ParsedRun(
+        model=spec.model,
+        device=spec.device,
+        n_gpus=spec.n_gpus,
+        batch_size=spec.batch_size,
+        epochs_planned=spec.epochs,
+        outcome=run.outcome or "unfinished",
+        epochs=run.epochs,
+        images=run.images,
+        learning_rate=spec.learning_rate,
+        framework=run.framework,
+    )
+    job_id = submission.job.job_id if submission and submission.job else ""
+    return MeasuredRun(
+        run=parsed,
+        run_id=run.run_id,
+        job_id=job_id,
+        source=_log_name(submission, job_id),
+        form=submission.form if submission else None,
+        practice=run.practice or bool(submission and submission.practice),
+        live=run.outcome is None and run.phase in _LIVE_PHASES,
+        no_gpu=spec.device == "gpu" and _found_no_gpu(run.diagnosis),
+        task_id=run.task_id,
+    )
+
+
+def _log_name(submission: SubmissionState | None, job_id: str) -> str:
+    """The name of the job's standard output, as it lies in `logs/`."""
+    if submission is None:
+        return ""
+    remote = submission.remote_logs.get("out", "").replace("%j", job_id)
+    return PurePosixPath(remote).name if remote else f"{submission.job_name}.{job_id}.out"
+
+
+def _found_no_gpu(diagnosis: Iterable[Diagnosis]) -> bool:
+    return any(found.kind == "no-gpu" for found in diagnosis)
+
+
+def measured_from_reports(reports: Iterable[tuple[str, _Report]]) -> tuple[MeasuredRun, ...]:
+    """Runs of bare log files: pairs of the path as given and what was read from it.
+
+    A log that says neither model nor device (the sequential script prints no banner) may still have them in
+    its name, which Slurm made from the job name; what was taken from there is named in `guessed`.
+    """
+    measured = []
+    for path, report in reports:
+        no_gpu = _found_no_gpu(report.diagnosis)
+        job_id = _job_id_in_name(path)
+        for run in report.runs:
+            named, guessed = _complete_from_name(run, path)
+            measured.append(
+                MeasuredRun(
+                    run=named,
+                    job_id=job_id,
+                    source=path,
+                    practice=run.practice,
+                    guessed=guessed,
+                    no_gpu=no_gpu and named.device != "cpu",
+                )
+            )
+    return tuple(measured)
+
+
+def _job_id_in_name(path: str) -> str:
+    """The job id of a log named ``%x.%j.out``, else nothing."""
+    pieces = PurePath(path).name.split(".")
+    return pieces[-2] if len(pieces) >= 3 and pieces[-2].isdigit() else ""
+
+
+def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:
+    name, guessed = PurePath(path).name, []
+    if run.model is None and (found := _MODEL_IN_NAME.search(name)):
+        run = replace(run, model=f"ResNet{found[1]}")
+        guessed.append("model")
+    if run.device is None and run.n_gpus is None and (found := _DEVICE_IN_NAME.search(name)):
+        is_cpu = found[1].lower() == "cpu"
+        run = replace(run, device="cpu" if is_cpu else "gpu", n_gpus=0 if is_cpu else 1)
+        guessed.append("device")
+    return run, tuple(guessed)
+
+
+def ended_early(outcome: Outcome) -> bool:
+    """Whether a run that is over ended before its plan was done."""
+    return outcome not in ("completed", "unfinished")
