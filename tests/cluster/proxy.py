@@ -1,0 +1,247 @@
+"""`FaultProxy`: a TCP proxy between an SSH client and sshd that breaks the connection in chosen ways.
+
+Pure Python, threads only; knows nothing of SSH. Faults take effect at byte counts (of one connection, one
+direction) so that a failing case can be repeated exactly; `Fault.random` draws one from a seeded generator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["cut", "reset", "stall", "delay", "throttle"]
+Direction = Literal["up", "down"]
+CHUNK = 16_384
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a connection after `at_byte` bytes have passed in `direction` (``up`` = to the server).
+
+    ``cut`` closes both sides, ``reset`` does so with RST, ``stall`` passes nothing any more in either direction but
+    keeps both sides open, ``delay`` waits `seconds` before every further chunk, ``throttle`` passes
+    `bytes_per_second` from there on.
+    """
+
+    kind: Kind
+    direction: Direction = "up"
+    at_byte: int = 0
+    seconds: float = 0.0
+    bytes_per_second: float = 0.0
+
+    @classmethod
+    def random(cls, chooser: random.Random, *, up_to: int = 60_000) -> Fault:
+        """A fault at a random point, more often early than late."""
+        at = int(up_to ** chooser.random())
+        direction: Direction = chooser.choice(("up", "down"))
+        kind: Kind = chooser.choice(("cut", "reset", "stall", "delay", "throttle"))
+        return cls(kind, direction, at, seconds=chooser.uniform(0.001, 0.05), bytes_per_second=chooser.uniform(2e4, 2e6))
+
+
+class _Link:
+    """One client's connection and its counterpart to the server."""
+
+    def __init__(self, proxy: FaultProxy, client: socket.socket, server: socket.socket, fault: Fault | None) -> None:
+        self.proxy = proxy
+        self.sockets = {"up": (client, server), "down": (server, client)}
+        self.fault = fault
+        self.passed = {"up": 0, "down": 0}
+        self.open = True
+        self.stalled = threading.Event()
+
+    def start(self) -> None:
+        for direction in ("up", "down"):
+            threading.Thread(target=self._pump, args=(direction,), daemon=True).start()
+
+    def close(self, *, reset: bool = False) -> None:
+        self.open = False
+        self.stalled.set()
+        for end in self.sockets["up"]:
+            with contextlib.suppress(OSError):
+                if reset:
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                else:
+                    end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _pump(self, direction: str) -> None:
+        source, sink = self.sockets[direction]
+        try:
+            while self.open:
+                data = source.recv(CHUNK)
+                if not data:
+                    break
+                self._pass(direction, sink, data)
+        except OSError:
+            pass
+        finally:
+            # A stalled link looks alive to both sides: whoever hangs up, the other is not told.
+            if not self._is_stalled():
+                self.close()
+
+    def _pass(self, direction: str, sink: socket.socket, data: bytes) -> None:
+        while data and self.open:
+            self.proxy.hold(self)
+            fault = self.fault
+            if fault is None or fault.direction != direction:
+                piece, data = data, b""
+            else:
+                left = fault.at_byte - self.passed[direction]
+                if left <= 0:
+                    data = self._strike(fault, direction, sink, data)
+                    continue
+                piece, data = data[:left], data[left:]
+            self._send(direction, sink, piece)
+
+    def _send(self, direction: str, sink: socket.socket, piece: bytes) -> None:
+        sink.sendall(piece)
+        self.passed[direction] += len(piece)
+        self.proxy.count(direction, len(piece))
+
+    def _strike(self, fault: Fault, direction: str, sink: socket.socket, data: bytes) -> bytes:
+        self.proxy.struck(fault)
+        if fault.kind in ("cut", "reset"):
+            self.close(reset=fault.kind == "reset")
+            return b""
+        if fault.kind == "stall":
+            self.proxy.stall(self)
+            return data
+        if fault.kind == "delay":
+            time.sleep(fault.seconds)
+            self._send(direction, sink, data)
+            return b""
+        piece, rest = data[:1024], data[1024:]
+        time.sleep(len(piece) / fault.bytes_per_second)
+        self._send(direction, sink, piece)
+        return rest
+
+    def _is_stalled(self) -> bool:
+        return self.open and self.proxy.stalled(self)
+
+
+class FaultProxy:
+    """Listens on 127.0.0.1 (`port`) and passes everything to `target`; a context manager.
+
+    `plan` gives the fault (or None) of the n-th connection, counted from 0.
+    """
+
+    def __init__(self, target: tuple[str, int], plan: Callable[[int], Fault | None] | None = None) -> None:
+        self.target = target
+        self.plan = plan or (lambda index: None)
+        self.connections = 0
+        self.bytes_passed = {"up": 0, "down": 0}
+        self.faults_struck: list[Fault] = []
+        self.refusing = False
+        self._links: list[_Link] = []
+        self._stalled: set[_Link] = set()
+        self._gate = threading.Condition()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    # ---------------------------------------------------------------- what a test says
+
+    def cut(self, *, reset: bool = False) -> None:
+        """Break every open connection now."""
+        for link in self._take_links():
+            link.close(reset=reset)
+
+    def freeze(self) -> None:
+        """From now on nothing passes on the open connections, and nobody is told; new ones are not affected."""
+        with self._gate:
+            self._stalled.update(self._links)
+
+    def thaw(self) -> None:
+        """Let frozen and stalled connections go on where they stopped."""
+        with self._gate:
+            for link in self._stalled:
+                link.fault = None
+            self._stalled.clear()
+            self._gate.notify_all()
+
+    def refuse(self, refusing: bool = True) -> None:
+        """Close new connections at once, as when nothing listens behind a forwarder."""
+        self.refusing = refusing
+
+    @property
+    def open_connections(self) -> int:
+        """Connections that are open on both sides."""
+        return sum(link.open for link in self._links)
+
+    def close(self) -> None:
+        """Stop listening and break what is open."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        self.thaw()
+
+    def __enter__(self) -> FaultProxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- what the links say
+
+    def hold(self, link: _Link) -> None:
+        """Block while this link is stalled."""
+        with self._gate:
+            while link in self._stalled and link.open:
+                self._gate.wait(0.2)
+
+    def stall(self, link: _Link) -> None:
+        """Stall this link until `thaw`."""
+        with self._gate:
+            self._stalled.add(link)
+
+    def stalled(self, link: _Link) -> bool:
+        """Whether this link is stalled."""
+        with self._gate:
+            return link in self._stalled
+
+    def count(self, direction: str, amount: int) -> None:
+        """Add to the bytes that have passed."""
+        with self._gate:
+            self.bytes_passed[direction] += amount
+
+    def struck(self, fault: Fault) -> None:
+        """Remember that a fault took effect (once each)."""
+        with self._gate:
+            if not self.faults_struck or self.faults_struck[-1] is not fault:
+                self.faults_struck.append(fault)
+
+    def _take_links(self) -> list[_Link]:
+        with self._gate:
+            links, self._links = self._links, []
+            return links
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            index, self.connections = self.connections, self.connections + 1
+            if self.refusing:
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(self.target, timeout=10)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link = _Link(self, client, server, self.plan(index))
+            with self._gate:
+                self._links.append(link)
+            link.start()

@@ -1,0 +1,63 @@
+"""Fixtures all rooms share: the real cluster. Cluster tests run on one worker and are counted when skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSettings, Student, missing_requirements
+
+NO_CLUSTER = "no test cluster here: "
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """With ``-n``, keep the tests of one cluster on one worker unless another ``--dist`` was asked for."""
+    option = config.option
+    if getattr(option, "numprocesses", None) and getattr(option, "dist", "") == "no":
+        option.dist = "loadgroup"
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker owns the cluster, unless a test names a group (and so a cluster) of its own."""
+    for item in items:
+        if item.get_closest_marker("cluster") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip cluster tests where no cluster can be started, saying what is missing."""
+    if item.get_closest_marker("cluster") and (reasons := missing_requirements()):
+        pytest.skip(NO_CLUSTER + "; ".join(reasons))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say aloud how many tests did not meet a real Slurm, and why."""
+    counted: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if NO_CLUSTER in text:
+            counted[text.split(NO_CLUSTER, 1)[1]] += 1
+    for reason, number in counted.items():
+        terminalreporter.write_line(f"{number} cluster tests were SKIPPED ({reason})", yellow=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A running OpenSSH and Slurm of this worker's own; jobs and files of earlier tests may be there."""
+    running = Cluster.start(settings=ClusterSettings())
+    yield running
+    running.down()
+
+
+@pytest.fixture
+def student(cluster: Cluster) -> Iterator[Student]:
+    """The student of `cluster`, with an empty queue and all daemons up, before the test and after it."""
+    cluster.repair()
+    cluster.cancel_all()
+    yield cluster.student
+    cluster.repair()
+    cluster.cancel_all()
