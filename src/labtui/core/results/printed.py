@@ -36,7 +36,7 @@ class AsPrinted:
 
 def round_half_up(number: Fraction, places: int) -> float:
     """Round an exact fraction as a person with a pencil does."""
-    scale = 10**places
+    scale: int = 10**places
     return ((number * scale + Fraction(1, 2)) // 1) / scale
 
 

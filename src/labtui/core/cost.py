@@ -1,0 +1,167 @@
+"""GPU-hours: what Slurm allocated, what the training used, what a job form wastes.
+
+Allocated = GPUs of the job x its wall time: the account pays for it whether GPUs work or not. Used = GPUs
+a training ran on x the time of its epochs. The rest is start-up, shut-down and GPUs that stood by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from labtui.core.interval import Interval
+from labtui.core.model import EpochSample, JobPhase, JobView
+from labtui.core.state import LabState, RunState, SubmissionState
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCost:
+    """GPU-hours of one job; a CPU job has zero GPUs and core-hours only. `running`: it still grows."""
+
+    token: str
+    task_id: str
+    job_id: str
+    practice: bool
+    gpus: int
+    cpus: int
+    wall_seconds: float
+    allocated: float
+    used: float
+    running: bool
+
+    @property
+    def core_hours(self) -> float:
+        """CPU core-hours allocated."""
+        return self.cpus * self.wall_seconds / _HOUR
+
+    @property
+    def idle_share(self) -> float | None:
+        """Share of the allocated GPU-hours that trained nothing; None without GPUs."""
+        return max(0.0, 1 - self.used / self.allocated) if self.allocated > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTotal:
+    """Sums over jobs: GPU-hours allocated and used, core-hours, and how many jobs."""
+
+    jobs: int
+    allocated: float
+    used: float
+    core_hours: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabCost:
+    """The lab's bill: each job, each task, and the whole. Practice jobs cost nothing and are not in it."""
+
+    jobs: tuple[JobCost, ...]
+    tasks: Mapping[str, CostTotal]
+    total: CostTotal
+
+
+def lab_cost(state: LabState, *, now: float) -> LabCost:
+    """GPU-hours of all real jobs; `now` (UNIX seconds, the cluster's clock) ends the jobs that still run."""
+    jobs = tuple(
+        _job_cost(submission, [state.runs[run] for run in submission.run_ids if run in state.runs], now)
+        for submission in state.submissions.values()
+        if submission.job is not None and not submission.practice
+    )
+    tasks = {
+        task: _total([job for job in jobs if job.task_id == task])
+        for task in dict.fromkeys(job.task_id for job in jobs)
+    }
+    return LabCost(jobs=jobs, tasks=tasks, total=_total(jobs))
+
+
+def _total(jobs: Sequence[JobCost]) -> CostTotal:
+    return CostTotal(
+        jobs=len(jobs),
+        allocated=sum(job.allocated for job in jobs),
+        used=sum(job.used for job in jobs),
+        core_hours=sum(job.core_hours for job in jobs),
+    )
+
+
+def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float) -> JobCost:
+    job = submission.job
+    assert job is not None  # noqa: S101 - the caller looked
+    wall = wall_seconds(job, now=now)
+    return JobCost(
+        token=submission.token,
+        task_id=submission.task_id,
+        job_id=job.job_id,
+        practice=submission.practice,
+        gpus=submission.gpus,
+        cpus=submission.cpus,
+        wall_seconds=wall,
+        allocated=submission.gpus * wall / _HOUR,
+        used=sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs),
+        running=job.phase is JobPhase.RUNNING,
+    )
+
+
+def wall_seconds(job: JobView, *, now: float) -> float:
+    """Wall time of a job: from its times, else the elapsed time Slurm gave; nothing before it started."""
+    if job.start_time is not None:
+        if job.end_time is not None:
+            return max(0.0, job.end_time - job.start_time)
+        if job.phase is JobPhase.RUNNING:
+            return max(0.0, now - job.start_time)
+    return job.elapsed_s or 0.0
+
+
+def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:
+    """GPU-hours that trained: GPUs x time of all epochs, the first one too."""
+    return n_gpus * sum(sample.seconds.value for sample in epochs) / _HOUR
+
+
+# --------------------------------------------------------------------------- what a form wastes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormComparison:
+    """One job for all sizes against one job per size, in GPU-hours of training time.
+
+    `one_job` holds the largest size's GPUs all the time; `job_per_size` only what each size needs.
+    """
+
+    one_job: Interval
+    job_per_size: Interval
+
+    @property
+    def wasted(self) -> float:
+        """GPU-hours the one-job form holds without using them."""
+        return self.one_job.value - self.job_per_size.value
+
+    @property
+    def wasted_share(self) -> float:
+        """The waste as a share of what the one-job form allocates."""
+        return self.wasted / self.one_job.value if self.one_job.value else 0.0
+
+
+def compare_forms(trainings: Sequence[tuple[int, Interval]], *, gpus: int | None = None) -> FormComparison:
+    """Compare the forms for trainings given as (GPUs, seconds); `gpus` is what the one job holds.
+
+    Start-up of jobs is left out: it is paid once per job in one form and once per size in the other.
+    """
+    held = gpus if gpus is not None else max((count for count, _ in trainings), default=0)
+    return FormComparison(
+        one_job=_gpu_hours([(held, seconds) for _, seconds in trainings]),
+        job_per_size=_gpu_hours(trainings),
+    )
+
+
+def _gpu_hours(trainings: Iterable[tuple[int, Interval]]) -> Interval:
+    value = lo = hi = 0.0
+    for count, seconds in trainings:
+        value += count * seconds.value / _HOUR
+        lo += count * seconds.lo / _HOUR
+        hi += count * seconds.hi / _HOUR
+    return Interval(min(max(value, lo), hi), lo, hi)
+
+
+def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
+    """The most a job can cost: its GPUs for its whole time limit."""
+    return gpus * minutes / 60
