@@ -63,9 +63,7 @@ class EpochsForTarget:
 
 
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
-    """Training and validation accuracy of a run, for every metric that is one. Not-finite values are left
-    out.
-    """
+    """Training and validation accuracy of a run, for every metric that is one; finite values only."""
     names = dict.fromkeys(name for sample in run.run.epochs for name in sample.metrics)
     curves = []
     for name in names:
@@ -102,9 +100,8 @@ def epochs_for_target(curve: AccuracyCurve, target: float) -> EpochsForTarget:
     if target >= 1:
         return _no_answer(target, "100 % is approached but not reached by either shape of curve.")
     if len(points) < FEWEST_EPOCHS:
-        return _no_answer(
-            target, f"{len(points)} epochs are too few to extrapolate; run {FEWEST_EPOCHS} or more."
-        )
+        note = f"{len(points)} epochs are too few to extrapolate; run {FEWEST_EPOCHS} or more."
+        return _no_answer(target, note)
     return _extrapolate(points, target)
 
 
@@ -122,9 +119,13 @@ class _Line:
     margin: float
     residual: float
 
-    def meets(self, y: float, slope: float) -> float:
-        """Where the line, turned about its centre to another slope, meets y; infinity when it never does."""
-        return self.mean_x + (y - self.mean_y) / slope if slope < 0 else math.inf
+    def meetings(self, y: float) -> list[float]:
+        """Where the line meets y: with its slope, then turned about its centre by the margin either way.
+
+        Infinity where it never does, because that slope does not fall.
+        """
+        slopes = (self.slope, self.slope - self.margin, self.slope + self.margin)
+        return [self.mean_x + (y - self.mean_y) / slope if slope < 0 else math.inf for slope in slopes]
 
 
 def _fit_line(xs: Sequence[float], ys: Sequence[float]) -> _Line:
@@ -145,21 +146,17 @@ def _extrapolate(points: Sequence[AccuracyPoint], target: float) -> EpochsForTar
     power = _fit_line([math.log(epoch) for epoch in epochs], errors)
     if decay.slope >= 0:
         return _no_answer(
-            target, "The accuracy does not rise over these epochs, so no number of epochs follows."
+            target, "The accuracy does not rise over these epochs: no number of epochs follows."
         )
     last = epochs[-1]
-    times = [
-        max(last + 1, decay.meets(goal, decay.slope + turn)) for turn in (0, -decay.margin, decay.margin)
-    ]
-    times += [
-        max(last + 1, _exp(power.meets(goal, power.slope + turn)))
-        for turn in (0, -power.margin, power.margin)
-    ]
-    guess = times[0] if decay.residual <= power.residual else times[3]
+    by_decay = decay.meetings(goal)
+    by_power = [_exp(log_epoch) for log_epoch in power.meetings(goal)]
+    times = [max(last + 1, time) for time in (*by_decay, *by_power)]
+    guess = max(last + 1, (by_decay if decay.residual <= power.residual else by_power)[0])
     open_ended = max(times) > FARTHEST_EPOCH
     if guess > FARTHEST_EPOCH:
         return _no_answer(
-            target, "The curve flattens too early: the target is not in sight with this training."
+            target, "The curve flattens too early: with this training the target is not in sight."
         )
     band = Interval(guess, min(times), min(max(times), FARTHEST_EPOCH))
     note = f"Extrapolated from {len(points)} epochs between exponential and power-law flattening."

@@ -19,18 +19,16 @@ PARAMETER = "p"
 
 
 def extrap_lines(results: Results) -> str:
-    """JSON Lines for all GPU rows with a time; "" when there is none. Practice runs carry it in the call
-    path.
-    """
+    """JSON Lines of all GPU rows with a time, "" without any; the call path tells practice runs."""
     lines = [
-        json.dumps(
-            {"params": {PARAMETER: row.n_gpus}, "callpath": _callpath(row), "metric": metric, "value": value}
-        )
-        for row in results.measured
-        if row.n_gpus
-        for metric, value in _values(row)
+        _line(row, metric, value) for row in results.measured if row.n_gpus for metric, value in _values(row)
     ]
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def _line(row: ResultRow, metric: str, value: float) -> str:
+    point = {"params": {PARAMETER: row.n_gpus}, "callpath": _callpath(row), "metric": metric, "value": value}
+    return json.dumps(point)
 
 
 def _callpath(row: ResultRow) -> str:
