@@ -138,8 +138,8 @@ class JobView:
     """What Slurm last said about a job, and when it said so.
 
     Times are UNIX seconds of the cluster's clock; `seen_at` is UNIX seconds of ours.
-    `slurm_state` is Slurm's own word (``RUNNING``, ``COMPLETED``, ``TIMEOUT`` ...), `reason` its pending reason.
-    `evidence` names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``.
+    `slurm_state` is Slurm's own word (``RUNNING``, ``COMPLETED``, ``TIMEOUT`` ...), `reason` its pending
+    reason. `evidence` names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``.
     """
 
     job_id: str
@@ -172,6 +172,8 @@ class EpochSample:
     seconds as printed (None when the log gives none); `ms_per_step` as printed, in milliseconds.
     `source` says what the interval rests on: ``mllog``, ``keras`` or another grammar's name.
     `line` is the 1-based line of the log it was read from: every figure can be traced to it.
+    `ended_at` is when the epoch ended, in UNIX seconds of the node's clock, for logs that tell (MLPerf
+    records).
     """
 
     epoch: int
@@ -182,6 +184,7 @@ class EpochSample:
     metrics: Mapping[str, float] = field(default_factory=dict)
     source: str = "keras"
     line: int | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

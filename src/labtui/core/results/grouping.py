@@ -11,7 +11,7 @@ from labtui.core.results.rows import Configuration, LeftOut
 
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"(\d+)")
-_KERAS = re.compile(r"^(tf\.)?keras\b|^tensorflow\b|^tf\b", re.IGNORECASE)
+_KERAS = re.compile(r"(?:(?:tf\.)?keras|tensorflow|mlperf)(?![\w+])", re.IGNORECASE)
 _SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
 
 
@@ -63,7 +63,8 @@ def _printed_steps(run: MeasuredRun) -> int | None:
 def software_family(framework: str) -> str:
     """The software without its versions: runs of different software are neither pooled nor compared.
 
-    Keras and TensorFlow are one family (""), because most Keras logs do not name themselves.
+    Keras, TensorFlow and MLPerf records without another name are one family (""): most Keras logs do not name
+    themselves, and the lab's own scripts print both forms.
     """
     if not framework or (_KERAS.match(framework) and "+" not in framework):
         return ""

@@ -1,0 +1,265 @@
+"""The GPU sampler's CSV: what each GPU was doing while a run trained, laid beside its epochs.
+
+The job script starts ``nvidia-smi
+--query-gpu=timestamp,index,utilization.gpu,utilization.memory,memory.used,power.draw --format=csv -l``
+beside the training. Columns are found by the header line when there is one, in that order otherwise; units
+may be printed or not. `nvidia-smi` writes the node's local time without a zone, so the zone is found by
+comparing with a clock that has one.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from labtui.core.interval import Interval
+from labtui.core.model import EpochSample
+
+COLUMNS = ("timestamp", "index", "utilization.gpu", "utilization.memory", "memory.used", "power.draw")
+_QUARTER_HOUR = 900.0
+_TIME_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """One GPU at one moment. `at` in seconds of the node's local time read as if it were UTC (see
+    `zone_shift`).
+
+    Utilisations are fractions of 1, memory in MiB, power in watts; None where the driver gives none.
+    """
+
+    at: float
+    index: int
+    utilization: float | None = None
+    memory_utilization: float | None = None
+    memory_mib: float | None = None
+    power_watts: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerReading:
+    """The samples of a CSV in file order, and how many lines were not samples (header, cut lines,
+    messages).
+    """
+
+    samples: tuple[GpuSample, ...]
+    skipped: int
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPU numbers seen, rising."""
+        return tuple(sorted({sample.index for sample in self.samples}))
+
+
+def read_samples(data: bytes) -> SamplerReading:
+    """Read a sampler CSV; never raises. Lines that are no sample are counted, a cut last line among them."""
+    columns: Sequence[str] = COLUMNS
+    samples, skipped = [], 0
+    for cells in _rows(data.decode("utf-8", "replace").splitlines()):
+        if cells[0] == "timestamp":
+            columns = [cell.split(" ")[0] for cell in cells]
+            skipped += 1
+        elif (sample := _sample(dict(zip(columns, cells, strict=False)))) is not None:
+            samples.append(sample)
+        else:
+            skipped += 1
+    return SamplerReading(samples=tuple(samples), skipped=skipped)
+
+
+def _rows(lines: Iterable[str]) -> Iterable[list[str]]:
+    """The cells of each line that has any; a line that is no CSV becomes one cell."""
+    for line in lines:
+        text = line.replace("\0", "")
+        if not text.strip():
+            continue
+        try:
+            cells = next(csv.reader([text], skipinitialspace=True), [])
+        except csv.Error:
+            cells = [text]
+        yield [cell.strip() for cell in cells] or [text]
+
+
+def _sample(cells: dict[str, str]) -> GpuSample | None:
+    at = _moment(cells.get("timestamp", ""))
+    index = cells.get("index", "")
+    if at is None or not index.isdecimal() or len(index) > 4:
+        return None
+    return GpuSample(
+        at=at,
+        index=int(index),
+        utilization=_fraction(cells.get("utilization.gpu")),
+        memory_utilization=_fraction(cells.get("utilization.memory")),
+        memory_mib=_number(cells.get("memory.used")),
+        power_watts=_number(cells.get("power.draw")),
+    )
+
+
+def _moment(text: str) -> float | None:
+    if (plain := _number(text)) is not None and plain > 1e8 and "/" not in text:
+        return plain  # a sampler that writes UNIX seconds
+    for form in _TIME_FORMATS:
+        try:
+            return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            continue
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    """The number before a unit; None for ``[N/A]`` and the like."""
+    try:
+        value = float((text or "").split(" ")[0])
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _fraction(text: str | None) -> float | None:
+    number = _number(text)
+    return min(number, 100.0) / 100 if number is not None else None
+
+
+# --------------------------------------------------------------------------- beside the epochs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochUtilization:
+    """What the GPUs did during one epoch.
+
+    `start` and `end` in seconds since the first sample; `per_gpu` mean utilisation (fraction of 1) of each
+    GPU number, `samples` how many samples lie in the epoch. `warmup` as for the time: not representative.
+    """
+
+    epoch: int
+    start: float
+    end: float
+    per_gpu: dict[int, float]
+    samples: int
+    warmup: bool
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the GPUs; None without samples."""
+        return statistics.fmean(self.per_gpu.values()) if self.per_gpu else None
+
+
+def zone_shift(samples: Sequence[GpuSample], reference: float) -> float:
+    """Seconds to subtract from `GpuSample.at` to get UNIX time.
+
+    `reference` is any UNIX moment within half a quarter-hour of the first sample (the job's start). Zones
+    differ from UTC by whole quarter-hours, so the nearest multiple is the zone.
+    """
+    if not samples:
+        return 0.0
+    return round((samples[0].at - reference) / _QUARTER_HOUR) * _QUARTER_HOUR
+
+
+def align(
+    samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None = None
+) -> tuple[EpochUtilization, ...]:
+    """Mean utilisation of each epoch whose end the log dates (`ended_at`); nothing for logs without a clock.
+
+    `n_gpus` keeps the GPUs the run used: a MirroredStrategy over n takes the first n.
+    """
+    dated = [(sample, sample.ended_at) for sample in epochs if sample.ended_at is not None]
+    if not samples or not dated:
+        return ()
+    shift = zone_shift_by_epochs(samples, [moment for _, moment in dated])
+    origin = samples[0].at
+    first = min(sample.epoch for sample in epochs)
+    used = [sample for sample in samples if n_gpus is None or sample.index < n_gpus]
+    return tuple(
+        _during(used, sample, moment + shift, origin, warmup=sample.epoch == first and first <= 1)
+        for sample, moment in dated
+    )
+
+
+def zone_shift_by_epochs(samples: Sequence[GpuSample], moments: Sequence[float]) -> float:
+    """The zone shift that puts the most epoch ends inside the sampled time."""
+    start, end = samples[0].at, max(sample.at for sample in samples)
+    guesses = {
+        round((edge - moment) / _QUARTER_HOUR) * _QUARTER_HOUR
+        for edge in (start, (start + end) / 2, end)
+        for moment in (moments[0], moments[-1])
+    }
+
+    def quality(shift: float) -> tuple[int, float]:
+        inside = sum(1 for moment in moments if start <= moment + shift <= end + 5)
+        return inside, -abs(moments[0] + shift - start)
+
+    return max(sorted(guesses), key=quality)
+
+
+def _during(
+    samples: Sequence[GpuSample], epoch: EpochSample, end: float, origin: float, *, warmup: bool
+) -> EpochUtilization:
+    start = end - epoch.seconds.value
+    inside = [s for s in samples if start <= s.at <= end and s.utilization is not None]
+    per_gpu = {
+        index: statistics.fmean(
+            s.utilization for s in inside if s.index == index and s.utilization is not None
+        )
+        for index in sorted({s.index for s in inside})
+    }
+    return EpochUtilization(
+        epoch=epoch.epoch,
+        start=start - origin,
+        end=end - origin,
+        per_gpu=per_gpu,
+        samples=len(inside),
+        warmup=warmup,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSummary:
+    """One GPU over the whole job: mean utilisation, share of samples doing nothing, peak memory, energy.
+
+    `idle_share` is the share of samples at 0 %. `energy_wh` integrates the power over time (trapezoids).
+    """
+
+    index: int
+    samples: int
+    utilization: Interval | None
+    idle_share: float | None
+    peak_memory_mib: float | None
+    energy_wh: float | None
+
+
+def summarise(samples: Sequence[GpuSample]) -> tuple[GpuSummary, ...]:
+    """A summary of each GPU. The utilisation's bounds are its lowest and highest sample."""
+    return tuple(
+        _summary(index, [sample for sample in samples if sample.index == index])
+        for index in sorted({sample.index for sample in samples})
+    )
+
+
+def _summary(index: int, samples: Sequence[GpuSample]) -> GpuSummary:
+    shares = [sample.utilization for sample in samples if sample.utilization is not None]
+    memory = [sample.memory_mib for sample in samples if sample.memory_mib is not None]
+    return GpuSummary(
+        index=index,
+        samples=len(samples),
+        utilization=_mean_with_range(shares),
+        idle_share=sum(share == 0 for share in shares) / len(shares) if shares else None,
+        peak_memory_mib=max(memory, default=None),
+        energy_wh=_energy([(s.at, s.power_watts) for s in samples if s.power_watts is not None]),
+    )
+
+
+def _mean_with_range(values: Sequence[float]) -> Interval | None:
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    return Interval(min(max(statistics.fmean(values), low), high), low, high)
+
+
+def _energy(power: Sequence[tuple[float, float]]) -> float | None:
+    if len(power) < 2:
+        return None
+    pairs = zip(power, power[1:], strict=False)
+    return math.fsum((b - a) * (p + q) / 2 for (a, p), (b, q) in pairs if b > a) / 3600
