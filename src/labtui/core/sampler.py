@@ -10,6 +10,7 @@ comparing with a clock that has one.
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -26,9 +27,9 @@ _TIME_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
-    """One GPU at one moment. `at` in seconds of the node's local time read as if it were UTC (see
-    `zone_shift`).
+    """One GPU at one moment.
 
+    `at` in seconds of the node's local time, read as if it were UTC (`zone_shift` finds the difference).
     Utilisations are fractions of 1, memory in MiB, power in watts; None where the driver gives none.
     """
 
@@ -42,9 +43,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplerReading:
-    """The samples of a CSV in file order, and how many lines were not samples (header, cut lines,
-    messages).
-    """
+    """The samples of a CSV in file order; `skipped` counts other lines (header, cut ones, messages)."""
 
     samples: tuple[GpuSample, ...]
     skipped: int
@@ -147,17 +146,6 @@ class EpochUtilization:
         return statistics.fmean(self.per_gpu.values()) if self.per_gpu else None
 
 
-def zone_shift(samples: Sequence[GpuSample], reference: float) -> float:
-    """Seconds to subtract from `GpuSample.at` to get UNIX time.
-
-    `reference` is any UNIX moment within half a quarter-hour of the first sample (the job's start). Zones
-    differ from UTC by whole quarter-hours, so the nearest multiple is the zone.
-    """
-    if not samples:
-        return 0.0
-    return round((samples[0].at - reference) / _QUARTER_HOUR) * _QUARTER_HOUR
-
-
 def align(
     samples: Sequence[GpuSample], epochs: Sequence[EpochSample], *, n_gpus: int | None = None
 ) -> tuple[EpochUtilization, ...]:
@@ -168,7 +156,7 @@ def align(
     dated = [(sample, sample.ended_at) for sample in epochs if sample.ended_at is not None]
     if not samples or not dated:
         return ()
-    shift = zone_shift_by_epochs(samples, [moment for _, moment in dated])
+    shift = zone_shift(samples, [moment for _, moment in dated])
     origin = samples[0].at
     first = min(sample.epoch for sample in epochs)
     used = [sample for sample in samples if n_gpus is None or sample.index < n_gpus]
@@ -178,8 +166,11 @@ def align(
     )
 
 
-def zone_shift_by_epochs(samples: Sequence[GpuSample], moments: Sequence[float]) -> float:
-    """The zone shift that puts the most epoch ends inside the sampled time."""
+def zone_shift(samples: Sequence[GpuSample], moments: Sequence[float]) -> float:
+    """Seconds between the node's local time and UTC: what puts the most epoch ends inside the sampled time.
+
+    Zones differ from UTC by whole quarter-hours, so only those are tried.
+    """
     start, end = samples[0].at, max(sample.at for sample in samples)
     guesses = {
         round((edge - moment) / _QUARTER_HOUR) * _QUARTER_HOUR
@@ -198,12 +189,14 @@ def _during(
     samples: Sequence[GpuSample], epoch: EpochSample, end: float, origin: float, *, warmup: bool
 ) -> EpochUtilization:
     start = end - epoch.seconds.value
-    inside = [s for s in samples if start <= s.at <= end and s.utilization is not None]
+    inside = [
+        (sample.index, sample.utilization)
+        for sample in samples
+        if start <= sample.at <= end and sample.utilization is not None
+    ]
     per_gpu = {
-        index: statistics.fmean(
-            s.utilization for s in inside if s.index == index and s.utilization is not None
-        )
-        for index in sorted({s.index for s in inside})
+        index: statistics.fmean(share for gpu, share in inside if gpu == index)
+        for index in sorted({gpu for gpu, _ in inside})
     }
     return EpochUtilization(
         epoch=epoch.epoch,
@@ -261,5 +254,5 @@ def _mean_with_range(values: Sequence[float]) -> Interval | None:
 def _energy(power: Sequence[tuple[float, float]]) -> float | None:
     if len(power) < 2:
         return None
-    pairs = zip(power, power[1:], strict=False)
+    pairs = itertools.pairwise(power)
     return math.fsum((b - a) * (p + q) / 2 for (a, p), (b, q) in pairs if b > a) / 3600
