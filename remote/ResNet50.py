@@ -26,8 +26,8 @@ def train(args, network=NETWORK):
         model = network(
             include_top=True, weights=None, input_shape=(args.image_size, args.image_size, 3), classes=10
         )
-        # The batch is n times larger, so the learning rate is too.
-        opt = tf.keras.optimizers.SGD(0.01 * args.n_gpus)
+        # The batch is n times larger, so the learning rate is too: 0.01 x n_gpus by default.
+        opt = tf.keras.optimizers.SGD(args.learning_rate)
         model.compile(loss="sparse_categorical_crossentropy", optimizer=opt, metrics=["accuracy"])
 
     # 3. The training: each step, every replica computes its share of the global batch.

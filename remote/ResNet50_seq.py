@@ -21,7 +21,7 @@ def train(args, network=NETWORK):
     model = network(
         include_top=True, weights=None, input_shape=(args.image_size, args.image_size, 3), classes=10
     )
-    opt = tf.keras.optimizers.SGD(0.01)
+    opt = tf.keras.optimizers.SGD(args.learning_rate)  # 0.01 by default
     model.compile(loss="sparse_categorical_crossentropy", optimizer=opt, metrics=["accuracy"])
 
     model.fit(train_ds, epochs=args.epochs, verbose=2, callbacks=[lab.RunLog(args, train_ds)])

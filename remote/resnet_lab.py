@@ -128,8 +128,8 @@ class Options(argparse.ArgumentParser):
             re.search("[\u2010-\u2015\u2212\u2018-\u201f]", word) or word == "--" for word in sys.argv[1:]
         ):
             message += (
-                "\nerror: the command holds a long dash, a curly quote or a lone '--', copied from a document: "
-                "type '--epochs 5' by hand."
+                "\nerror: the command holds a long dash, a curly quote or a lone '--', as copied from "
+                "a document: type '--epochs 5' by hand."
             )
         super().error(message)
 
@@ -143,6 +143,9 @@ def parse_options(parallel, argv=None):
     )
     if parallel:
         parser.add_argument("--n_gpus", type=int, default=1, help="how many GPUs, one replica on each")
+    parser.add_argument(
+        "--learning_rate", type=float, metavar="RATE", help="default: 0.01 x number of replicas"
+    )
     parser.add_argument("--data", metavar="FOLDER", help="the folder cifar-10-batches-py")
     parser.add_argument("--images", type=int, metavar="N", help="use only the first N training images")
     parser.add_argument(
@@ -170,11 +173,15 @@ def parse_options(parallel, argv=None):
     ):
         if value is not None and value < 1:
             parser.error("{} must be at least 1, not {}".format(name, value))
+    if args.learning_rate is None:
+        args.learning_rate = 0.01 * args.replicas
+    if not 0 < args.learning_rate < math.inf:
+        parser.error("--learning_rate must be a number above 0, not {}".format(args.learning_rate))
     if args.image_size < 32:
         parser.error("--image-size must be at least 32 for a ResNet, not {}".format(args.image_size))
     if args.batch_size < args.replicas:
         parser.error(
-            "--batch_size {} is the global batch: it must hold at least one image for each of {} replicas".format(
+            "--batch_size {} is the global batch: it must hold an image for each of the {} replicas".format(
                 args.batch_size, args.replicas
             )
         )
@@ -230,6 +237,8 @@ def use_cpu(replicas, threads, parallel):
     if parallel:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+        # MirroredStrategy warns of devices that are no GPUs (a forgotten --nv). Here they are meant.
+        tf.get_logger().addFilter(lambda record: "non-GPU devices" not in record.getMessage())
     return ["/cpu:{}".format(i) for i in range(replicas)]
 
 
@@ -353,9 +362,17 @@ class RunLog(tf.keras.callbacks.Callback):
     def _facts(self):
         args = self.args
         point("model_name", self.model_name, keras_name=self.model.name, parameters=self.model.count_params())
-        point("n_gpus", self.n_gpus)
+        # "practice": CPU devices that stand in for GPUs rehearse the lab; their times say nothing about GPUs.
+        point(
+            "device",
+            args.device,
+            names=args.device_names,
+            threads=args.threads,
+            cores=_cores(),
+            practice=args.device == "cpu" and args.parallel,
+        )
         point("num_replicas", self.replicas)
-        point("device", args.device, names=args.device_names, threads=args.threads, cores=_cores())
+        point("n_gpus", self.n_gpus)
         point("global_batch_size", args.batch_size, per_replica=args.batch_size / self.replicas)
         point("train_samples", self.images, image_size=args.image_size)
         point("opt_name", type(self.model.optimizer).__name__.lower())
