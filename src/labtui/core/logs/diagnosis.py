@@ -1,0 +1,154 @@
+"""From error texts to a diagnosis with its line and advice, and to how processes ended.
+
+One process often says the same thing many times; each kind is told once per *episode* (until the next run or the
+next separate traceback). What may not enter: the texts themselves (`rules`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from labtui.core.logs.events import Failure
+from labtui.core.logs.rules import HARMLESS, RULES, SUSPECT, Rule
+from labtui.core.model import Diagnosis, Stream
+
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_HARMLESS_TRACE = re.compile(r"Exception ignored in|--- Logging error ---")
+_RAISED = re.compile(
+    r"(?:[A-Za-z_][\w.]{0,200}\.)?[A-Za-z_]\w{0,100}(?:Error|Exception|Interrupt|Exit|Warning)?\b(?::|\Z)"
+)
+_SPOKEN = re.compile(r"[\w./-]{1,80}: error: ")
+_GRAVITY = {"failed": 0, "oom": 1, "cancelled": 2, "time-limit": 3}
+TEXT_LIMIT = 300
+"""Characters of a line that a diagnosis keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one line gave: a diagnosis, a failure, both or neither."""
+
+    diagnosis: Diagnosis | None = None
+    failure: Failure | None = None
+
+
+class Diagnoser:
+    """Reads the lines that are no training lines, in order."""
+
+    def __init__(self, stream: Stream = "out") -> None:
+        self._stream: Stream = stream
+        self._found: list[Diagnosis] = []
+        self._told: set[tuple[str, int]] = set()
+        self._episode = 0
+        self._run = 0
+        self._in_trace = False
+        self._traced = False  # this episode has had its traceback
+        self._skip_trace = False
+        self._chained = False
+        self._failures: list[Failure] = []
+        self._open_failure = False  # the last failure belongs to this episode
+
+    @property
+    def found(self) -> tuple[Diagnosis, ...]:
+        """All diagnosis so far, in the order of the log."""
+        return tuple(self._found)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """How processes ended badly, in the order of the log; one per process."""
+        return tuple(self._failures)
+
+    def take(self, number: int, text: str, run: int) -> Finding:
+        """Look at one line; `run` is the index of the run it stands in."""
+        if run != self._run:
+            self._run = run
+            self._new_episode()
+        if self._in_trace:
+            return self._inside_trace(number, text)
+        if not SUSPECT.search(text):
+            return Finding()
+        if _TRACEBACK in text:
+            self._begin_trace()
+            return Finding()
+        if _CHAINED.search(text):
+            self._chained = True
+        if _HARMLESS_TRACE.search(text):
+            self._skip_trace = True
+        return self._judge(number, text)
+
+    def without_gpu_flag(self, number: int, text: str) -> Diagnosis | None:
+        """The echoed command starts a container without GPU access although it asks for GPUs."""
+        rule = next(rule for rule in RULES if rule.kind == "no-gpu")
+        return self._tell(rule, number, text)
+
+    # ------------------------------------------------------------------ tracebacks
+
+    def _begin_trace(self) -> None:
+        self._in_trace = True
+        if self._traced and not self._chained and not self._skip_trace:
+            self._new_episode()
+        self._chained = False
+
+    def _inside_trace(self, number: int, text: str) -> Finding:
+        if text[:1] in (" ", "\t") or not _RAISED.match(text):
+            if text[:1] not in (" ", "\t"):
+                self._in_trace = False  # glued or cut: read it as any other line
+                return self._judge(number, text)
+            return Finding()
+        self._in_trace = False
+        if self._skip_trace:
+            self._skip_trace = False
+            return Finding()
+        self._traced = True
+        finding = self._judge(number, text)
+        if finding.failure is None:
+            return replace(finding, failure=self._fail("failed", number, False))
+        return finding
+
+    def _new_episode(self) -> None:
+        self._episode += 1
+        self._traced = self._open_failure = False
+
+    # ------------------------------------------------------------------ rules
+
+    def _judge(self, number: int, text: str) -> Finding:
+        if HARMLESS.search(text):
+            return Finding()
+        for rule in RULES:
+            if rule.pattern.search(text):
+                failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
+                return Finding(self._tell(rule, number, text), failure)
+        if _SPOKEN.match(text) and not text.startswith(("slurmstepd", "srun", "sbatch")):
+            return Finding(failure=self._fail("failed", number, False))
+        return Finding()
+
+    def _tell(self, rule: Rule, number: int, text: str) -> Diagnosis | None:
+        key = (rule.kind, self._episode)
+        if key in self._told:
+            return None
+        self._told.add(key)
+        diagnosis = Diagnosis(
+            kind=rule.kind,
+            line=number,
+            text=text.strip()[:TEXT_LIMIT],
+            advice=rule.advice,
+            stream=self._stream,
+        )
+        self._found.append(diagnosis)
+        return diagnosis
+
+    def _fail(self, outcome: str, number: int, job_level: bool) -> Failure:
+        failure = Failure(outcome, number, job_level)
+        if job_level:
+            if not any(old.job_level and old.outcome == outcome for old in self._failures):
+                self._failures.append(failure)
+            return failure
+        if self._open_failure:
+            place = max(index for index, old in enumerate(self._failures) if not old.job_level)
+            if _GRAVITY[outcome] > _GRAVITY[self._failures[place].outcome]:
+                self._failures[place] = failure
+        else:
+            self._failures.append(failure)
+            self._open_failure = True
+        return failure

@@ -1,0 +1,177 @@
+"""MLPerf records of a log, put in terms of runs and epochs (`mllog` reads them, `runs` keeps them)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from labtui.core.interval import Interval
+from labtui.core.logs.mllog import CLOCK_SECONDS, Record, finite, measured
+from labtui.core.logs.models import device_of, short_model
+from labtui.core.logs.runs import Facts, OpenRun, RunTracker, merged
+from labtui.core.model import EpochSample
+
+_OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_size", "cache_clear")
+
+
+def take_record(tracker: RunTracker, line: int, record: Record) -> None:
+    """Put one record where it belongs. Unknown keys are left alone."""
+    run = tracker.current
+    if run is None or _opens(run, record):
+        run = tracker.begin(line, Facts(framework="mlperf"))
+    run.last_line = line
+    handler = _HANDLERS.get(record.key)
+    if handler is not None:
+        handler(tracker, run, line, record)
+    else:
+        run.learn(_facts(record))
+
+
+def _opens(run: OpenRun, record: Record) -> bool:
+    if record.key == "run_start" and run.started:
+        return True
+    return record.key in _OPENING and (run.stopped or bool(run.epochs) or run.held is not None)
+
+
+def _whole(number: object) -> int | None:
+    value = finite(number)
+    return int(value) if value is not None and 0 <= value <= 1e12 else None
+
+
+def _facts(record: Record) -> Facts:
+    """What a point in time tells about the run; keys of MLPerf, and what metadata may add."""
+    key, value = record.key, record.value
+    number = finite(value)
+    model = value if isinstance(value, str) else ""
+    named = model if key in ("submission_benchmark", "model", "model_name") else record.word("model")
+    device = device_of(model if key == "device" else record.word("device"))
+    batch = _whole(number) if key == "global_batch_size" else _whole(record.number("global_batch_size"))
+    gpus = record.number("n_gpus", "num_gpus", "num_replicas", "replicas")
+    if key in ("n_gpus", "num_gpus", "number_of_accelerators", "num_replicas"):
+        gpus = number
+    if device == "cpu":
+        gpus = 0
+    planned = number if key in ("epochs", "max_epochs", "num_epochs") else record.number("epochs")
+    practice = record.metadata.get("practice")
+    return Facts(
+        model=short_model(named) if named else None,
+        device=device,
+        n_gpus=_whole(gpus),
+        batch_size=batch or None,
+        epochs_planned=_whole(planned) or None,
+        images=_whole(number) if key == "train_samples" else _whole(record.number("train_samples")),
+        learning_rate=number if key == "opt_base_learning_rate" else None,
+        practice=practice if isinstance(practice, bool) else None,
+    )
+
+
+def _run_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    run.started = True
+    run.learn(_facts(record))
+
+
+def _run_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    tracker.release()
+    status = record.word("status").lower()
+    success = status in ("success", "") and record.metadata.get("success") is not False
+    run.stopped, run.success = True, success
+
+
+def _number(run: OpenRun, record: Record) -> int:
+    """The epoch's number, from 1; programs that count from 0 are shifted, fractions and gaps are counted."""
+    given = record.number("epoch_num", "epoch", "first_epoch_num")
+    if given is None:
+        given = finite(record.value)
+    if given == 0 and not run.epochs:
+        run.zero_based = True
+    if given is None or given < 0 or given != int(given):
+        return (max(run.epochs) if run.epochs else 0) + 1
+    return int(given) + (1 if run.zero_based else 0)
+
+
+def _epoch_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    epoch = _number(run, record)
+    if run.clocked is not None and run.clocked[0] == epoch:
+        run.interleaved = True  # another process says the same
+        return
+    tracker.release()
+    run.clocked = (epoch, record.time_ms)
+
+
+def _epoch_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    began = run.clocked
+    explicit = record.number("epoch_num", "epoch") is not None or finite(record.value) is not None
+    epoch = _number(run, record) if explicit or began is None else began[0]
+    seconds = record.number("seconds")
+    if seconds is None and began is not None and began[0] == epoch:
+        seconds = _elapsed(began[1], record.time_ms)
+    if began is not None and began[0] == epoch:
+        run.clocked = None
+    if seconds is None or seconds < 0:
+        return
+    _keep(tracker, run, line, record, epoch, measured(seconds))
+
+
+def _elapsed(start_ms: float | None, stop_ms: float | None) -> float | None:
+    return None if start_ms is None or stop_ms is None else (stop_ms - start_ms) / 1000
+
+
+def _keep(
+    tracker: RunTracker, run: OpenRun, line: int, record: Record, epoch: int, seconds: Interval
+) -> None:
+    sample = EpochSample(
+        epoch=epoch, seconds=seconds, steps=_whole(record.number("steps")), source="mllog", line=line
+    )
+    held = run.held
+    if epoch in run.epochs or (held is not None and held.epoch == epoch and held.source == "mllog"):
+        run.interleaved = True  # another process of the same run
+        return
+    if held is not None and held.epoch == epoch:
+        run.held = None
+        tracker.store(run, merged(sample, held))
+        return
+    tracker.release()
+    run.held = sample  # a Keras line may follow and add what it prints
+
+
+def _block_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    if run.clocked is None:
+        _epoch_start(tracker, run, line, record)
+
+
+def _block_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    """A block of epochs without a clock of their own: each gets the block's mean."""
+    began, run.clocked = run.clocked, None
+    if began is None or began[0] in run.epochs or run.held is not None:
+        return
+    elapsed = _elapsed(began[1], record.time_ms)
+    count = _whole(record.number("epoch_count")) or 1
+    if elapsed is None or elapsed < 0 or count > 10_000:
+        return
+    mean, width = elapsed / count, CLOCK_SECONDS / count
+    for epoch in range(began[0], began[0] + count):
+        interval = Interval(mean, max(0.0, mean - width), mean + width)
+        tracker.store(run, EpochSample(epoch=epoch, seconds=interval, source="mllog-block", line=line))
+
+
+def _stats(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    """``tracked_stats`` and ``eval_accuracy``: metrics of the epoch they name, or of the last."""
+    values = record.value if isinstance(record.value, dict) else {record.key: record.value}
+    found = {str(name): number for name, value in values.items() if (number := finite(value)) is not None}
+    if not found:
+        return
+    if run.held is not None:
+        run.held = replace(run.held, metrics={**found, **run.held.metrics})
+    elif record.key == "tracked_stats" and (rate := found.get("throughput")) is not None and not run.epochs:
+        run.throughput = Interval.exact(rate)
+
+
+_HANDLERS = {
+    "run_start": _run_start,
+    "run_stop": _run_stop,
+    "epoch_start": _epoch_start,
+    "epoch_stop": _epoch_stop,
+    "block_start": _block_start,
+    "block_stop": _block_stop,
+    "tracked_stats": _stats,
+    "eval_accuracy": _stats,
+}

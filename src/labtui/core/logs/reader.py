@@ -1,0 +1,178 @@
+"""The log reader: bytes in any chunks in, runs, epochs and diagnosis out.
+
+The order of trust for an epoch's time: MLPerf records, then Keras's lines, then other trainers' grammars.
+Memory does not grow with the log, and no bytes make it raise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from labtui.core.logs.diagnosis import Diagnoser
+from labtui.core.logs.events import DiagnosisFound, LogEvent, LogReport
+from labtui.core.logs.heads import (
+    facts_of_job_name,
+    is_batch_line,
+    read_banner,
+    read_command,
+    read_head,
+    read_job_name,
+)
+from labtui.core.logs.keras import read_header, read_summary
+from labtui.core.logs.lines import Line, LineCutter
+from labtui.core.logs.mllog import read_record
+from labtui.core.logs.mlruns import take_record
+from labtui.core.logs.runs import RunTracker
+from labtui.core.logs.trainers import Trainers
+
+if TYPE_CHECKING:
+    from labtui.core.model import Diagnosis, ParsedRun, Stream
+
+_RANK = re.compile(r"\[(?:default|rank)?(\d{1,5})\]:? ?|(\d{1,5}): |\[\d+,(\d{1,5})\]<std(?:out|err)>: ?")
+
+
+class LogReader:
+    """Reads one stream of one job as it grows.
+
+    `stream` is kept in each diagnosis. `job_name` is Slurm's, when known: it tells the model and device of
+    runs that say nothing better.
+    """
+
+    def __init__(self, *, stream: Stream = "out", job_name: str = "") -> None:
+        self._cutter = LineCutter()
+        self._tracker = RunTracker()
+        self._diagnoser = Diagnoser(stream)
+        self._trainers = Trainers(self._tracker)
+        self._chief: int | None = None
+        self._finished = False
+        if job_name and (hint := facts_of_job_name(job_name)):
+            self._tracker.hint(hint)
+
+    def feed(self, data: bytes) -> list[LogEvent]:
+        """Take the next bytes of the log; any cutting of the bytes gives the same events."""
+        for line in self._cutter.feed(data):
+            self._take(line)
+        return self._drain()
+
+    def finish(self) -> list[LogEvent]:
+        """The log is complete: read a last line without newline and close the last run."""
+        if self._finished:
+            return []
+        self._finished = True
+        for line in self._cutter.finish():
+            self._take(line)
+        self._trainers.finish()
+        self._tracker.close()
+        return self._drain()
+
+    @property
+    def runs(self) -> tuple[ParsedRun, ...]:
+        """The runs as of now; the last one may be unfinished."""
+        return self._tracker.runs
+
+    @property
+    def diagnosis(self) -> tuple[Diagnosis, ...]:
+        """What went wrong, in the order of the log."""
+        return self._diagnoser.found
+
+    @property
+    def report(self) -> LogReport:
+        """Everything read so far."""
+        cutter = self._cutter
+        binary = cutter.zeros > 0 and cutter.zeros * 50 > min(cutter.size, 1 << 20)
+        return LogReport(
+            self.runs, self.diagnosis, self._diagnoser.failures, cutter.lines, cutter.size, binary
+        )
+
+    def _drain(self) -> list[LogEvent]:
+        events, self._tracker.events = self._tracker.events, []
+        return events
+
+    def _take(self, line: Line) -> None:
+        text = line.text
+        if not text:
+            return
+        if self._training(line, text, rank=None):
+            return
+        match = _RANK.match(text)
+        if match is not None:
+            rank = int(match[1] or match[2] or match[3])
+            if self._training(line, text[match.end() :], rank=rank):
+                return
+            text = text[match.end() :]
+        self._diagnose(line, text)
+
+    def _training(self, line: Line, text: str, rank: int | None) -> bool:
+        """Whether the line is one of a training; those of higher ranks repeat the chief's and are dropped."""
+        takeover = False
+        if rank is not None:
+            if not _speaks_of_training(text):
+                return False
+            takeover = self._chief is not None and rank < self._chief
+            if self._chief is not None and rank != self._chief and self._tracker.current is not None:
+                self._tracker.current.interleaved = True
+            if self._chief is not None and rank > self._chief:
+                return True
+            self._chief = rank
+        return self._dispatch(line, text, takeover)
+
+    def _dispatch(self, line: Line, text: str, takeover: bool) -> bool:
+        tracker, number = self._tracker, line.number
+        if ":::ML" in text:
+            record = read_record(text)
+            if record is not None:
+                take_record(tracker, number, record)
+                return True
+        if header := read_header(text):
+            tracker.header(number, header, takeover=takeover)
+        elif summary := read_summary(text):
+            tracker.summary(number, summary, continues=line.continues)
+        elif banner := read_banner(text):
+            tracker.banner(number, banner)
+        elif head := read_head(text):
+            tracker.tell(number, head, batch_line=is_batch_line(text))
+        elif name := read_job_name(text):
+            tracker.hint(name)
+        elif command := read_command(text):
+            tracker.command(number, command.facts, command.text)
+            if command.no_gpu_flag:
+                self._note(self._diagnoser.without_gpu_flag(number, text))
+        else:
+            return self._trainers.take(number, text)
+        return True
+
+    def _diagnose(self, line: Line, text: str) -> None:
+        finding = self._diagnoser.take(line.number, text, self._tracker.index)
+        self._note(finding.diagnosis)
+        if finding.failure is not None:
+            self._tracker.fail(finding.failure)
+
+    def _note(self, diagnosis: Diagnosis | None) -> None:
+        if diagnosis is not None:
+            self._tracker.events.append(DiagnosisFound(diagnosis))
+
+
+def _speaks_of_training(text: str) -> bool:
+    return bool(
+        ":::ML" in text
+        or read_header(text)
+        or read_summary(text)
+        or Trainers.speaks(text)
+        or read_banner(text)
+    )
+
+
+def parse_log(data: bytes | Iterable[bytes], *, stream: Stream = "out", job_name: str = "") -> LogReport:
+    """Read a whole log, given at once or in chunks."""
+    reader = LogReader(stream=stream, job_name=job_name)
+    for chunk in (data,) if isinstance(data, bytes) else data:
+        reader.feed(chunk)
+    reader.finish()
+    return reader.report
+
+
+def diagnose(data: bytes | Iterable[bytes], *, stream: Stream = "err") -> tuple[Diagnosis, ...]:
+    """What a log says went wrong, without its runs."""
+    return parse_log(data, stream=stream).diagnosis

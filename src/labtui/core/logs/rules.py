@@ -1,0 +1,233 @@
+"""The error texts labtui knows, what each means, and what to do next. Data; `diagnosis` applies it.
+
+The texts are those of TensorFlow, PyTorch, CUDA, Slurm, Singularity, Lmod, bash and Python; the advice is ours.
+What may not enter: state.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from labtui.core.model import DiagnosisKind, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A text, its kind, and what it makes of the run (`outcome` None: a surprise, no failure).
+
+    `job_level`: Slurm or the kernel ended the job, so only its last run can be meant.
+    """
+
+    kind: DiagnosisKind
+    pattern: re.Pattern[str]
+    advice: str
+    outcome: Outcome | None = "failed"
+    job_level: bool = False
+
+
+HARMLESS = re.compile(
+    r"The caller indicates that this is not a failure"
+    r"|Executor start aborting"
+    r"|oneDNN|NUMA|numa_node|TF-TRT|TensorRT|libnvinfer"
+    r"|This TensorFlow binary is optimized|cpu_feature_guard"
+    r"|Unable to register cu(?:DNN|FFT|BLAS) factory"
+    r"|Exception ignored in"
+    r"|nvidia-smi: command not found"
+    r"|: cannot (?:remove|access) "
+    r"|WARNING: Skipping mount|squashfuse"
+)
+"""Lines that look alarming and are not: never flagged."""
+
+_HALVE = (
+    "Halve the batch size per GPU (and the global batch with it), or use a smaller model; then submit again."
+)
+_HOST = (
+    "The job ran out of the node's own memory, not the GPU's: ask for more CPUs (memory comes with them), "
+    "or keep less of the data in memory."
+)
+_DASHES = (
+    "An option was not understood. If it was pasted, retype its dashes as two plain hyphens with no blank after "
+    "them, and replace curly quotes by straight ones."
+)
+_NO_GPU = (
+    "The program found no GPU and trains on the CPU. Start the container with `singularity exec --nv ...` and check "
+    "that the job asks for GPUs (--gres=gpu:N)."
+)
+_MODULE = "Check the `module load` lines of the job script: the program or a module it needs is not loaded."
+_IMAGE = (
+    "The container could not be started: check the path of the image in the job script and that your account "
+    "may read it."
+)
+_QUOTA = "Your disk quota is used up: delete what you do not need, or write to scratch; then submit again."
+_FILE = (
+    "A file is not where the program looks: compare the path in this line with the one on the cluster "
+    "(data directory, account number, working directory)."
+)
+
+
+def _rule(
+    kind: DiagnosisKind,
+    pattern: str,
+    advice: str,
+    outcome: Outcome | None = "failed",
+    job_level: bool = False,
+) -> Rule:
+    return Rule(kind, re.compile(pattern), advice, outcome, job_level)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        "time-limit",
+        r"CANCELLED AT .{0,60}DUE TO TIME LIMIT|DUE TO TIME LIMIT \*\*\*",
+        "The time limit was too short: ask for epochs x time per epoch plus the warm-up, with a margin.",
+        "time-limit",
+        True,
+    ),
+    _rule(
+        "cancelled",
+        r"\*\*\* .{0,200}CANCELLED AT .{0,60}DUE TO TASK FAILURE",
+        "One task failed and Slurm ended the others: the cause stands further up in this log.",
+        "failed",
+        True,
+    ),
+    _rule(
+        "cancelled",
+        r"\*\*\* .{0,200}CANCELLED AT .{0,60}DUE TO (?:PREEMPTION|NODE FAILURE|JOB REQUEUE)",
+        "The cluster took the job off its node; nothing is wrong with the script. Submit it again.",
+        "cancelled",
+        True,
+    ),
+    _rule(
+        "cancelled",
+        r"\*\*\* .{0,200}CANCELLED AT ",
+        "The job was cancelled. If that was not you, ask who shares the account; then submit it again.",
+        "cancelled",
+        True,
+    ),
+    _rule(
+        "cancelled",
+        r"^(?:KeyboardInterrupt\b|srun: Cancelled|srun: interrupt)",
+        "The program was interrupted from outside. Submit it again if that was not meant.",
+        "cancelled",
+    ),
+    _rule(
+        "host-memory",
+        r"oom[-_]kill|OOM Killed|cgroup out-of-memory handler|[Ee]xceeded (?:job|step) memory limit",
+        _HOST,
+        "oom",
+        True,
+    ),
+    _rule(
+        "host-memory",
+        r"(?:^|: line \d+: +\d+ )Killed(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|std::bad_alloc"
+        r"|by allocator (?:mkl)?_?cpu|Allocator \((?:mkl)?_?cpu\) ran out of memory",
+        _HOST,
+        "oom",
+    ),
+    _rule(
+        "oom",
+        r"ran out of memory trying to allocate|ResourceExhaustedError|OOM when allocating tensor"
+        r"|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError"
+        r"|RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory|CU(?:DNN|BLAS)_STATUS_ALLOC_FAILED",
+        _HALVE,
+        "oom",
+    ),
+    _rule("quota", r"Disk quota exceeded|No space left on device", _QUOTA),
+    _rule(
+        "container",
+        r"FATAL: .{0,4000}executable file not found in \$PATH",
+        "The container starts but does not hold this program: check the command after the image's name.",
+    ),
+    _rule(
+        "container",
+        r"[Cc]ould not open image|image format not recognized|SIF image .{0,4000} is corrupted"
+        r"|ERROR +: Image path .{0,4000} doesn't exist|failed to resolve session directory"
+        r"|While checking container encryption|^(?:FATAL: {2,}|ABORT +: Retval)",
+        _IMAGE,
+    ),
+    _rule(
+        "bad-arguments",
+        r"\$'\\r': command not found|: \$'.{0,400}\\r'|bad interpreter: .{0,200}\^M|cannot execute: required file not found"
+        r"|DOS line breaks",
+        "The script has Windows line ends (CRLF): save it with LF line ends (`dos2unix FILE`) and send it again.",
+    ),
+    _rule(
+        "bad-arguments",
+        r"error: unrecognized arguments|error: (?:argument |the following arguments are required)"
+        r"|error: ambiguous option|error: no such option|invalid (?:int|float) value",
+        _DASHES,
+    ),
+    _rule(
+        "bad-arguments",
+        r"SyntaxError: (?:invalid (?:non-printable )?character|Non-(?:UTF-8|ASCII))",
+        "The source holds a character that only looks right (curly quote, long dash, special blank): retype it.",
+    ),
+    _rule(
+        "bad-arguments",
+        r"QOSMaxSubmitJobPerUserLimit|job submit limit, user's size",
+        "The queue takes no more of your jobs now: nothing is wrong with this one; send it when the last has ended.",
+    ),
+    _rule(
+        "bad-arguments",
+        r"(?:sbatch|srun): (?:error: |fatal: )?(?:Batch job submission failed|No (?:account|QoS) specified|Invalid (?:account|qos"
+        r"|generic resource)|Requested (?:time limit|node configuration)|This does not look like a batch script"
+        r"|Batch script is empty)|Minimum cpus requested should be",
+        "Slurm did not accept the request: compare account, QoS, time, GPUs and CPUs (20 per GPU on MareNostrum 5) "
+        "with what your profile allows.",
+    ),
+    _rule(
+        "no-gpu",
+        r"There are non-GPU devices in|failed call to cuInit|Cannot dlopen some GPU libraries"
+        r"|Could not load dynamic library 'lib(?:cuda|cudart|cublas|cudnn)\b|no CUDA-capable device"
+        r"|Could not find cuda drivers|Could not find any nv files on this host",
+        _NO_GPU,
+        None,
+    ),
+    _rule(
+        "no-gpu",
+        r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|Found no NVIDIA driver",
+        _NO_GPU,
+    ),
+    _rule(
+        "missing-module",
+        r"No module named '?cifar",
+        "Python does not find cifar.py: put the folder that holds it (cifar-utils) beside the script, or correct the "
+        "path the script adds to sys.path.",
+    ),
+    _rule(
+        "missing-module",
+        r"ModuleNotFoundError|No module named |ImportError: .{0,400}(?:cannot open shared object|cannot import name)",
+        "Python lacks this package here: check that the script runs inside the course container and that no other "
+        "Python's paths leak into it (`module purge` first).",
+    ),
+    _rule(
+        "missing-module",
+        r"\bmodule: command not found",
+        "The shell does not know `module`: the job must start from a login shell (`#!/bin/bash -l`).",
+        None,
+    ),
+    _rule(
+        "missing-module",
+        r"Cannot load module .{0,400} without these module\(s\) loaded"
+        r"|The following module\(s\) are unknown|Unable to locate a modulefile for|Lmod has detected the following error",
+        "Load the modules this line names first, in that order, or correct the module's name.",
+    ),
+    _rule("missing-module", r"(?:^|: )(?:line \d+: )?[\w./+-]+: command not found", _MODULE),
+    _rule(
+        "missing-file",
+        r"Could not open std(?:out|err) file",
+        "The folder for the log does not exist: create it before submitting, or let the log lie beside the script.",
+    ),
+    _rule("missing-file", r"FileNotFoundError|can't open file|NotFoundError: .{0,400}No such file", _FILE),
+    _rule("missing-file", r"(?:^|: )[^:]{1,400}: No such file or directory", _FILE),
+)
+"""In order of trust: the first rule that matches a line speaks for it."""
+
+SUSPECT = re.compile(
+    r"CANCELLED|TIME LIMIT|[Mm]emory|MEMORY|oom|OOM|Killed|Exhausted|EXHAUSTED|bad_alloc|ALLOC_FAILED|quota|No space left|FATAL"
+    r"|ABORT|image|session directory|container|\\r|\^M|cannot execute|DOS line|rror|invalid|QOS|job submit|sbatch|srun"
+    r"|GPU|cuInit|dynamic library|CUDA|cuda|NVIDIA|nv files|No module|module|not found|No such file|can't open|Could not"
+    r"|KeyboardInterrupt|Minimum cpus|[Ii]nterrupt|Traceback|exception|Exception"
+)
+"""A quick look: a line without any of these words needs no rule."""
