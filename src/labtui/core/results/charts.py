@@ -8,6 +8,7 @@ behind their key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,6 +21,7 @@ from labtui.core.results.rows import Configuration, ResultRow, Results
 
 Reading = Literal["precise", "as-printed"]
 GPUS = "GPUs"
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,11 @@ def unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
         replace(chart, key=f"{chart.key}-practice") if chart.practice and chart.key in real else chart
         for chart in charts
     )
+
+
+def slug(name: str) -> str:
+    """A name from a log as a part of a key: small letters, digits and dashes only."""
+    return _NOT_PLAIN.sub("-", name.lower()).strip("-")[:60] or "unnamed"
 
 
 # --------------------------------------------------------------------------- which rows make a line
