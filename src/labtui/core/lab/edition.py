@@ -87,7 +87,8 @@ class _Check(_Data, frozen=True, kw_only=True, tag_field="kind"):
 class RunsCheck(_Check, frozen=True, kw_only=True, tag="runs"):
     """Every planned run was made: same model, device and GPUs, enough epochs, a wanted outcome.
 
-    `min_epochs` counts epochs read from the log. `batch` is ``exact`` (the planned global batch) or ``any`` (whatever fitted the GPU's memory).
+    `min_epochs` counts epochs read from the log; `batch` is ``exact`` (the planned global batch) or ``any``
+    (whatever fitted the memory).
     """
 
     min_epochs: int = 2
@@ -225,7 +226,7 @@ class Reference(_Data, frozen=True, kw_only=True):
 
 
 class Edition(_Data, frozen=True, kw_only=True):
-    """A whole assignment. `source` says which document it follows; `profiles` the clusters it was written for.
+    """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
 
     `images` is the training set's size per epoch, `base_learning_rate` the rate on one GPU,
     `startup_seconds` how long a run takes before its first epoch (container, imports, data): from ... to ...

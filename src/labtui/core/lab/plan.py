@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labtui.core.interval import Interval
 from labtui.core.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
 from labtui.core.model import JobForm, RunSpec, SubmissionDraft
 from labtui.core.profile import Profile
+from labtui.core.results import ResultRow, Results
 from labtui.errors import UsageError
 
 MARGIN = 2.0
@@ -46,17 +47,6 @@ class PlanOverrides:
     container: str = ""
     data_dir: str = ""
     user: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Epoch times measured for one configuration, in seconds; they go before an edition's bands."""
-
-    model: str
-    gpus: int
-    batch_size: int | None
-    epoch_seconds: Interval
-    first_epoch_seconds: Interval | None = None
 
 
 def task_of(edition: Edition, task_id: str) -> Task:
@@ -99,13 +89,14 @@ def task_drafts(
 
 
 def expectation(
-    draft: SubmissionDraft, edition: Edition, results: Iterable[Measured] = ()
+    draft: SubmissionDraft, edition: Edition, results: Results | None = None
 ) -> tuple[Interval | None, Interval | None]:
     """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
 
     Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
     """
-    seconds = [_run_seconds(run, edition, tuple(results)) for run in draft.runs]
+    rows = results.measured if results is not None else ()
+    seconds = [_run_seconds(run, edition, rows) for run in draft.runs]
     if not seconds or any(item is None for item in seconds):
         return None, None
     total = _sum([item for item in seconds if item is not None])
@@ -241,8 +232,8 @@ def _sum(parts: Sequence[Interval]) -> Interval:
     return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
 
 
-def _run_seconds(run: RunSpec, edition: Edition, results: Sequence[Measured]) -> Interval | None:
-    epoch, first = _measured(run, results) or _banded(run, edition)
+def _run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+    epoch, first = _measured(run, rows) or _banded(run, edition)
     if epoch is None:
         return None
     low, high = edition.startup_seconds
@@ -251,10 +242,10 @@ def _run_seconds(run: RunSpec, edition: Edition, results: Sequence[Measured]) ->
     return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
 
 
-def _measured(run: RunSpec, results: Sequence[Measured]) -> tuple[Interval | None, Interval | None] | None:
-    same = [item for item in results if (item.model, item.gpus) == (run.model, run.n_gpus)]
-    exact = [item for item in same if item.batch_size == run.batch_size] or same
-    return (exact[-1].epoch_seconds, exact[-1].first_epoch_seconds) if exact else None
+def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None, Interval | None] | None:
+    same = [row for row in rows if (row.model, row.n_gpus) == (run.model, run.n_gpus)]
+    best = [row for row in same if row.batch_size == run.batch_size] or same
+    return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None
 
 
 def _banded(run: RunSpec, edition: Edition) -> tuple[Interval | None, Interval | None]:

@@ -1,0 +1,110 @@
+"""A task's answer file: questions as headings, the student's text below them.
+
+The file is the student's Markdown. labtui writes the headings once and reads back which questions have a
+text; it never writes, moves or judges an answer. Comments (``<!-- -->``) are ours or the student's notes and
+do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from labtui.core.lab.edition import Task
+
+_HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")
+_FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSheet:
+    """What stands below each question of a task, in their order; "" where nothing was written."""
+
+    texts: tuple[str, ...]
+
+    @property
+    def answered(self) -> tuple[bool, ...]:
+        """Which questions have an answer."""
+        return tuple(bool(text) for text in self.texts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has one."""
+        return all(self.answered)
+
+
+def new_sheet(task: Task) -> str:
+    """The Markdown a task's answer file starts with: its title and its questions, and room below each."""
+    lines = [f"# Task {task.id}: {task.title}", ""]
+    lines.append("<!-- Write below each question. labtui looks for text there and never changes it. -->")
+    for number, question in enumerate(task.questions, 1):
+        lines += ["", f"## {number}. {one_line(question.text)}", "", "<!-- your answer -->", ""]
+    return "\n".join(lines) + ("" if lines[-1] == "" else "\n")
+
+
+def missing_headings(task: Task, text: str) -> str:
+    """Headings of questions the file does not have, to be added at its end; "" when none is missing."""
+    found = _sections(task, text)
+    lines: list[str] = []
+    for number, question in enumerate(task.questions, 1):
+        if number - 1 not in found:
+            lines += ["", f"## {number}. {one_line(question.text)}", "", "<!-- your answer -->", ""]
+    return "\n".join(lines)
+
+
+def read_sheet(task: Task, text: str) -> AnswerSheet:
+    """Which answers a file holds.
+
+    A heading belongs to the question with the same words, else to the one with its number; other headings are
+    part of the answer they stand in.
+    """
+    found = _sections(task, text)
+    return AnswerSheet(tuple(_plain(found.get(index, "")) for index in range(len(task.questions))))
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and doubled blanks."""
+    return " ".join(text.split())
+
+
+def _plain(section: str) -> str:
+    """A section without comments and without lines that hold no letter or digit (rules, empty list items)."""
+    without = _COMMENT.sub("", section)
+    kept = [line for line in without.splitlines() if line.strip()]
+    return "\n".join(kept).strip() if any(char.isalnum() for line in kept for char in line) else ""
+
+
+def _sections(task: Task, text: str) -> dict[int, str]:
+    """The text below each question's heading, by the question's index; a code fence hides headings."""
+    words = [_normal(question.text) for question in task.questions]
+    found: dict[int, list[str]] = {}
+    current: int | None = None
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1][:3]
+        heading = None if fence or mark else _HEADING.match(line)
+        index = _question(heading, words) if heading else None
+        if index is not None:
+            current = index
+            found.setdefault(current, [])
+        elif line.startswith("# ") and not fence:
+            current = None
+        elif current is not None:
+            found[current].append(line)
+    return {index: "\n".join(lines) for index, lines in found.items()}
+
+
+def _question(heading: re.Match[str], words: list[str]) -> int | None:
+    text = _normal(heading["text"])
+    if text in words:
+        return words.index(text)
+    if heading["number"] and 0 < int(heading["number"][:6]) <= len(words):
+        return int(heading["number"][:6]) - 1
+    return None
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip().casefold()

@@ -1,0 +1,218 @@
+"""Editions on disk, and the evidence of a lab folder: everything the pure lab room needs from files.
+
+Nothing here decides whether a box ticks; nothing here changes a script of the student.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from labtui.core.lab.checks import TaskCheck, check_all
+from labtui.core.lab.edition import ChartKey, Edition, Task, parse_edition
+from labtui.core.lab.evidence import Evidence, ExportFact, FileFact
+from labtui.core.lab.plan import PlanOverrides
+from labtui.core.results import Results, compute_results, measured_from_state
+from labtui.core.state import LabState
+from labtui.engine.answers import all_answers
+from labtui.engine.folder import LabFolder
+from labtui.errors import DataError, FolderError, LabError, UsageError
+
+MAX_EDITION_BYTES = 4 * 1024 * 1024
+_CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
+_CHARTS: tuple[ChartKey, ...] = ("epoch-time", "throughput", "speedup", "efficiency")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditionEntry:
+    """A line of the list of editions. `problem` is set, and the rest empty, when its file cannot be read."""
+
+    id: str
+    title: str
+    term: str
+    path: Path
+    tasks: int = 0
+    problem: str = ""
+
+
+# --------------------------------------------------------------------------- editions
+
+
+def labs_folder() -> Path:
+    """Where the editions lie that come with labtui."""
+    import labtui
+
+    return Path(labtui.__file__).parent / "labs"
+
+
+def list_editions(extra: Iterable[Path] = ()) -> tuple[EditionEntry, ...]:
+    """The editions that come with labtui, then those in `extra` folders (a teacher's own)."""
+    paths = [path for folder in (labs_folder(), *extra) for path in sorted(folder.glob("*.toml"))]
+    return tuple(_entry(path) for path in paths)
+
+
+def _entry(path: Path) -> EditionEntry:
+    try:
+        found = read_edition_file(path)
+    except LabError as error:
+        return EditionEntry(id=path.stem, title="", term="", path=path, problem=error.sentence)
+    return EditionEntry(id=found.id, title=found.title, term=found.term, path=path, tasks=len(found.tasks))
+
+
+def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edition:
+    """An edition by its id, or from a file: a path with a slash or ending in ``.toml``.
+
+    Raises:
+        UsageError: when there is no such edition; the hint lists those there are.
+        DataError: when the file is not an edition.
+    """
+    text = str(id_or_path)
+    if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
+        return read_edition_file(_located(Path(text).expanduser(), folder))
+    path = labs_folder() / f"{text}.toml"
+    known = sorted(item.stem for item in labs_folder().glob("*.toml"))
+    if text not in known:
+        raise UsageError(
+            f"There is no lab {text!r}.", f"labtui knows {', '.join(known)}; or give a file's path."
+        )
+    return read_edition_file(path)
+
+
+def _located(path: Path, folder: LabFolder | None) -> Path:
+    if folder is not None and not path.is_absolute() and (folder.path / path).is_file():
+        return folder.path / path
+    return path
+
+
+def read_edition_file(path: Path) -> Edition:
+    """Read and prove the schema of an edition file.
+
+    Raises:
+        DataError: it cannot be read or is no edition; with the line and one sentence.
+    """
+    try:
+        if path.stat().st_size > MAX_EDITION_BYTES:
+            raise DataError(f"{path} is too large to be an edition.", path=str(path))
+        return parse_edition(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}.", "Is the path right?", path=str(path)
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
+
+
+# --------------------------------------------------------------------------- evidence
+
+
+def gather_evidence(
+    folder: LabFolder,
+    edition: Edition,
+    state: LabState,
+    *,
+    results: Results | None = None,
+    remote: Mapping[str, bool] | None = None,
+    overrides: PlanOverrides | None = None,
+) -> Evidence:
+    """Everything the checks look at, read from the lab folder now.
+
+    Raises:
+        FolderError: when scripts or answers cannot be read.
+    """
+    numbers = results or compute_results(measured_from_state(state), images=edition.images)
+    return Evidence(
+        state=state,
+        results=numbers,
+        scripts=_facts(folder.script_files()),
+        originals=_facts(_originals()),
+        exports=tuple(_exports(folder, edition, state)),
+        answers=all_answers(folder, edition),
+        files=frozenset(path.name for path in folder.path.iterdir() if path.is_file()),
+        remote=dict(remote or {}),
+        overrides=overrides or PlanOverrides(),
+    )
+
+
+def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[TaskCheck, ...]:
+    """The boxes of a lab folder, in the edition's order.
+
+    Raises:
+        FolderError: when scripts or answers cannot be read.
+    """
+    return check_all(edition, gather_evidence(folder, edition, state))
+
+
+def _facts(files: Mapping[str, bytes]) -> dict[str, FileFact]:
+    return {
+        name: FileFact(
+            path=name, sha256=hashlib.sha256(data).hexdigest(), text=data.decode("utf-8", "replace")
+        )
+        for name, data in files.items()
+    }
+
+
+def _originals() -> dict[str, bytes]:
+    from labtui import assets
+
+    return {name: assets.read_remote(name) for name in assets.list_remote()}
+
+
+def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
+    """Exported charts, recognised by the chart key, and models, in the file name."""
+    practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
+    models = list(dict.fromkeys(plan.model for task in edition.tasks for plan in task.runs))
+    if not folder.plots.is_dir():
+        return
+    for path in sorted(folder.plots.rglob("*")):
+        if path.suffix not in _CHART_FILES or not path.is_file():
+            continue
+        chart = next((key for key in _CHARTS if key in path.stem), None)
+        if chart is not None:
+            named = tuple(model for model in models if model in path.stem)
+            yield ExportFact(
+                path=path.relative_to(folder.path).as_posix(),
+                chart=chart,
+                models=named,
+                practice=practice or "practice" in path.stem,
+            )
+
+
+# --------------------------------------------------------------------------- the student's own copies
+
+
+def start_copy(folder: LabFolder, original: str, target: str) -> Path:
+    """Begin a new script as a copy of another; the change in it is the student's to make.
+
+    A `target` that is still exactly as labtui shipped it gives way; anything the student wrote stays.
+
+    Raises:
+        FolderError: when the original is missing or the target holds the student's work.
+    """
+    source, path = folder.inside(f"scripts/{original}"), folder.inside(f"scripts/{target}")
+    if not source.is_file():
+        raise FolderError(f"scripts/{original} is not there to be copied.", "`labtui init` puts it there.")
+    if path.exists() and path.read_bytes() not in (_originals().get(target), source.read_bytes()):
+        raise FolderError(f"scripts/{target} is there already and is yours; it stays as it is.", "Edit it.")
+    from labtui.engine.settings import write_private
+
+    write_private(path, source.read_bytes())
+    return path
+
+
+def copy_difference(folder: LabFolder, original: str, target: str) -> str:
+    """A unified diff from the original to the student's copy; "" when they are equal or one is missing."""
+    texts = []
+    for name in (original, target):
+        path = folder.inside(f"scripts/{name}")
+        if not path.is_file():
+            return ""
+        texts.append(path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True))
+    return "".join(difflib.unified_diff(texts[0], texts[1], original, target))
+
+
+def task_files(folder: LabFolder, task: Task) -> tuple[tuple[str, bool], ...]:
+    """The scripts a task concerns, each with whether it is there."""
+    return tuple((name, folder.inside(f"scripts/{name}").is_file()) for name in task.files)
