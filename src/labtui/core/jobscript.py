@@ -96,7 +96,7 @@ def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) 
 
 
 def time_text(minutes: int) -> str:
-    """Minutes in the form nobody misreads: ``01:15:00``, ``2-00:30:00`` (two fields are minutes and seconds)."""
+    """Minutes in a form nobody misreads: ``01:15:00``, ``2-00:30:00`` (``75:00`` is read as 75 minutes)."""
     days, rest = divmod(minutes, _MINUTES_PER_DAY)
     clock = f"{rest // 60:02d}:{rest % 60:02d}:00"
     return f"{days}-{clock}" if days else clock

@@ -92,7 +92,7 @@ def _places(template: str) -> Iterator[tuple[int, str, str, int]]:
             name = match["braced"]
             if name is None:
                 raise TemplateError(
-                    f"Line {number} of the job script template has a '@{{' that is no placeholder: {line.strip()!r}.",
+                    f"Line {number} of the template has a '@{{' that is no placeholder: {line.strip()!r}.",
                     "A placeholder is @{name}, in small letters.",
                 )
             yield number, line, name, match.start()
