@@ -1,0 +1,221 @@
+"""Files on the cluster over the one SFTP channel: small, named operations, each with a deadline.
+
+SFTP does not expand ``~``; relative paths start at the home directory. Paths are the cluster's (POSIX),
+never ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import posixpath
+import secrets
+import stat as modes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from labtui.errors import RemoteFailure
+
+if TYPE_CHECKING:
+    import paramiko
+
+T = TypeVar("T")
+PIPELINE_FROM = 64 * 1024
+"""Reads larger than this are asked for in many requests at once; one at a time would cost a round trip
+each.
+"""
+MAX_REQUESTS = 64
+
+
+class Session(Protocol):
+    """Runs a piece of work on the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
+
+    def __call__(self, work: Callable[[paramiko.SFTPClient], T]) -> T:
+        """The work's own result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """Size in bytes, modification time in UNIX seconds of the cluster, and what kind of file it is."""
+
+    size: int
+    mtime: float
+    mode: int
+    is_dir: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One name in a directory."""
+
+    name: str
+    stat: FileStat
+
+
+class RemoteFiles:
+    """The file verbs. `session` runs a piece of work on the SFTP channel with a deadline (see
+    `Connection`).
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def stat(self, path: str) -> FileStat | None:
+        """What is at `path`, links followed; None when nothing is there."""
+
+        def work(sftp: paramiko.SFTPClient) -> FileStat | None:
+            try:
+                return _stat(sftp.stat(path))
+            except FileNotFoundError:
+                return None
+
+        return self._do(path, work)
+
+    def home(self) -> str:
+        """The absolute path of the home directory."""
+        return self._do(".", lambda sftp: sftp.normalize("."))
+
+    def listdir(self, path: str) -> tuple[FileEntry, ...]:
+        """The names in a directory, sorted; empty when it is not there."""
+
+        def work(sftp: paramiko.SFTPClient) -> tuple[FileEntry, ...]:
+            try:
+                found = sftp.listdir_attr(path)
+            except FileNotFoundError:
+                return ()
+            return tuple(
+                sorted((FileEntry(item.filename, _stat(item)) for item in found), key=lambda e: e.name)
+            )
+
+        return self._do(path, work)
+
+    def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
+        """Up to `limit` bytes from `offset`; empty at or behind the end. One open file, pipelined when large.
+
+        Raises:
+            RemoteFailure: the file is not there or cannot be read.
+        """
+        return self._do(path, lambda sftp: _read(sftp, path, offset, limit))
+
+    def write_atomic(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        """Put `data` at `path`: it appears whole, with its mode, or not at all.
+
+        Raises:
+            RemoteFailure: no room, no permission, no such directory.
+        """
+        self._do(path, lambda sftp: _write(sftp, path, data, mode))
+
+    def makedirs(self, path: str, mode: int = 0o755) -> None:
+        """Make a directory and those above it; fine when it is there already."""
+
+        def work(sftp: paramiko.SFTPClient) -> None:
+            missing = []
+            place = path.rstrip("/") or "/"
+            while place and not _is_dir(sftp, place):
+                missing.append(place)
+                place = posixpath.dirname(place)
+            for name in reversed(missing):
+                with contextlib.suppress(OSError):
+                    sftp.mkdir(name, mode)
+            if not _is_dir(sftp, path):
+                raise OSError(errno.EACCES, "the directory cannot be made")
+
+        self._do(path, work)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; fine when it is not there."""
+
+        def work(sftp: paramiko.SFTPClient) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                sftp.remove(path)
+
+        self._do(path, work)
+
+    def _do(self, path: str, work: Callable[[paramiko.SFTPClient], T]) -> T:
+        try:
+            return self._session(work)
+        except TimeoutError:
+            raise
+        except OSError as problem:
+            raise file_failure(path, problem) from None
+
+
+def file_failure(path: str, problem: OSError) -> RemoteFailure:
+    """A file operation's refusal in words. SFTP tells a full disk or quota only as "Failure"."""
+    if problem.errno == errno.ENOENT:
+        return RemoteFailure(f"{path} is not on the cluster.", "Check the path.", detail=str(problem))
+    if problem.errno == errno.EACCES:
+        return RemoteFailure(
+            f"You may not read or write {path} on the cluster.",
+            "Check the path and the account in it.",
+            detail=str(problem),
+        )
+    return RemoteFailure(
+        f"The cluster refused an operation on {path}: {problem}",
+        "Often this is a full quota; `labtui doctor` shows it.",
+        detail=str(problem),
+    )
+
+
+def _stat(told: paramiko.SFTPAttributes) -> FileStat:
+    mode = told.st_mode or 0
+    return FileStat(told.st_size or 0, float(told.st_mtime or 0), modes.S_IMODE(mode), modes.S_ISDIR(mode))
+
+
+def _is_dir(sftp: paramiko.SFTPClient, path: str) -> bool:
+    try:
+        return modes.S_ISDIR(sftp.stat(path).st_mode or 0)
+    except OSError:
+        return False
+
+
+def _read(sftp: paramiko.SFTPClient, path: str, offset: int, limit: int) -> bytes:
+    with sftp.open(path, "rb") as file:
+        there = file.stat().st_size or 0
+        wanted = min(limit, max(0, there - offset))
+        if not wanted:
+            return b""
+        file.seek(offset)
+        if wanted > PIPELINE_FROM:
+            file.prefetch(offset + wanted, MAX_REQUESTS)
+        try:
+            return file.read(wanted)
+        except EOFError:
+            # It shrank while we read: the next look sees the new size.
+            return b""
+
+
+def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None:
+    temporary = f"{posixpath.dirname(path) or '.'}/.{posixpath.basename(path)}.{secrets.token_hex(4)}.part"
+    try:
+        with sftp.open(temporary, "wb") as file:
+            file.set_pipelined(True)
+            for piece in _pieces(data):
+                file.write(piece)
+        sftp.chmod(temporary, mode)
+        if (sftp.stat(temporary).st_size or 0) != len(data):
+            raise OSError(errno.EIO, "the file did not arrive whole")
+        _rename(sftp, temporary, path)
+    except (OSError, EOFError):
+        with contextlib.suppress(Exception):
+            sftp.remove(temporary)
+        raise
+
+
+def _rename(sftp: paramiko.SFTPClient, old: str, new: str) -> None:
+    try:
+        sftp.posix_rename(old, new)
+    except OSError as problem:
+        if problem.errno in (errno.EACCES, errno.ENOENT):
+            raise
+        # A server without OpenSSH's extension: its rename does not replace.
+        with contextlib.suppress(FileNotFoundError):
+            sftp.remove(new)
+        sftp.rename(old, new)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), 32768):
+        yield data[start : start + 32768]

@@ -1,0 +1,263 @@
+"""The one key a login offers: found in the agent or read from a file, with its certificate.
+
+Never a pile of keys: servers count each as a failed try, and some sites then block the address. Passphrases
+are asked for, used and forgotten; the opened key is kept for reconnects.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from labtui.cluster.prompts import Prompter, Question
+from labtui.cluster.target import Endpoint
+from labtui.errors import LoginRefused
+
+if TYPE_CHECKING:
+    import paramiko
+
+AGENT_LIMIT_S = 5.0
+PASSPHRASE_TRIES = 3
+"""A passphrase is tried on this computer alone, so a typing mistake may be corrected."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedKey:
+    """A key ready to sign. `origin` says where it is from, in words; `until` is its certificate's end."""
+
+    key: paramiko.PKey = field(repr=False)
+    origin: str
+    until: datetime | None = None
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """The result of `work`, done in a thread of its own because it cannot be given a time limit.
+
+    Raises:
+        TimeoutError: it did not come back in time (the thread is left behind).
+    """
+    box: list[Any] = []
+
+    def run() -> None:
+        try:
+            box.append((True, work()))
+        except BaseException as problem:
+            box.append((False, problem))
+
+    thread = threading.Thread(target=run, daemon=True, name="labtui-bounded")
+    thread.start()
+    thread.join(seconds)
+    if not box:
+        raise TimeoutError
+    fine, value = box[0]
+    if not fine:
+        raise value
+    return value  # type: ignore[no-any-return]
+
+
+def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
+    """The key to offer to `endpoint`; None when there is none.
+
+    The order: an identity that the agent holds, an identity file that exists, the agent's only key.
+
+    Raises:
+        LoginRefused: a named key is missing, broken or out of date, or its passphrase was not given.
+    """
+    agent_keys = _agent_keys(endpoint.agent)
+    candidates = [path for path in endpoint.identity_files if _exists(path)]
+    if endpoint.identity_named and not candidates:
+        wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
+        raise LoginRefused(
+            f"The key file {wanted} is not there.",
+            "Correct the path (--identity), or make a key with ssh-keygen.",
+        )
+    for path in candidates:
+        blob = _public_blob(path)
+        held = next((key for key in agent_keys if blob and key.asbytes() == blob), None)
+        if held is not None:
+            return _with_certificate(held, path, endpoint, f"{path} (held by the agent)")
+    private = [path for path in candidates if path.suffix != ".pub" and path.is_file()]
+    if private:
+        return _with_certificate(_open(private[0], endpoint, prompter), private[0], endpoint, str(private[0]))
+    if candidates:
+        raise LoginRefused(
+            f"{candidates[0]} is a public key, and no agent holds its private half.",
+            "Name the private key, or load it with ssh-add.",
+        )
+    if len(agent_keys) == 1:
+        return OfferedKey(agent_keys[0], "the agent's key")
+    return None
+
+
+def _exists(path: Path) -> bool:
+    return path.is_file() or path.with_name(path.name + ".pub").is_file()
+
+
+def _public_blob(path: Path) -> bytes | None:
+    """The public half of a key, without opening the private one."""
+    public = path if path.suffix == ".pub" else path.with_name(path.name + ".pub")
+    try:
+        words = public.read_text(encoding="utf-8", errors="replace").split()
+        return base64.b64decode(words[1], validate=True)
+    except (OSError, IndexError, binascii.Error, ValueError):
+        return None
+
+
+# --------------------------------------------------------------------------- the agent
+
+
+def _agent_keys(where: str) -> tuple[Any, ...]:
+    """The agent's keys; none when there is no agent or it does not answer."""
+    if where == "none":
+        return ()
+    try:
+        return within(AGENT_LIMIT_S, lambda: _ask_agent(where))
+    except Exception:
+        # No agent, a dead socket, a strange answer: there is simply no key to be had from it.
+        return ()
+
+
+def _ask_agent(where: str) -> tuple[Any, ...]:
+    import paramiko
+    from paramiko.agent import AgentSSH
+
+    if not where:
+        return tuple(paramiko.Agent().get_keys())
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(AGENT_LIMIT_S)
+    connection.connect(where)
+    agent = AgentSSH()
+    agent._connect(connection)  # type: ignore[attr-defined]
+    return tuple(agent.get_keys())
+
+
+# --------------------------------------------------------------------------- files
+
+
+def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
+    import paramiko
+
+    answer: str | None = None
+    for attempt in range(PASSPHRASE_TRIES + 1):
+        try:
+            return paramiko.PKey.from_path(path, answer)
+        except Exception as problem:
+            if not _needs_passphrase(problem, path, answer is not None):
+                raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
+        if attempt == PASSPHRASE_TRIES:
+            break
+        again = "That passphrase does not open it. " if attempt else ""
+        answer = prompter.ask(
+            Question(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
+        )
+        if answer is None:
+            raise LoginRefused(
+                f"The key {path} is locked by a passphrase, which was not given.",
+                "Load the key into an agent (ssh-add), or type the passphrase when asked.",
+            )
+    raise LoginRefused(
+        f"The passphrase does not open the key {path}.", "Try the key with `ssh-keygen -y -f` in a terminal."
+    )
+
+
+def _needs_passphrase(problem: Exception, path: Path, given: bool) -> bool:
+    """True when the key is encrypted and what we had does not open it."""
+    import paramiko
+
+    if isinstance(problem, paramiko.PasswordRequiredException):
+        return True
+    if isinstance(problem, (OSError, paramiko.pkey.UnknownKeyType)):
+        return False
+    text = str(problem).lower()
+    if "password" in text or "passphrase" in text or "encrypted" in text:
+        return True
+    return given and "PRIVATE KEY" in path.read_text(encoding="utf-8", errors="replace")[:200]
+
+
+def _reason(problem: Exception, path: Path) -> str:
+    if isinstance(problem, PermissionError):
+        return "You have no permission to read it: chmod 600."
+    with contextlib.suppress(OSError):
+        head = path.read_bytes()[:64]
+        if head.startswith(b"PuTTY-User-Key-File"):
+            return "It is in PuTTY's format: export it as an OpenSSH key with PuTTYgen."
+        if b"PRIVATE KEY" not in head:
+            return "It does not look like a private key. Did you name the public half?"
+    return "Its type is not supported or the file is damaged; make a new one with ssh-keygen -t ed25519."
+
+
+# --------------------------------------------------------------------------- certificates
+
+
+def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> OfferedKey:
+    """Put the key's certificate on it, if there is one, and refuse one that ran out.
+
+    Raises:
+        LoginRefused: the certificate is out of date, or named and unusable.
+    """
+    base = path.with_suffix("") if path.suffix == ".pub" else path
+    sibling = base.with_name(base.name + "-cert.pub")
+    named = [file for file in endpoint.certificate_files if file.is_file()]
+    for file in [*named, *([sibling] if sibling.is_file() else [])]:
+        try:
+            key.load_certificate(str(file))
+        except Exception:
+            # It belongs to another key; OpenSSH passes over it as well.
+            continue
+        return OfferedKey(key, f"{origin} with the certificate {file}", check_certificate(file))
+    return OfferedKey(key, origin)
+
+
+def check_certificate(path: Path, now: datetime | None = None) -> datetime | None:
+    """When the certificate in `path` runs out (None: never).
+
+    Raises:
+        LoginRefused: it ran out already, or is not valid yet.
+    """
+    begins, ends = certificate_times(path)
+    now = now or datetime.now(UTC)
+    if ends is not None and ends <= now:
+        raise LoginRefused(
+            f"The certificate {path} ran out on {ends:%Y-%m-%d at %H:%M} UTC.",
+            "Get a new one where you got this one; many sites give certificates for a day. "
+            "(If that time has not come yet, this computer's clock is wrong.)",
+        )
+    if begins is not None and begins > now:
+        raise LoginRefused(
+            f"The certificate {path} is only valid from {begins:%Y-%m-%d at %H:%M} UTC.",
+            "Is this computer's clock right?",
+        )
+    return ends
+
+
+def certificate_times(path: Path) -> tuple[datetime | None, datetime | None]:
+    """(valid from, valid until) of an OpenSSH certificate file; None where it sets no bound or is
+    unreadable.
+    """
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_identity
+    from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
+
+    try:
+        told = load_ssh_public_identity(path.read_bytes())
+    except Exception:
+        return None, None
+    if not isinstance(told, SSHCertificate):
+        return None, None
+    return _moment(told.valid_after), _moment(told.valid_before)
+
+
+def _moment(seconds: int) -> datetime | None:
+    # 2**64 - 1 means "for ever" and 0 "since ever".
+    if seconds == 0 or seconds > 253_402_300_799:
+        return None
+    return datetime.fromtimestamp(seconds, UTC)
