@@ -1,10 +1,9 @@
 """The GPU sampler's CSV: what each GPU was doing while a run trained, laid beside its epochs.
 
-The job script starts ``nvidia-smi
---query-gpu=timestamp,index,utilization.gpu,utilization.memory,memory.used,power.draw --format=csv -l``
-beside the training. Columns are found by the header line when there is one, in that order otherwise; units
-may be printed or not. `nvidia-smi` writes the node's local time without a zone, so the zone is found by
-comparing with a clock that has one.
+The job script runs `nvidia-smi` beside the training (see `slurm_templates/`), every two seconds, one line
+per GPU. Columns are found by the header line when there is one, in the templates' order otherwise; units
+may be printed or not. The templates ask for UTC; a sampler started by hand writes the node's local time
+without a zone, so the zone is found by comparing with the epochs' clock.
 """
 
 from __future__ import annotations
@@ -20,8 +19,18 @@ from datetime import UTC, datetime
 from labtui.core.interval import Interval
 from labtui.core.model import EpochSample
 
-COLUMNS = ("timestamp", "index", "utilization.gpu", "utilization.memory", "memory.used", "power.draw")
+COLUMNS = (
+    "timestamp",
+    "index",
+    "utilization.gpu",
+    "utilization.memory",
+    "memory.used",
+    "memory.total",
+    "power.draw",
+)
 _QUARTER_HOUR = 900.0
+_SLACK = 5.0
+"""The sampler is stopped when the script ends, a moment before or after the last epoch's record."""
 _TIME_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S")
 
 
@@ -56,17 +65,22 @@ class SamplerReading:
 
 def read_samples(data: bytes) -> SamplerReading:
     """Read a sampler CSV; never raises. Lines that are no sample are counted, a cut last line among them."""
-    columns: Sequence[str] = COLUMNS
+    header: Sequence[str] | None = None
     samples, skipped = [], 0
     for cells in _rows(data.decode("utf-8", "replace").splitlines()):
         if cells[0] == "timestamp":
-            columns = [cell.split(" ")[0] for cell in cells]
-            skipped += 1
-        elif (sample := _sample(dict(zip(columns, cells, strict=False)))) is not None:
+            header = [cell.split(" ")[0] for cell in cells]
+        columns = header or _columns_of(len(cells))
+        if (sample := _sample(dict(zip(columns, cells, strict=False)))) is not None:
             samples.append(sample)
         else:
             skipped += 1
     return SamplerReading(samples=tuple(samples), skipped=skipped)
+
+
+def _columns_of(count: int) -> Sequence[str]:
+    """The columns of a file without a header; six of them lack the memory's size."""
+    return COLUMNS if count != len(COLUMNS) - 1 else [name for name in COLUMNS if name != "memory.total"]
 
 
 def _rows(lines: Iterable[str]) -> Iterable[list[str]]:
@@ -178,11 +192,11 @@ def zone_shift(samples: Sequence[GpuSample], moments: Sequence[float]) -> float:
         for moment in (moments[0], moments[-1])
     }
 
-    def quality(shift: float) -> tuple[int, float]:
-        inside = sum(1 for moment in moments if start <= moment + shift <= end + 5)
-        return inside, -abs(moments[0] + shift - start)
+    def quality(shift: float) -> tuple[int, bool, float]:
+        inside = sum(1 for moment in moments if start <= moment + shift <= end + _SLACK)
+        return inside, shift == 0, -abs(moments[0] + shift - start)
 
-    return max(sorted(guesses), key=quality)
+    return max(sorted({0.0, *guesses}), key=quality)
 
 
 def _during(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath, PurePosixPath
+from pathlib import PurePath
 from typing import Protocol
 
 from labtui.core.model import Diagnosis, EpochSample, JobForm, Outcome, ParsedRun, RunPhase
@@ -99,11 +99,12 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
 
 
 def _log_name(submission: SubmissionState | None, job_id: str) -> str:
-    """The name of the job's standard output, as it lies in `logs/`."""
-    if submission is None:
+    """Where the job's standard output lies in the lab folder."""
+    if submission is None or not job_id:
         return ""
-    remote = submission.remote_logs.get("out", "").replace("%j", job_id)
-    return PurePosixPath(remote).name if remote else f"{submission.job_name}.{job_id}.out"
+    log = submission.logs.get("out")
+    restart = f".restart{log.segment}" if log and log.segment else ""
+    return f"logs/{submission.job_name}.{job_id}{restart}.out"
 
 
 def _found_no_gpu(diagnosis: Iterable[Diagnosis]) -> bool:

@@ -70,3 +70,8 @@ def range_text(interval: Interval | None, *, places: int = 2, percent: bool = Fa
 def count_text(number: int | None) -> str:
     """A whole number with thousands marked: ``50,000``."""
     return ABSENT if number is None else f"{number:,}"
+
+
+def clean(text: str) -> str:
+    """Text from a log made safe to print: no control characters, no line breaks, not endless."""
+    return "".join(mark if mark.isprintable() else "�" for mark in text[:200])
