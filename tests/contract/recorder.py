@@ -1,0 +1,293 @@
+"""Records what a real Slurm says, for tests that have none: ``python -m tests.contract.recorder [OUT_DIR]``.
+
+Each recording is a command with its standard output, standard error and exit status, exactly as they came:
+``NAME.out``, ``NAME.err``, and the command and status in ``index.json``. `load` reads one back.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.contract.sites import Site
+
+if TYPE_CHECKING:
+    from tests.cluster import Cluster
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
+NONCE = "5ca1ab1e"
+PINNED = "export LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s; "
+QUEUE_FIELDS = "%A %i %T %r %S %V %e %l %M %P %q %N %Z %k %j".split()
+QUEUE = (
+    "squeue --me --noheader --array --states=all --format='"
+    + f"\x1e{NONCE}"
+    + f"\x1f{NONCE}".join(QUEUE_FIELDS)
+    + "'"
+)
+ACCOUNTING_FIELDS = (
+    "JobIDRaw,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,NodeList,Partition,QOS,Comment,JobName"
+)
+ACCOUNTING = (
+    "sacct --allocations --noheader --parsable --starttime=now-60days --delimiter='\x1f" + NONCE + "'"
+    f" --format={ACCOUNTING_FIELDS}"
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recorded answer."""
+
+    name: str
+    command: str
+    status: int
+    stdout: bytes
+    stderr: bytes
+
+
+def load(release: str, name: str) -> Recording:
+    """A recording of a release (``"22.05"``); KeyError when there is none of that name."""
+    folder = FIXTURES / release
+    told = json.loads((folder / "index.json").read_text())[name]
+    return Recording(
+        name, told["command"], told["status"], (folder / f"{name}.out").read_bytes(),
+        (folder / f"{name}.err").read_bytes(),
+    )  # fmt: skip
+
+
+@dataclass
+class Recorder:
+    """Runs commands on a site in a scratch directory and keeps the answers."""
+
+    site: Site
+    folder: Path
+    directory: str = ""
+    index: dict[str, dict[str, object]] = field(default_factory=dict)
+
+    def record(self, name: str, command: str, *, stdin: bytes = b"") -> str:
+        """Run `command` in the scratch directory and write the answer down; its standard output."""
+        answer = self.site.run(f"cd {self.directory} && {{ {command}\n}}", stdin=stdin, timeout_s=120)
+        (self.folder / f"{name}.out").write_bytes(answer.stdout)
+        (self.folder / f"{name}.err").write_bytes(answer.stderr)
+        self.index[name] = {"command": command, "status": answer.status}
+        return answer.out
+
+    def submit(self, script: str, *options: str) -> str:
+        """Submit without recording; the job id."""
+        answer = self.site.run(f"cd {self.directory} && sbatch --parsable {' '.join(options)} {script}")
+        assert answer.status == 0, answer.err
+        return answer.out.strip()
+
+    def wait_for(self, job_id: str, *states: str) -> None:
+        """Until squeue shows the job in one of `states`."""
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            shown = self.site.run(f"squeue -h -t all -j {job_id} -o %T").out.strip()
+            if shown in states:
+                return
+            time.sleep(0.3)
+        raise TimeoutError(f"job {job_id} is {shown}, not {states}")
+
+    def finish(self) -> None:
+        """Write the index."""
+        (self.folder / "index.json").write_text(json.dumps(self.index, indent=1, sort_keys=True) + "\n")
+
+
+SCRIPTS = {
+    "ok.sh": "#!/bin/bash\n#SBATCH --job-name ok\n#SBATCH --chdir .\n#SBATCH --output %x.%j.out\n"
+    "#SBATCH --error %x.%j.err\n#SBATCH --time 00:10:00\necho hello\necho trouble >&2\n",
+    "fail.sh": "#!/bin/bash\n#SBATCH --job-name fail\n#SBATCH --time 00:10:00\necho before; exit 3\n",
+    "long.sh": "#!/bin/bash\n#SBATCH --job-name long\n#SBATCH --output %x_%J.out\n#SBATCH --time 00:10:00\n"
+    "echo started\nsleep 300\n",
+    "crlf.sh": "#!/bin/bash\r\necho hello\r\n",
+    "noshebang.sh": "echo hello\n",
+    "empty.sh": "",
+    "directive.sh": "#!/bin/bash\n#SBATCH --nonsense=1\necho hello\n",
+}
+CPU = "-A {account} -q gp_training"
+GPU = "-A {account} -q acc_training -c 20 --gres=gpu:1"
+REFUSALS = {
+    "wrong-account": "-A nct_777 -q gp_training ok.sh",
+    "foreign-account": "-A nct_999 -q gp_training ok.sh",
+    "no-account": "-q gp_training ok.sh",
+    "wrong-qos": "-A {account} -q acc_nonsense ok.sh",
+    "foreign-qos": "-A {account} -q acc_bsccase ok.sh",
+    "no-qos": "-A {account} ok.sh",
+    "time-over-qos": "-A {account} -q acc_debug -c 20 --gres=gpu:1 -t 03:00:00 ok.sh",
+    "time-over-partition": "-A {account} -q gp_training -t 4-00:00:00 ok.sh",
+    "bad-time": "-A {account} -q gp_training -t soon ok.sh",
+    "too-few-cpus": "-A {account} -q acc_training -c 20 --gres=gpu:4 ok.sh",
+    "too-many-cpus": "-A {account} -q gp_training -c 500 ok.sh",
+    "too-many-gpus": "-A {account} -q acc_training -c 160 --gres=gpu:8 ok.sh",
+    "too-many-nodes": "-A {account} -q gp_training -N 50 ok.sh",
+    "bad-gres": "-A {account} -q acc_training -c 20 --gres=gpux:1 ok.sh",
+    "bad-gres-type": "-A {account} -q acc_training -c 20 --gres=gpu:a100:1 ok.sh",
+    "blank-gres": "-A {account} -q acc_training -c 20 --gres gpu: 1 ok.sh",
+    "memory": "-A {account} -q gp_training --mem=4G ok.sh",
+    "bad-partition": "-A {account} -q gp_training -p nonsense ok.sh",
+    "bad-reservation": "-A {account} -q gp_training --reservation=nonsense ok.sh",
+    "bad-directory": "-A {account} -q gp_training --chdir /gpfs/none ok.sh",
+    "bad-option": "-A {account} -q gp_training --nonsense ok.sh",
+    "bad-directive": "-A {account} -q gp_training directive.sh",
+    "crlf": "-A {account} -q gp_training crlf.sh",
+    "no-shebang": "-A {account} -q gp_training noshebang.sh",
+    "empty": "-A {account} -q gp_training empty.sh",
+    "missing": "-A {account} -q gp_training nowhere.sh",
+    "en-dash": "–A {account} -q gp_training ok.sh",
+}
+
+
+def record_all(site: Site, folder: Path) -> None:
+    """Every command labtui uses, in every state of a job that can be had within a few minutes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    recorder = Recorder(site, folder, f"{site.scratch}/recordings")
+    for name, text in SCRIPTS.items():
+        site.write(f"{recorder.directory}/{name}", text.encode())
+    cpu, gpu = CPU.format(account=site.account), GPU.format(account=site.account)
+    recorder.record("squeue-nothing", f"{PINNED}{QUEUE}")
+    recorder.record("sacct-nothing", f"{PINNED}{ACCOUNTING}")
+    limited = recorder.submit("long.sh", cpu, "-t", "1", "-J", "limited", "--comment", "labtui:limited")
+    _record_site(recorder)
+    _record_refusals(recorder, site.account)
+    _record_life(recorder, cpu, gpu)
+    recorder.wait_for(limited, "TIMEOUT")
+    recorder.record("squeue-timeout", f"{PINNED}{QUEUE}")
+    recorder.record("scontrol-job-timeout", f"{PINNED}scontrol show job {limited}")
+    _wait_for_accounting(recorder, limited, "TIMEOUT")
+    recorder.record("sacct-timeout", f"{PINNED}{ACCOUNTING} --jobs={limited}")
+    recorder.record("log-timeout", f"cat limited_{limited}.out")
+    recorder.finish()
+
+
+def _record_site(recorder: Recorder) -> None:
+    for name, command in {
+        "version": "sbatch --version",
+        "sinfo": "sinfo -h -o '%P|%a|%l|%D|%t|%N'",
+        "sinfo-default": "sinfo",
+        "scontrol-node": f"{PINNED}scontrol show node as01r1b01",
+        "scontrol-partition": "scontrol show partition acc",
+        "scontrol-config": "scontrol show config | grep -E '^(MinJobAge|MessageTimeout|ClusterName|SLURM_VERSION)'",
+        "scontrol-ping": "scontrol ping",
+        "sacctmgr-qos": "sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P",
+        "sacctmgr-assoc": "sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P",
+        "sacctmgr-user": "sacctmgr show user $USER withassoc format=User,DefaultAccount,Account,QOS -n -P",
+        "sacct-helpformat": "sacct --helpformat",
+        "squeue-unknown-id": "squeue -h -j 999999",
+        "scontrol-unknown-job": "scontrol show job 999999",
+        "scancel-unknown": "scancel 999999",
+        "scancel-nonsense": "scancel nonsense",
+        "sacct-unknown": f"{PINNED}{ACCOUNTING} --jobs=999999",
+        "sacct-bad-field": "sacct -X -n -P -o JobID,Nonsense",
+    }.items():
+        recorder.record(name, command)
+
+
+def _record_refusals(recorder: Recorder, account: str) -> None:
+    for name, options in REFUSALS.items():
+        given = options.format(account=account)
+        recorder.record(f"refused-{name}", f"sbatch --parsable {given}")
+        recorder.record(f"test-only-{name}", f"{PINNED}sbatch --test-only {given}")
+    debug = f"-A {account} -q acc_debug -c 20 --gres=gpu:1 -t 10"
+    recorder.record("submit-debug-first", f"sbatch --parsable {debug} long.sh")
+    recorder.record("refused-second-debug", f"sbatch --parsable {debug} long.sh")
+    recorder.record("test-only-second-debug", f"{PINNED}sbatch --test-only {debug} long.sh")
+    recorder.record("scancel-running", "scancel --qos acc_debug --user $USER")
+
+
+def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
+    recorder.record("test-only-cpu", f"{PINNED}sbatch --test-only {cpu} ok.sh")
+    recorder.record("test-only-gpu", f"{PINNED}sbatch --test-only {gpu} ok.sh")
+    recorder.record("test-only-local-time", f"sbatch --test-only {gpu} ok.sh")
+    told = "--no-requeue --comment=labtui:tok-1234 --job-name=ResNet50-1234"
+    done = recorder.record("submit", f"sbatch --parsable {told} {cpu} ok.sh").strip()
+    failed = recorder.submit("fail.sh", cpu, "--comment=labtui:tok-fail")
+    held = recorder.submit("long.sh", cpu, "--hold", "--comment=labtui:tok-held")
+    later = recorder.submit("long.sh", cpu, "--begin=now+1hour")
+    odd = recorder.submit("long.sh", gpu, "--comment='a|b;c\"d\té\U0001f600'", "--job-name='x y|z'")
+    recorder.wait_for(odd, "RUNNING")
+    recorder.wait_for(done, "COMPLETED")
+    recorder.wait_for(failed, "FAILED")
+    recorder.record("squeue-mixed", f"{PINNED}{QUEUE}")
+    recorder.record("squeue-mixed-local-time", QUEUE)
+    recorder.record("squeue-simple", "squeue --me -h -r -t all -o '%i|%T|%r|%R|%S|%V|%M|%l|%q|%P|%N|%j|%k'")
+    recorder.record("squeue-start", "squeue --me --start")
+    for name, job in {"completed": done, "failed": failed, "running": odd, "held": held, "begin": later}.items():
+        recorder.record(f"scontrol-job-{name}", f"{PINNED}scontrol show job {job}")
+    recorder.record("log-out", f"cat ResNet50-1234.{done}.out")
+    recorder.record("log-err", f"cat ResNet50-1234.{done}.err")
+    recorder.record("cancel-pending", f"scancel {held}")
+    recorder.record("cancel-running", f"scancel {odd}")
+    recorder.record("cancel-begin", f"scancel {later}")
+    recorder.wait_for(odd, "CANCELLED")
+    recorder.record("cancel-finished", f"scancel {done}")
+    recorder.record("cancel-cancelled", f"scancel {odd}")
+    recorder.record("log-cancelled", f"cat *_{odd}.out")
+    recorder.record("squeue-cancelled", f"{PINNED}{QUEUE}")
+    recorder.record("scontrol-job-cancelled", f"{PINNED}scontrol show job {odd}")
+    jobs = {done: "COMPLETED", failed: "FAILED", held: "CANCELLED", odd: "CANCELLED"}
+    for job, state in jobs.items():
+        _wait_for_accounting(recorder, job, state)
+    recorder.record("sacct-by-id-early", f"{PINNED}{ACCOUNTING} --jobs={','.join(jobs)}")
+    for job in jobs:
+        _wait_for_accounting(recorder, job, "nct_", field="Account")
+    recorder.record("sacct-mixed", f"{PINNED}{ACCOUNTING}")
+    recorder.record("sacct-by-id", f"{PINNED}{ACCOUNTING} --jobs={done},{failed}")
+    recorder.record("sacct-by-name", f"{PINNED}{ACCOUNTING} --name=ResNet50-1234")
+    recorder.record("sacct-default", "sacct")
+
+
+def _wait_for_accounting(recorder: Recorder, job_id: str, value: str, *, field: str = "State") -> None:
+    """A job that ends within seconds is at first in accounting with its state alone: name and user come later."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if recorder.site.run(f"sacct -X -n -P -j {job_id} -o {field}").out.startswith(value):
+            return
+        time.sleep(0.3)
+    raise TimeoutError(f"accounting does not say {value} of {job_id}")
+
+
+def record_trouble(cluster: Cluster, site: Site, folder: Path) -> None:
+    """What the commands say while a daemon is away; the cluster is left repaired."""
+    recorder = Recorder(site, folder, f"{site.scratch}/recordings")
+    recorder.index = json.loads((folder / "index.json").read_text())
+    submit = f"sbatch --parsable {CPU.format(account=site.account)} ok.sh"
+    cluster.daemon("slurmdbd", "stop")
+    recorder.record("no-slurmdbd-sacct", f"{PINNED}{ACCOUNTING}")
+    recorder.record("no-slurmdbd-sacctmgr", "sacctmgr show qos -n -P")
+    cluster.daemon("slurmctld", "stop")
+    recorder.record("no-slurmctld-squeue", f"{PINNED}{QUEUE}")
+    recorder.record("no-slurmctld-sbatch", submit)
+    recorder.record("no-slurmctld-test-only", submit.replace("--parsable", "--test-only"))
+    recorder.record("no-slurmctld-scancel", "scancel 1")
+    recorder.record("no-slurmctld-scontrol", "scontrol show job 1")
+    cluster.repair()
+    cluster.daemon("slurmctld", "pause")
+    recorder.record("frozen-slurmctld-squeue", f"{PINNED}{QUEUE}")
+    recorder.record("frozen-slurmctld-sbatch", submit)
+    cluster.repair()
+    recorder.finish()
+
+
+def main(argv: list[str]) -> int:
+    """Record on a fresh cluster of this machine's Slurm."""
+    from tests.cluster import Cluster
+    from tests.contract.sites import real_site
+
+    cluster = Cluster.start()
+    try:
+        with real_site(cluster) as site:
+            release = ".".join(site.run("sbatch --version").out.split()[-1].split(".")[:2])
+            folder = Path(argv[0]) if argv else FIXTURES / release
+            record_all(site, folder)
+            record_trouble(cluster, site, folder)
+            print(f"recorded in {folder}")
+    finally:
+        cluster.down()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
