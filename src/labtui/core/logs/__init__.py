@@ -1,8 +1,8 @@
 """Reading logs: from bytes in any chunks to runs, epochs with their uncertainty, outcome and diagnosis.
 
-`lines` cuts and reduces, `keras`, `mllog`, `heads`, `trainers` and `diagnosis` know what lines look like, `runs` and
-`mlruns` know which run a line belongs to, `reader` puts them together. What may not enter: files, and
-anything that would raise on strange bytes.
+`lines` cuts and reduces; `keras`, `mllog`, `heads`, `trainers` and `diagnosis` know what lines look like; `runs`
+and `mlruns` know which run a line belongs to; `reader` puts them together. What may not enter: files,
+and anything that would raise on strange bytes.
 """
 
 from __future__ import annotations

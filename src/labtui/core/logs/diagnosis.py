@@ -1,7 +1,7 @@
 """From error texts to a diagnosis with its line and advice, and to how processes ended.
 
-One process often says the same thing many times; each kind is told once per *episode* (until the next run or the
-next separate traceback). What may not enter: the texts themselves (`rules`).
+One process often says the same thing many times; each kind is told once per *episode* (until the
+next run or the next separate traceback). What may not enter: the texts themselves (`rules`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from labtui.core.logs.events import Failure
+from labtui.core.logs.events import GRAVITY, Failure
 from labtui.core.logs.rules import HARMLESS, RULES, SUSPECT, Rule
-from labtui.core.model import Diagnosis, Stream
+from labtui.core.model import Diagnosis, Outcome, Stream
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
@@ -19,8 +19,8 @@ _HARMLESS_TRACE = re.compile(r"Exception ignored in|--- Logging error ---")
 _RAISED = re.compile(
     r"(?:[A-Za-z_][\w.]{0,200}\.)?[A-Za-z_]\w{0,100}(?:Error|Exception|Interrupt|Exit|Warning)?\b(?::|\Z)"
 )
-_SPOKEN = re.compile(r"[\w./-]{1,80}: error: ")
-_GRAVITY = {"failed": 0, "oom": 1, "cancelled": 2, "time-limit": 3}
+_ENDED = re.compile(r"error: this training ended with exit status \d")
+_SPOKEN = re.compile(r"(?:[\w./-]{1,80}: )?error: ")
 TEXT_LIMIT = 300
 """Characters of a line that a diagnosis keeps."""
 
@@ -61,9 +61,7 @@ class Diagnoser:
 
     def take(self, number: int, text: str, run: int) -> Finding:
         """Look at one line; `run` is the index of the run it stands in."""
-        if run != self._run:
-            self._run = run
-            self._new_episode()
+        self._enter(run)
         if self._in_trace:
             return self._inside_trace(number, text)
         if not SUSPECT.search(text):
@@ -77,8 +75,9 @@ class Diagnoser:
             self._skip_trace = True
         return self._judge(number, text)
 
-    def without_gpu_flag(self, number: int, text: str) -> Diagnosis | None:
+    def without_gpu_flag(self, number: int, text: str, run: int) -> Diagnosis | None:
         """The echoed command starts a container without GPU access although it asks for GPUs."""
+        self._enter(run)
         rule = next(rule for rule in RULES if rule.kind == "no-gpu")
         return self._tell(rule, number, text)
 
@@ -106,6 +105,11 @@ class Diagnoser:
             return replace(finding, failure=self._fail("failed", number, False))
         return finding
 
+    def _enter(self, run: int) -> None:
+        if run != self._run:
+            self._run = run
+            self._new_episode()
+
     def _new_episode(self) -> None:
         self._episode += 1
         self._traced = self._open_failure = False
@@ -119,6 +123,10 @@ class Diagnoser:
             if rule.pattern.search(text):
                 failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
                 return Finding(self._tell(rule, number, text), failure)
+        if _ENDED.match(text):
+            failure = self._fail("failed", number, False)
+            self._new_episode()  # what follows is another process
+            return Finding(failure=failure)
         if _SPOKEN.match(text) and not text.startswith(("slurmstepd", "srun", "sbatch")):
             return Finding(failure=self._fail("failed", number, False))
         return Finding()
@@ -138,7 +146,7 @@ class Diagnoser:
         self._found.append(diagnosis)
         return diagnosis
 
-    def _fail(self, outcome: str, number: int, job_level: bool) -> Failure:
+    def _fail(self, outcome: Outcome, number: int, job_level: bool) -> Failure:
         failure = Failure(outcome, number, job_level)
         if job_level:
             if not any(old.job_level and old.outcome == outcome for old in self._failures):
@@ -146,7 +154,7 @@ class Diagnoser:
             return failure
         if self._open_failure:
             place = max(index for index, old in enumerate(self._failures) if not old.job_level)
-            if _GRAVITY[outcome] > _GRAVITY[self._failures[place].outcome]:
+            if GRAVITY[outcome] > GRAVITY[self._failures[place].outcome]:
                 self._failures[place] = failure
         else:
             self._failures.append(failure)

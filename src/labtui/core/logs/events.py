@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labtui.core.model import Diagnosis, EpochSample, ParsedRun
+from labtui.core.model import Diagnosis, EpochSample, Outcome, ParsedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,17 @@ class DiagnosisFound:
 LogEvent = RunBegan | EpochRead | RunClosed | DiagnosisFound
 
 
+GRAVITY: dict[Outcome, int] = {
+    "unfinished": -1,
+    "completed": -1,
+    "failed": 0,
+    "oom": 1,
+    "cancelled": 2,
+    "time-limit": 3,
+}
+"""Which of two failures of one run names its outcome."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A process that ended badly, in the order of the log: what a run's outcome is drawn from.
@@ -48,18 +59,23 @@ class Failure:
     `job_level` is true when Slurm or the kernel ended the whole job: it can only concern the last run.
     """
 
-    outcome: str
+    outcome: Outcome
     line: int
     job_level: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """All that one log (or a pair of .out and .err) tells."""
+    """All that one log (or a pair of .out and .err) tells.
+
+    `cpu_warnings` counts the trainings that said they found no GPU for their strategy; `binary` is true for
+    what is no text.
+    """
 
     runs: tuple[ParsedRun, ...] = ()
     diagnosis: tuple[Diagnosis, ...] = ()
     failures: tuple[Failure, ...] = ()
+    cpu_warnings: int = 0
     lines: int = 0
     size: int = 0
     binary: bool = False

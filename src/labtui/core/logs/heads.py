@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from labtui.core.logs.models import model_of_script, short_model
+from labtui.core.logs.models import device_of, model_of_script, short_model
 from labtui.core.logs.runs import Facts
 
 _BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) (?P<count>\d{1,5}) (?P<device>GPU|CPU)s?\s*\Z")
 _CPU_BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) CPU\s*\Z")
 _BATCH = re.compile(r"\s*(?:Global )?Batch(?:\\?_| )?size: +(\d{1,9})\s*\Z", re.IGNORECASE)
 _REPLICAS = re.compile(r"\s*(?:N|Num)(?:ber of )?\\?_?(?:replicas|devices): +(\d{1,5})\s*\Z", re.IGNORECASE)
+_STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
+_SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
 _TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
 _JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
@@ -35,7 +37,10 @@ _RANKS = ("-np", "--np", "-n", "--ntasks", "--nproc_per_node", "--nproc-per-node
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An echoed command that starts a training. `no_gpu_flag`: a container without ``--nv`` asked for GPUs."""
+    """An echoed command that starts a training.
+
+    `no_gpu_flag`: it asks for GPUs from within a container that was started without ``--nv``.
+    """
 
     text: str
     facts: Facts
@@ -57,11 +62,17 @@ def read_head(text: str) -> Facts | None:
     """``Batch_size: 4096``, ``Num_replicas: 2``, ``Train on 50000 samples``: what completes a banner."""
     if match := _BATCH.match(text):
         return Facts(batch_size=int(match[1]) or None)
-    if match := _REPLICAS.match(text):
-        return Facts(n_gpus=int(match[1]))
+    if _STAND_IN.match(text):
+        return Facts(practice=True)
     if match := _TRAIN_ON.match(text):
         return Facts(images=int(match[1]))
     return None
+
+
+def read_replicas(text: str) -> int | None:
+    """``Num_replicas: 2``: the number of GPUs when nothing better tells it (a CPU is one replica too)."""
+    match = _REPLICAS.match(text)
+    return int(match[1]) if match else None
 
 
 def is_batch_line(text: str) -> bool:
@@ -73,6 +84,39 @@ def read_job_name(text: str) -> Facts | None:
     """``Job Name: ResNet50_seq_CPU``: facts that only fill gaps."""
     match = _JOB_NAME.match(text)
     return facts_of_job_name(match[1]) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line of the header that labtui's job scripts print: about the job, or (`run` from 1) about a run."""
+
+    facts: Facts
+    run: int = 0
+
+
+def read_said(text: str) -> Said | None:
+    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes``, ``job: 31337 ResNet50_4``."""
+    match = _SAY.match(text)
+    if match is None:
+        return None
+    key, value = match[1], match[2]
+    if key == "practice":
+        return Said(Facts(practice=value.strip() == "yes"))
+    if key == "job":
+        return Said(facts_of_job_name(value.split()[-1]) or Facts())
+    pairs = dict(word.split("=", 1) for word in value.split() if "=" in word)
+    numbers = {name: int(word) for name, word in pairs.items() if word.isascii() and word.isdigit()}
+    return Said(
+        Facts(
+            model=short_model(pairs["model"]) if pairs.get("model") else None,
+            device=device_of(pairs.get("device", "")),
+            n_gpus=numbers.get("n_gpus"),
+            batch_size=numbers.get("batch_size") or None,
+            epochs_planned=numbers.get("epochs") or None,
+            learning_rate=_float(pairs.get("learning_rate")),
+        ),
+        int(key[4:]),
+    )
 
 
 def facts_of_job_name(name: str) -> Facts | None:
@@ -102,8 +146,8 @@ def read_command(text: str) -> Command | None:
     named = facts.model is not None and words[script].endswith(".py")
     if not (facts.epochs_planned or facts.batch_size or facts.n_gpus is not None or named):
         return None
-    no_flag = _container_without_gpu(before)
-    return Command(" ".join(words), facts, no_flag and _given(after, _GPUS) is not None)
+    asked = (_count(after, _GPUS) or 0) > 0 and _given(after, ("--device",)) != "cpu"
+    return Command(" ".join(words), facts, asked and _container_without_gpu(before))
 
 
 def _split(text: str) -> list[str]:
@@ -151,35 +195,35 @@ def _container_without_gpu(before: Sequence[str]) -> bool:
 def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> Facts:
     stem = PurePosixPath(script).stem
     named = _given(after, _MODELS)
-    rate = _given(after, _RATES)
-    gpus = _count(after, _GPUS)
-    batch = _count(after, _BATCHES)
-    ranks = _ranks(before)
-    per_worker = stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
-    if ranks is not None and (ranks > 1 or per_worker):
-        gpus = ranks * (gpus or 1)
-    if per_worker and batch is not None:
-        batch *= max(1, gpus or 1)
-    if _container_without_gpu(before):
-        return _with_device(stem, named, batch, after, "cpu", 0, rate)
-    device = "gpu" if gpus else None
-    if gpus is None and ("--nv" in before) and "seq" in stem.lower():
-        device, gpus = "gpu", 1
-    return _with_device(stem, named, batch, after, device, gpus, rate)
-
-
-def _with_device(
-    stem: str, named: str | None, batch: int | None, after: Sequence[str], device: str | None,
-    gpus: int | None, rate: str | None,
-) -> Facts:  # fmt: skip
-    return Facts(
+    facts = Facts(
         model=short_model(named) if named else model_of_script(stem),
-        device="cpu" if device == "cpu" else "gpu" if device == "gpu" else None,
-        n_gpus=gpus,
-        batch_size=batch or None,
+        batch_size=_count(after, _BATCHES) or None,
         epochs_planned=_count(after, _EPOCHS) or None,
-        learning_rate=_float(rate),
+        learning_rate=_float(_given(after, _RATES)),
     )
+    gpus = _gpus(before, stem, after)
+    if facts.batch_size is not None and _per_worker(before, stem):
+        facts = replace(facts, batch_size=facts.batch_size * max(1, gpus or 1))
+    if _given(after, ("--device",)) == "cpu" and gpus:
+        return replace(facts, device="gpu", n_gpus=gpus, practice=True)  # CPU devices stand in for GPUs
+    if _container_without_gpu(before) or _given(after, ("--device",)) == "cpu":
+        return replace(facts, device="cpu", n_gpus=0)
+    if gpus is None and "--nv" in before and "seq" in stem.lower():
+        gpus = 1
+    return replace(facts, device="gpu" if gpus else None, n_gpus=gpus)
+
+
+def _per_worker(before: Sequence[str], stem: str) -> bool:
+    """Whether the batch option means one worker's batch."""
+    return stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
+
+
+def _gpus(before: Sequence[str], stem: str, after: Sequence[str]) -> int | None:
+    gpus = _count(after, _GPUS)
+    ranks = _ranks(before)
+    if ranks is None or (ranks == 1 and not _per_worker(before, stem)):
+        return gpus
+    return ranks * (gpus or 1)
 
 
 def _ranks(before: Sequence[str]) -> int | None:

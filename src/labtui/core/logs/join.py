@@ -1,6 +1,7 @@
 """One job's .out and .err read together, and a log beside what labtui knows it submitted.
 
-The .out has the runs, the .err often has the reason why one of them stopped. What may not enter: reading bytes.
+The .out has the runs, the .err often has the reason why one of them stopped. What may not
+enter: reading bytes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from labtui.core.logs.events import Failure, LogReport
+from labtui.core.logs.events import GRAVITY, Failure, LogReport
+from labtui.core.logs.rules import NO_GPU_SIGN
 from labtui.core.model import Diagnosis, ParsedRun, RunSpec
 
 
@@ -22,7 +24,7 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     runs = out.runs or err.runs
     diagnosis = out.diagnosis + tuple(replace(found, stream="err") for found in err.diagnosis)
     runs = _blame(runs, err.failures if out.runs else ())
-    runs = _unmask(runs, diagnosis)
+    runs = _unmask(runs, out.cpu_warnings + err.cpu_warnings)
     return replace(
         out,
         runs=runs,
@@ -33,41 +35,41 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
 
 
 def _blame(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[ParsedRun, ...]:
-    """Give the .err's failures to the runs that did not end, in order; the job's own end is the last run's."""
+    """Give the .err's failures to the runs that did not end, in order; the job's end is the last run's."""
     result = list(runs)
-    job = max((found for found in failures if found.job_level), key=_gravity, default=None)
-    if job is not None and result and result[-1].outcome in ("unfinished", "failed"):
-        result[-1] = replace(result[-1], outcome=job.outcome)
-    own = [found for found in failures if not found.job_level]
     waiting = [place for place, run in enumerate(result) if run.outcome in ("unfinished", "failed")]
-    for order, place in enumerate(waiting):
-        if order < len(own):
-            if result[place].outcome == "unfinished" or own[order].outcome != "failed":
-                result[place] = replace(result[place], outcome=own[order].outcome)
+    own = [found for found in failures if not found.job_level]
+    for place, failure in zip(waiting, own, strict=False):
+        result[place] = _graver(result[place], failure)
+    for failure in failures:
+        if failure.job_level and result and result[-1].outcome != "completed":
+            result[-1] = _graver(result[-1], failure)
     return tuple(result)
 
 
-def _gravity(failure: Failure) -> int:
-    return ("failed", "oom", "cancelled", "time-limit").index(failure.outcome)
+def _graver(run: ParsedRun, failure: Failure) -> ParsedRun:
+    if run.outcome == "unfinished" or GRAVITY[failure.outcome] > GRAVITY[run.outcome]:
+        return replace(run, outcome=failure.outcome)
+    return run
 
 
-def _unmask(runs: tuple[ParsedRun, ...], diagnosis: Sequence[Diagnosis]) -> tuple[ParsedRun, ...]:
-    """A run that asked for GPUs and had none is a CPU run; said only where one run can be meant."""
-    warned = any(found.kind == "no-gpu" and "non-GPU devices in" in found.text for found in diagnosis)
-    if warned and len(runs) == 1:
-        return (replace(runs[0], device="cpu", n_gpus=0),)
-    return runs
+def _unmask(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]:
+    """A run that asked for GPUs and had none is a CPU run; said only when all of the job's runs warned."""
+    if not runs or warnings < len(runs):
+        return runs
+    return tuple(run if run.practice else replace(run, device="cpu", n_gpus=0) for run in runs)
 
 
 def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """A run that was meant for the CPU finds no GPU: that is no surprise, unless it was meant for one."""
-    meant_for_cpu = bool(runs) and all(run.device == "cpu" for run in runs)
-    if not meant_for_cpu:
+    """What is no news is left out: a CPU run finds no GPU; a job out of time was terminated."""
+    if any(found.kind == "time-limit" for found in diagnosis):
+        diagnosis = tuple(found for found in diagnosis if "terminated from outside" not in found.text)
+    if not runs or any(run.device != "cpu" for run in runs):
         return diagnosis
     return tuple(
         found
         for found in diagnosis
-        if found.kind != "no-gpu" or "non-GPU devices in" in found.text or "python" in found.text
+        if found.kind != "no-gpu" or NO_GPU_SIGN in found.text or "singularity" in found.text
     )
 
 

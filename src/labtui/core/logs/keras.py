@@ -7,8 +7,9 @@
     bars (verbose=1)     ``10/10 [=====] - 1s 774us/step - loss: 1.2`` and, in 3.x, with a bar of U+2501
 
 How Keras rounds (read in its sources, the same in all of them): the seconds field is ``%.0f`` of the epoch;
-a per-unit field is whole seconds from 1 s on (and for exactly 0), else whole milliseconds from 1 ms on, else whole
-microseconds. At verbose=2 the step time is the whole epoch over the steps; in a bar it leaves out the first step.
+a per-unit field is whole seconds from 1 s on (and for exactly 0), else whole milliseconds from 1 ms on,
+else whole microseconds. At verbose=2 the step time is the whole epoch over the steps; in a bar it leaves
+out the first step. (tf.keras 2.2 to 2.6 start their clock after the first step: what they print is short by it.)
 What may not enter: which run a line belongs to.
 """
 
@@ -147,8 +148,8 @@ def _on_its_way(summary: Summary) -> Summary:
 def epoch_interval(summary: Summary) -> Interval:
     """The bounds that hold the epoch's true seconds, from all that the line prints.
 
-    Sources are intersected from the surest on: seconds field, per-epoch field, step time x steps. One that would
-    leave nothing is not what it looks like (another program's count, say) and is left out.
+    Sources are intersected from the surest on: seconds field, per-epoch field, step time x steps. One that
+    would leave nothing is not what it looks like (another program's count, say) and is left out.
     """
     low, high = max(0.0, summary.seconds - 0.5), summary.seconds + 0.5
     value = float(summary.seconds)

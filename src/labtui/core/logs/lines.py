@@ -1,7 +1,7 @@
-"""From bytes in any chunks to the lines a person would have seen.
+r"""From bytes in any chunks to the lines a person would have seen.
 
-A progress bar written to a file is one line of hundreds of kilobytes: each update walks back with ``\\b`` or
-``\\r`` and writes over the last. What counts is the last piece that is not blank. The cutter keeps that piece
+A progress bar written to a file is one line of hundreds of kilobytes: each update walks back with ``\b`` or
+``\r`` and writes over the last. What counts is the last piece that is not blank. The cutter keeps that piece
 and drops the rest while the bytes go by, so memory does not grow with the log. It also skips, in one
 match of a compiled expression, whole stretches of lines that are nothing but a bar on its way.
 
@@ -19,7 +19,7 @@ PIECE_LIMIT = 32 * 1024
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BLANK = b" \t\r\b\x00\x0b\x0c"
-_CONTROLS = {code: None for code in (*range(9), *range(10, 32), 127)}
+_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))
 _STEP = 4096
 
 # A bar on its way: "k/N" with k != N, then only what bars are made of. The second alternative is PyTorch's
@@ -133,7 +133,7 @@ class LineCutter:
 
 
 def _before_separators(data: bytes, start: int, end: int) -> int:
-    """Where the run of separators that ends at `end` begins; a bar walks back one ``\\b`` per character."""
+    """Where the separators that end at `end` begin; a bar walks back one of them per character."""
     while end > start:
         floor = max(start, end - _STEP)
         kept = len(data[floor:end].rstrip(b"\r\b"))

@@ -1,8 +1,8 @@
 """MLPerf logging records (``:::MLLOG {json}``), ours or anybody's.
 
-A record carries a clock in whole milliseconds, a key and a value. Our scripts add ``seconds`` (monotonic clock)
-and ``steps`` to ``epoch_stop``; other programs' epochs are the difference of two ``time_ms``. What may not enter:
-which run a record belongs to.
+A record carries a clock in whole milliseconds, a key and a value. Our scripts add ``seconds`` (monotonic
+clock) and ``steps`` to ``epoch_stop``; other programs' epochs are the difference of two ``time_ms``. What may
+not enter: which run a record belongs to.
 
 How sure is an epoch's time? `time_ms` is a truncated clock, so a difference is known to one millisecond.
 `seconds` is printed finer than that, but the callback that takes it runs a moment before or after the
@@ -11,6 +11,7 @@ framework's own clock; one millisecond either way holds that too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -95,10 +96,8 @@ def _read_old(text: str) -> Record | None:
     if match is None:
         return None
     value: Any = match[3]
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(match[3]) if match[3] else None
-    except (ValueError, RecursionError):
-        pass
     metadata = value if isinstance(value, dict) else {}
     if isinstance(metadata.get("metadata"), dict):
         value, metadata = metadata.get("value"), metadata["metadata"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labtui.core.interval import Interval
+from labtui.core.logs.events import Failure
 from labtui.core.logs.mllog import CLOCK_SECONDS, Record, finite, measured
 from labtui.core.logs.models import device_of, short_model
 from labtui.core.logs.runs import Facts, OpenRun, RunTracker, merged
-from labtui.core.model import EpochSample
+from labtui.core.model import EpochSample, Outcome
 
+_REASONS: dict[str, Outcome] = {"out of memory": "oom", "terminated": "cancelled"}
 _OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_size", "cache_clear")
 
 
@@ -17,7 +19,7 @@ def take_record(tracker: RunTracker, line: int, record: Record) -> None:
     """Put one record where it belongs. Unknown keys are left alone."""
     run = tracker.current
     if run is None or _opens(run, record):
-        run = tracker.begin(line, Facts(framework="mlperf"))
+        run = tracker.begin(line, Facts())
     run.last_line = line
     handler = _HANDLERS.get(record.key)
     if handler is not None:
@@ -45,13 +47,14 @@ def _facts(record: Record) -> Facts:
     named = model if key in ("submission_benchmark", "model", "model_name") else record.word("model")
     device = device_of(model if key == "device" else record.word("device"))
     batch = _whole(number) if key == "global_batch_size" else _whole(record.number("global_batch_size"))
-    gpus = record.number("n_gpus", "num_gpus", "num_replicas", "replicas")
-    if key in ("n_gpus", "num_gpus", "number_of_accelerators", "num_replicas"):
+    gpus = record.number("n_gpus", "num_gpus")
+    if key in ("n_gpus", "num_gpus", "number_of_accelerators"):
         gpus = number
-    if device == "cpu":
-        gpus = 0
-    planned = number if key in ("epochs", "max_epochs", "num_epochs") else record.number("epochs")
     practice = record.metadata.get("practice")
+    if device == "cpu":
+        # CPU devices that stand in for GPUs keep the number and the name of what they stand for.
+        device, gpus = (None, None) if practice is True else (device, 0)
+    planned = number if key in ("epochs", "max_epochs", "num_epochs") else record.number("epochs")
     return Facts(
         model=short_model(named) if named else None,
         device=device,
@@ -60,8 +63,15 @@ def _facts(record: Record) -> Facts:
         epochs_planned=_whole(planned) or None,
         images=_whole(number) if key == "train_samples" else _whole(record.number("train_samples")),
         learning_rate=number if key == "opt_base_learning_rate" else None,
+        framework=model if key == "framework" and model else None,
         practice=practice if isinstance(practice, bool) else None,
     )
+
+
+def _replicas(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
+    count = _whole(record.value)
+    if count:
+        tracker.replicas(line, count)
 
 
 def _run_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
@@ -72,6 +82,9 @@ def _run_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> 
 def _run_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
     tracker.release()
     status = record.word("status").lower()
+    outcome = _REASONS.get(record.word("reason"))
+    if outcome is not None and run.failure is None:
+        run.failure = Failure(outcome, line)
     success = status in ("success", "") and record.metadata.get("success") is not False
     run.stopped, run.success = True, success
 
@@ -108,19 +121,20 @@ def _epoch_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) ->
         run.clocked = None
     if seconds is None or seconds < 0:
         return
-    _keep(tracker, run, line, record, epoch, measured(seconds))
+    steps = _whole(record.number("steps"))
+    _keep(
+        tracker,
+        run,
+        EpochSample(epoch=epoch, seconds=measured(seconds), steps=steps, source="mllog", line=line),
+    )
 
 
 def _elapsed(start_ms: float | None, stop_ms: float | None) -> float | None:
     return None if start_ms is None or stop_ms is None else (stop_ms - start_ms) / 1000
 
 
-def _keep(
-    tracker: RunTracker, run: OpenRun, line: int, record: Record, epoch: int, seconds: Interval
-) -> None:
-    sample = EpochSample(
-        epoch=epoch, seconds=seconds, steps=_whole(record.number("steps")), source="mllog", line=line
-    )
+def _keep(tracker: RunTracker, run: OpenRun, sample: EpochSample) -> None:
+    epoch = sample.epoch
     held = run.held
     if epoch in run.epochs or (held is not None and held.epoch == epoch and held.source == "mllog"):
         run.interleaved = True  # another process of the same run
@@ -166,6 +180,7 @@ def _stats(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None
 
 
 _HANDLERS = {
+    "num_replicas": _replicas,
     "run_start": _run_start,
     "run_stop": _run_stop,
     "epoch_start": _epoch_start,

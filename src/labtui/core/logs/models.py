@@ -25,7 +25,7 @@ _PLAIN = {
 
 
 def short_model(name: str) -> str:
-    """``ResNet50V2``, ``resnet50`` and ``ResNet50_seq`` are all ``ResNet50``; other names stay as they are."""
+    """``ResNet50V2``, ``resnet50`` and ``ResNet50_seq`` are all ``ResNet50``; other names stay."""
     found = _RESNET.search(name)
     return f"ResNet{found[1]}" if found else name.strip()[:80]
 

@@ -19,11 +19,14 @@ from labtui.core.logs.heads import (
     read_command,
     read_head,
     read_job_name,
+    read_replicas,
+    read_said,
 )
 from labtui.core.logs.keras import read_header, read_summary
 from labtui.core.logs.lines import Line, LineCutter
 from labtui.core.logs.mllog import read_record
 from labtui.core.logs.mlruns import take_record
+from labtui.core.logs.rules import NO_GPU_SIGN
 from labtui.core.logs.runs import RunTracker
 from labtui.core.logs.trainers import Trainers
 
@@ -47,6 +50,7 @@ class LogReader:
         self._trainers = Trainers(self._tracker)
         self._chief: int | None = None
         self._finished = False
+        self._cpu_warnings = 0
         if job_name and (hint := facts_of_job_name(job_name)):
             self._tracker.hint(hint)
 
@@ -83,7 +87,13 @@ class LogReader:
         cutter = self._cutter
         binary = cutter.zeros > 0 and cutter.zeros * 50 > min(cutter.size, 1 << 20)
         return LogReport(
-            self.runs, self.diagnosis, self._diagnoser.failures, cutter.lines, cutter.size, binary
+            runs=self.runs,
+            diagnosis=self.diagnosis,
+            failures=self._diagnoser.failures,
+            cpu_warnings=self._cpu_warnings,
+            lines=cutter.lines,
+            size=cutter.size,
+            binary=binary,
         )
 
     def _drain(self) -> list[LogEvent]:
@@ -133,17 +143,24 @@ class LogReader:
             tracker.banner(number, banner)
         elif head := read_head(text):
             tracker.tell(number, head, batch_line=is_batch_line(text))
+        elif (replicas := read_replicas(text)) is not None:
+            tracker.replicas(number, replicas)
         elif name := read_job_name(text):
             tracker.hint(name)
+        elif said := read_said(text):
+            tracker.hint(said.facts, run=said.run)
         elif command := read_command(text):
-            tracker.command(number, command.facts, command.text)
+            tracker.command(number, command.facts, command.text, masked=command.no_gpu_flag)
             if command.no_gpu_flag:
-                self._note(self._diagnoser.without_gpu_flag(number, text))
+                self._note(self._diagnoser.without_gpu_flag(number, text, tracker.index))
         else:
             return self._trainers.take(number, text)
         return True
 
     def _diagnose(self, line: Line, text: str) -> None:
+        if NO_GPU_SIGN in text:
+            self._cpu_warnings += 1
+            self._tracker.without_gpu()
         finding = self._diagnoser.take(line.number, text, self._tracker.index)
         self._note(finding.diagnosis)
         if finding.failure is not None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (the texts of other programs, and whole sentences of ours, read best unbroken)
 """The error texts labtui knows, what each means, and what to do next. Data; `diagnosis` applies it.
 
 The texts are those of TensorFlow, PyTorch, CUDA, Slurm, Singularity, Lmod, bash and Python; the advice is ours.
@@ -76,6 +77,9 @@ def _rule(
     return Rule(kind, re.compile(pattern), advice, outcome, job_level)
 
 
+NO_GPU_SIGN = "There are non-GPU devices in"
+"""TensorFlow's own word that a MirroredStrategy runs on the CPU."""
+
 RULES: tuple[Rule, ...] = (
     _rule(
         "time-limit",
@@ -112,6 +116,23 @@ RULES: tuple[Rule, ...] = (
         "cancelled",
     ),
     _rule(
+        "cancelled",
+        r"error: The training was terminated from outside",
+        "The job was cancelled or its time was over; Slurm's own line tells which.",
+        "cancelled",
+    ),
+    _rule(
+        "no-gpu",
+        r"error: .{0,200}TensorFlow sees (?:no GPU|none|only \d)",
+        "Start the container with `singularity exec --nv ...` and ask Slurm for as many GPUs as the training uses "
+        "(--gres=gpu:N).",
+    ),
+    _rule(
+        "missing-file",
+        r"error: (?:The data folder |.{0,400}is not a CIFAR-10 file|.{0,400}cannot be read: )",
+        "Say where cifar-10-batches-py lies on the cluster (data directory in lab.toml), or copy it there again.",
+    ),
+    _rule(
         "host-memory",
         r"oom[-_]kill|OOM Killed|cgroup out-of-memory handler|[Ee]xceeded (?:job|step) memory limit",
         _HOST,
@@ -120,7 +141,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "host-memory",
-        r"(?:^|: line \d+: +\d+ )Killed(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|std::bad_alloc"
+        r"(?:^|: line \d+: +\d+ )Killed(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
         r"|by allocator (?:mkl)?_?cpu|Allocator \((?:mkl)?_?cpu\) ran out of memory",
         _HOST,
         "oom",
@@ -128,7 +149,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "oom",
         r"ran out of memory trying to allocate|ResourceExhaustedError|OOM when allocating tensor"
-        r"|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError"
+        r"|error: Out of memory with a global batch|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError"
         r"|RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory|CU(?:DNN|BLAS)_STATUS_ALLOC_FAILED",
         _HALVE,
         "oom",

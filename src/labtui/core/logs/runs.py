@@ -10,11 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from labtui.core.interval import Interval
-from labtui.core.logs.events import EpochRead, Failure, LogEvent, RunBegan, RunClosed
+from labtui.core.logs.events import GRAVITY, EpochRead, Failure, LogEvent, RunBegan, RunClosed
 from labtui.core.logs.keras import Header, Summary, epoch_interval
 from labtui.core.model import Device, EpochSample, Outcome, ParsedRun
-
-_RANK = {"failed": 0, "oom": 1, "cancelled": 2, "time-limit": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +56,7 @@ class OpenRun:
     throughput: Interval | None = None
     interleaved: bool = False
     failure: Failure | None = None
+    masked: bool = False  # trains on the CPU whatever its banner says
     broken: bool = False  # something went wrong since the last epoch: "Epoch 1/N" is a new run
 
     @property
@@ -73,7 +72,7 @@ class OpenRun:
         if self.success or (done and self.held is None):
             return "completed"
         if self.failure is not None:
-            return self.failure.outcome  # type: ignore[return-value]  # only Outcome words are stored
+            return self.failure.outcome
         return "failed" if self.stopped else "unfinished"
 
     def view(self) -> ParsedRun:
@@ -100,11 +99,20 @@ class OpenRun:
             last_line=self.last_line,
         )
 
+    def unmask(self) -> None:
+        """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
+        if not self.facts.practice:
+            self.masked = True
+            self.facts = replace(self.facts, device="cpu", n_gpus=0)
+
     def learn(self, facts: Facts, *, sure: bool = True) -> None:
         """Take over what is known; an unsure source fills gaps only."""
         changes = {name: value for name in Facts.__slots__ if (value := getattr(facts, name)) is not None}
         if not sure:
             changes = {name: value for name, value in changes.items() if getattr(self.facts, name) is None}
+        if self.masked:
+            changes.pop("device", None)
+            changes.pop("n_gpus", None)
         if changes:
             self.facts = replace(self.facts, **changes)
 
@@ -116,6 +124,8 @@ class RunTracker:
         self.closed: list[ParsedRun] = []
         self.current: OpenRun | None = None
         self.hints = Facts()
+        self.plan: dict[int, Facts] = {}  # what the job script says of its runs, from 1
+        self._without_gpu = False  # said before the run it belongs to began
         self.events: list[LogEvent] = []
 
     @property
@@ -135,6 +145,10 @@ class RunTracker:
         self.close()
         run = self.current = OpenRun(line, line)
         run.learn(facts)
+        if self._without_gpu:
+            run.unmask()
+            self._without_gpu = False
+        run.learn(self.plan.get(self.index + 1, Facts()), sure=False)
         run.learn(self.hints, sure=False)
         self.events.append(RunBegan(self.index, run.view()))
         return run
@@ -158,13 +172,14 @@ class RunTracker:
 
     # ------------------------------------------------------------------ announcements
 
-    def command(self, line: int, facts: Facts, text: str) -> None:
+    def command(self, line: int, facts: Facts, text: str, *, masked: bool = False) -> None:
         """The echoed command that starts a training. Echoed twice in a row (`set -x`), it counts once."""
         run = self.current
         if run and run.command and not run.training and not run.banner and run.command == text:
             run.last_line = line
             return
-        self.begin(line, facts).command = text
+        run = self.begin(line, facts)
+        run.command, run.masked = text, masked
 
     def banner(self, line: int, facts: Facts) -> None:
         """The script's own ``Model M n GPUs``."""
@@ -175,6 +190,21 @@ class RunTracker:
         run.banner = True
         run.learn(facts)
 
+    def replicas(self, line: int, count: int) -> None:
+        """``Num_replicas: n``: GPUs, where nothing else tells; one replica may as well be a CPU."""
+        run = self.here(line)
+        device: Device | None = "gpu" if count > 1 else None
+        if run.facts.device != "cpu":
+            run.learn(Facts(n_gpus=count or None, device=device), sure=False)
+
+    def without_gpu(self) -> None:
+        """The program warned that it trains on the CPU; before its banner, that means the next run."""
+        run = self.current
+        if run is None or run.outcome == "completed" or run.stopped:
+            self._without_gpu = True
+        else:
+            run.unmask()
+
     def tell(self, line: int, facts: Facts, *, batch_line: bool = False) -> None:
         """A line of the script's head: batch size, replicas, samples."""
         run = self.current
@@ -184,8 +214,12 @@ class RunTracker:
         run.batch_line = run.batch_line or batch_line
         run.learn(facts)
 
-    def hint(self, facts: Facts) -> None:
-        """Something about the whole job (its name): fills gaps of runs that tell nothing better."""
+    def hint(self, facts: Facts, *, run: int = 0) -> None:
+        """Something about the whole job, or a run yet to come: fills gaps where nothing better tells."""
+        if run:
+            if len(self.plan) < 1000:
+                self.plan[run] = facts
+            return
         changes = {name: value for name in Facts.__slots__ if (value := getattr(facts, name)) is not None}
         self.hints = replace(self.hints, **changes)
 
@@ -306,7 +340,7 @@ class RunTracker:
         if run is None:
             return
         run.broken = True
-        if run.failure is None or _RANK[failure.outcome] > _RANK[run.failure.outcome]:
+        if run.failure is None or GRAVITY[failure.outcome] > GRAVITY[run.failure.outcome]:
             run.failure = failure
 
     def finished(self, line: int) -> None:

@@ -1,7 +1,7 @@
-"""Other trainers' lines: PyTorch ImageNet (old and new), tf_cnn_benchmarks, Horovod's synthetic
-benchmark, and the ``train.py`` / ``train_ddp.py`` of the book's chapters 11 and 12.
+"""Lines of other trainers: PyTorch ImageNet, tf_cnn_benchmarks, Horovod, the book's chapters 11 and 12.
 
-Most of them give a rate and no epoch times; the rate is kept in `ParsedRun.throughput`. What may not enter: Keras, MLPerf.
+Most of them give a rate and no epoch times; the rate is kept in `ParsedRun.throughput`. What may not enter:
+Keras and MLPerf.
 """
 
 from __future__ import annotations
