@@ -100,6 +100,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run-started"):
     images: int | None = None
     framework: str = ""
     learning_rate: float | None = None
+    practice: bool = False  # the log says that other devices stood in for the real ones
 
 
 class EpochSeen(Event, frozen=True, kw_only=True, tag="epoch"):

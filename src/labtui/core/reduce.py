@@ -160,6 +160,8 @@ def _run_started(state: LabState, event: RunStarted) -> LabState:
             started=True,
             images=run.images if event.images is None else event.images,
             framework=event.framework or run.framework,
+            learning_rate=run.learning_rate if event.learning_rate is None else event.learning_rate,
+            practice=run.practice or event.practice,
         )
 
     return _on_run(state, event.run_id, change)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +49,10 @@ class LabFolder:
         return folder
 
     @classmethod
-    def create(cls, path: str | Path, settings: Settings) -> LabFolder:
+    def create(cls, path: str | Path, settings: Settings, *, withheld: Collection[str] = ()) -> LabFolder:
         """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Keeps every file there.
+
+        `withheld` names scripts that the student is to make: the folder starts without them.
 
         Raises:
             FolderError: when it is already a lab folder or cannot be written.
@@ -69,7 +71,7 @@ class LabFolder:
                 f"{folder.path} cannot be made: {error.strerror}.", "Choose another place."
             ) from error
         folder.write_new(".gitignore", _GITIGNORE)
-        folder.fill_from_assets()
+        folder.fill_from_assets(withheld)
         write_settings(folder.settings_path, settings)  # last: only a complete folder counts as one
         return folder
 
@@ -143,15 +145,15 @@ class LabFolder:
         write_private(path, data)
         return True
 
-    def fill_from_assets(self) -> tuple[str, ...]:
+    def fill_from_assets(self, withheld: Collection[str] = ()) -> tuple[str, ...]:
         """Copy training scripts and templates that are missing; returns the paths written, relative."""
         from labtui import assets
 
         written = []
         for name in assets.list_remote():
-            if self.write_new(f"scripts/{name}", assets.read_remote(name)):
+            if name not in withheld and self.write_new(f"scripts/{name}", assets.read_remote(name)):
                 written.append(f"scripts/{name}")
-        for form in ("cpu", "one-gpu", "one-job", "job-per-size"):
+        for form in assets.FORMS:
             name = f"slurm/templates/{form}.slurm"
             if self.write_new(name, assets.read_template(form).encode()):
                 written.append(name)

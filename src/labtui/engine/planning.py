@@ -19,6 +19,7 @@ from labtui.errors import UsageError
 
 if TYPE_CHECKING:
     from labtui.core.lab.edition import Edition
+    from labtui.core.lab.plan import PlanOverrides
     from labtui.core.preflight import Finding
     from labtui.engine.session import Session
 
@@ -66,23 +67,35 @@ class Planned:
 
 
 def drafts_of(
-    edition: Edition, task_id: str, profile: Profile, settings: Settings
+    edition: Edition,
+    task_id: str,
+    profile: Profile,
+    settings: Settings,
+    overrides: PlanOverrides | None = None,
 ) -> tuple[SubmissionDraft, ...]:
-    """The edition's plan for a task, with what the lab folder says about account, queue and paths."""
-    from labtui.core.lab.plan import task_drafts
+    """The edition's plan for a task; what the student says now goes before what the lab folder says."""
+    from labtui.core.lab.plan import PlanOverrides, task_drafts
 
-    return tuple(_with_settings(draft, settings) for draft in task_drafts(edition, task_id, profile))
-
-
-def _with_settings(draft: SubmissionDraft, settings: Settings) -> SubmissionDraft:
-    return replace(
-        draft,
-        account=settings.account or draft.account,
-        qos=settings.qos or draft.qos,
-        data_dir=settings.data_dir or draft.data_dir,
-        container=settings.container or draft.container,
-        reservation=settings.reservation or draft.reservation,
+    said = overrides or PlanOverrides()
+    merged = replace(
+        said,
+        account=said.account or settings.account,
+        reservation=said.reservation or settings.reservation,
+        container=said.container or settings.container,
+        data_dir=said.data_dir or settings.data_dir,
+        user=said.user or settings.user,
     )
+    drafts = task_drafts(edition, task_id, profile, merged)
+    return drafts if said.qos else tuple(_in_queue(draft, profile, settings.qos) for draft in drafts)
+
+
+def _in_queue(draft: SubmissionDraft, profile: Profile, name: str) -> SubmissionDraft:
+    """The draft in the folder's queue, unless the profile says that it is for other devices."""
+    queue = profile.queue(name)
+    devices = "gpu" if draft.gpus else "cpu"
+    if not name or (queue is not None and queue.devices != devices):
+        return draft
+    return replace(draft, qos=name)
 
 
 def lab_root(profile: Profile, settings: Settings, account: str = "") -> str:
@@ -163,6 +176,7 @@ def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str
         remote_dir=remote_dir,
         edition=session.settings.edition,
         practice=session.settings.practice or session.profile.status == "practice",
+        user=session.settings.user or session.profile.user,
     )
     return job_script(draft, session.profile, context, session.folder.template(draft.form))
 

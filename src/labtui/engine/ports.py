@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from labtui.cluster.connection import CommandRecord, FileStat
+    from labtui.cluster.files import FileStat
     from labtui.cluster.prompts import Prompter
-    from labtui.cluster.slurm_cluster import JobDetails, PushReport, TestOnly, Tick
+    from labtui.core.push import PushReport
+    from labtui.core.remote import CommandRecord
+    from labtui.core.slurm.details import JobDetails
+    from labtui.core.slurm.test_only import TestOnly
+    from labtui.core.slurm.tick import Tick
 
 
 class Cluster(Protocol):
@@ -50,7 +54,7 @@ class Cluster(Protocol):
         ...
 
     def push(
-        self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[[int, int], None] | None = None
+        self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
     ) -> PushReport:
         """Bring a remote directory to these files; unchanged ones cost nothing."""
         ...
@@ -65,8 +69,8 @@ class Cluster(Protocol):
         """Send one job; its id. SubmitRefused, or ConnectionLost for "no answer"."""
         ...
 
-    def find_token(self, token: str, job_name: str) -> str | None:
-        """The id of the job with this token; None when there certainly is none."""
+    def find_token(self, token: str, job_name: str, remote_dir: str) -> str | None:
+        """The id of the job with this token; None: certainly none, and no try on its way can make one any more."""
         ...
 
     def job_details(self, job_id: str) -> JobDetails | None:

@@ -31,12 +31,14 @@ from labtui.engine.store import Store
 from labtui.errors import FolderError
 
 if TYPE_CHECKING:
-    from labtui.cluster.connection import CommandRecord
     from labtui.cluster.prompts import Prompter
-    from labtui.cluster.slurm_cluster import PushReport, TestOnly
     from labtui.core.charts import ChartSpec
     from labtui.core.lab.edition import Edition
+    from labtui.core.lab.plan import PlanOverrides
+    from labtui.core.push import PushReport
+    from labtui.core.remote import CommandRecord
     from labtui.core.results import Results
+    from labtui.core.slurm.test_only import TestOnly
     from labtui.engine.lane import Lane
     from labtui.engine.planning import Preview
 
@@ -204,15 +206,17 @@ class Session:
 
     # ------------------------------------------------------------------ plans
 
-    def drafts(self, task_id: str) -> tuple[SubmissionDraft, ...]:
+    def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
         """What a task plans to submit, with this folder's account, queue and paths filled in.
+
+        `overrides` says what the student wants differently this time.
 
         Raises:
             UsageError: when the edition has no such task.
         """
         from labtui.engine.planning import drafts_of
 
-        return drafts_of(self.edition, task_id, self.profile, self.settings)
+        return drafts_of(self.edition, task_id, self.profile, self.settings, overrides)
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.
@@ -242,8 +246,11 @@ class Session:
         from labtui.engine.planning import plan
 
         planned = plan(self, draft, script)
+        lane = self._running_lane()
+        future = lane.track_submission(planned.event.token)
         self._journal.commit_first((planned.event,), blobs=planned.blobs, snapshot=planned.snapshot)
-        return self._running_lane().track_submission(planned.event.token)
+        lane.look()
+        return future
 
     def withdraw(self, token: str) -> Future[None]:
         """Take a submission back that was not sent yet; one that was sent is cancelled."""

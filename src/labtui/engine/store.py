@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from labtui.core.codec import decode_event, encode_event
 from labtui.core.events import TRANSIENT, AnyEvent, LogGrew
@@ -185,10 +185,12 @@ class Store:
             )
         return {str(path): bytes(data) for path, data in rows}
 
-    def _one(self, query: str, *values: str) -> tuple[object, ...] | None:
+    def _one(self, query: str, *values: str) -> tuple[Any, ...] | None:
         with self._lock:
-            found = self._translated(lambda: self._connection.execute(query, values).fetchone())
-        return found  # type: ignore[no-any-return]
+            row: tuple[Any, ...] | None = self._translated(
+                lambda: self._connection.execute(query, values).fetchone()
+            )
+        return row
 
     def close(self) -> None:
         """Close the file; the last one to close folds the write-ahead log into it."""

@@ -1,0 +1,184 @@
+"""From a submission's mirrors to the epochs and ends of its planned runs.
+
+The log readers know runs by their order in the log; here they become the runs that were planned, in order. A run in
+the log that contradicts what was planned (other model, other number of GPUs) is matched by what it says, or not at
+all: an epoch is never credited to a run it does not belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from labtui.core.events import AnyEvent, EpochSeen, RunEnded, RunStarted
+from labtui.core.logs import EpochRead, LogEvent, LogReader, LogReport, RunBegan, RunClosed, join_streams
+from labtui.core.model import Diagnosis, JobView, Outcome, ParsedRun, RunSpec, Stream
+from labtui.core.state import LabState, RunState, SubmissionState
+
+_OUTCOME_OF_STATE: dict[str, Outcome] = {
+    "CANCELLED": "cancelled",
+    "PREEMPTED": "cancelled",
+    "TIMEOUT": "time-limit",
+    "DEADLINE": "time-limit",
+    "OUT_OF_MEMORY": "oom",
+    "FAILED": "failed",
+    "NODE_FAIL": "failed",
+    "BOOT_FAIL": "failed",
+}
+
+
+class SubmissionReader:
+    """Reads the two logs of one submission. Gives events that the state does not know yet, and only those."""
+
+    def __init__(self, submission: SubmissionState) -> None:
+        self.token = submission.token
+        self._run_ids = submission.run_ids
+        self._job_name = submission.job_name
+        self._readers: dict[Stream, LogReader] = {}
+        self._runs: dict[int, int | None] = {}
+        self.parsed: dict[Stream, int] = {}
+        self.restart("out")
+        self.restart("err")
+
+    def restart(self, stream: Stream) -> None:
+        """The log begins anew."""
+        self._readers[stream] = LogReader(stream=stream)
+        self.parsed[stream] = 0
+        if stream == "out":
+            self._runs.clear()
+
+    def feed(self, stream: Stream, data: bytes, state: LabState, at: float) -> list[AnyEvent]:
+        """The next bytes of a log. Epochs are read from standard output; the other stream explains failures."""
+        reader = self._readers.get(stream)
+        if reader is None:
+            return []
+        self.parsed[stream] += len(data)
+        told = reader.feed(data)
+        if stream != "out":
+            return []
+        return [event for item in told for event in self._news(item, state, at)]
+
+    def _news(self, told: LogEvent, state: LabState, at: float) -> Iterator[AnyEvent]:
+        if isinstance(told, RunBegan):
+            if told.index > 0:
+                yield from self._earlier_runs_ended(told.index, state, at)
+            return
+        if not isinstance(told, (EpochRead, RunClosed)):
+            return
+        run = self._planned_run(told.index, state)
+        if run is None:
+            return
+        read = self._readers["out"].runs[told.index]
+        yield from _started(run, read, at)
+        if isinstance(told, EpochRead):
+            if told.sample not in run.epochs:
+                yield EpochSeen(at=at, run_id=run.run_id, sample=told.sample)
+        elif told.run.outcome == "completed":
+            yield from _ended(run, "completed", _diagnosis(self._report(), told.run), at)
+
+    def _earlier_runs_ended(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
+        """Another run began: those before it in the log are over, however they ended."""
+        report = self._report()
+        for earlier in range(index):
+            run = self._planned_run(earlier, state)
+            if run is not None and run.outcome is None and earlier < len(report.runs):
+                read = report.runs[earlier]
+                outcome: Outcome = "failed" if read.outcome == "unfinished" else read.outcome
+                yield from _ended(run, outcome, _diagnosis(report, read), at)
+
+    def _planned_run(self, index: int, state: LabState) -> RunState | None:
+        """The planned run that the run number `index` of the log is; decided when its first epoch is read."""
+        if index not in self._runs:
+            read = self._readers["out"].runs
+            facts = read[index] if index < len(read) else ParsedRun()
+            self._runs[index] = self._match(facts, state)
+        run_id = self._runs[index]
+        return None if run_id is None else state.runs.get(run_id)
+
+    def _match(self, read: ParsedRun, state: LabState) -> int | None:
+        taken = set(self._runs.values())
+        free = [run_id for run_id in self._run_ids if run_id not in taken and run_id in state.runs]
+        return next((run_id for run_id in free if agrees(state.runs[run_id].spec, read)), None)
+
+    # ------------------------------------------------------------------ the end
+
+    @property
+    def script_ended(self) -> bool:
+        """Whether the log shows every planned run complete."""
+        runs = self._readers["out"].runs
+        return len(runs) >= len(self._run_ids) and all(run.outcome == "completed" for run in runs)
+
+    def finish(self, job: JobView, state: LabState, at: float) -> list[AnyEvent]:
+        """Both logs are complete: how each planned run ended, by its log first and by Slurm's word second."""
+        events: list[AnyEvent] = []
+        for reader in self._readers.values():
+            told = reader.finish()
+            if reader is self._readers["out"]:
+                events.extend(event for item in told for event in self._news(item, state, at))
+        report = self._report()
+        ended = {event.run_id for event in events if isinstance(event, RunEnded)}
+        by_run = {self._runs.get(index): read for index, read in enumerate(report.runs)}
+        for run_id in self._run_ids:
+            run = state.runs.get(run_id)
+            if run is None or run_id in ended:
+                continue
+            read = by_run.get(run_id)
+            events.extend(_ended(run, _outcome(read, job), _diagnosis(report, read), at))
+        return events
+
+    def _report(self) -> LogReport:
+        return join_streams(self._readers["out"].report, self._readers["err"].report)
+
+
+def agrees(spec: RunSpec, read: ParsedRun) -> bool:
+    """Whether what a log tells about a run does not contradict what was planned.
+
+    The device is left out: a run that was meant for a GPU and found none is still that run, and says so.
+    """
+    if read.model is not None and read.model != spec.model:
+        return False
+    if spec.device == "gpu" and read.n_gpus not in (None, 0, spec.n_gpus):
+        return False
+    return read.batch_size is None or read.batch_size == spec.batch_size
+
+
+def _started(run: RunState, read: ParsedRun, at: float) -> Iterator[AnyEvent]:
+    event = RunStarted(
+        at=at,
+        run_id=run.run_id,
+        images=read.images,
+        framework=read.framework,
+        learning_rate=read.learning_rate,
+        practice=read.practice,
+    )
+    told = (read.images, read.framework or None, read.learning_rate, read.practice or None)
+    known = (run.images, run.framework, run.learning_rate, run.practice)
+    if not run.started or any(new is not None and new != old for new, old in zip(told, known, strict=True)):
+        yield event
+
+
+def _ended(
+    run: RunState, outcome: Outcome, diagnosis: tuple[Diagnosis, ...], at: float
+) -> Iterator[AnyEvent]:
+    if run.outcome != outcome or run.diagnosis != diagnosis:
+        yield RunEnded(at=at, run_id=run.run_id, outcome=outcome, diagnosis=diagnosis)
+
+
+def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
+    """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
+    if read is not None and read.outcome != "unfinished":
+        return read.outcome
+    return _OUTCOME_OF_STATE.get(job.slurm_state, "unfinished")
+
+
+def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ...]:
+    """What explains this run: the lines within it and those of the other stream; all of them as a last resort."""
+    if read is None:
+        return report.diagnosis
+    own = tuple(
+        item
+        for item in report.diagnosis
+        if item.stream != "out" or read.first_line <= item.line <= read.last_line
+    )
+    if read.outcome == "completed":  # a surprise is worth telling, the failure of another run is not
+        return tuple(item for item in own if item.stream == "out" or item.kind == "no-gpu")
+    return own or report.diagnosis

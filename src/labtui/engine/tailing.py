@@ -1,0 +1,293 @@
+"""Following many logs over one line, fairly: those on screen first, none for long without its turn.
+
+One step looks at one log. Logs on screen are due five times a second, those of running jobs every two seconds,
+those of waiting jobs hardly ever. A log that has more to read is due at once, but after each look at a log on
+screen another one has its turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from labtui.core.events import AnyEvent, LogGrew, LogSegmentStarted, SamplesReset
+from labtui.core.model import JobPhase, JobView, RunPhase, Stream, SubmissionStatus
+from labtui.core.state import SubmissionState
+from labtui.engine import mirrors
+from labtui.engine.context import Context
+from labtui.engine.copying import CATCH_UP_SLICE, LogCopy, Step
+from labtui.engine.reading import SubmissionReader
+from labtui.engine.sending import absolute
+from labtui.errors import ConnectionLost, LabError, StoreError
+
+ON_SCREEN_S = 0.2
+RUNNING_S = 2.0
+ENDING_S = 1.0
+WAITING_S = 30.0
+AFTER_THE_END_S = 60.0
+
+QUIET_S = 3.0
+"""A log whose job is over and whose script said so is complete when it was unchanged for so long."""
+
+QUIET_UNCLEAR_S = 15.0
+"""The same where the log does not show an end: a parallel file system may bring the last lines late."""
+
+DISK_KEY = "mirror"
+
+
+@dataclass(slots=True)
+class Followed:
+    """One stream of one submission on its way to its mirror."""
+
+    token: str
+    stream: Stream
+    copy: LogCopy
+    due_at: float = 0.0
+    quiet_since: float | None = None
+    looks_since_end: int = 0
+    complete: bool = False
+    last_look: bool = False
+
+
+class Tailer:
+    """Copies logs and reads them. Lane thread only; `watch` may be called from any."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._followed: dict[tuple[str, Stream], Followed] = {}
+        self._readers: dict[str, SubmissionReader] = {}
+        self._on_screen: frozenset[str] = frozenset()
+        self._screen_had_its_turn = False
+        self._settled: set[str] = set()
+        self._broken_disk_until = 0.0
+
+    def watch(self, tokens: frozenset[str]) -> None:
+        """These submissions' logs are on screen."""
+        self._on_screen = tokens
+
+    def doubt_all(self) -> None:
+        """The line was broken: what we have may not be what is there any more."""
+        for item in self._followed.values():
+            item.copy.doubt()
+            item.due_at = 0.0
+
+    def script_ended(self, token: str) -> bool:
+        """Whether a submission's own log shows that everything planned was done."""
+        reader = self._readers.get(token)
+        return reader is not None and reader.script_ended
+
+    # ------------------------------------------------------------------ what there is to follow
+
+    def _refresh(self) -> None:
+        for submission in self._context.state.submissions.values():
+            if submission.token in self._settled or submission.status is not SubmissionStatus.ACCEPTED:
+                continue
+            if submission.job is None:
+                continue
+            if _all_complete(submission):
+                self._settled.add(submission.token)
+                continue
+            for stream in mirrors.STREAMS:
+                key = (submission.token, stream)
+                if key not in self._followed and mirrors.remote_path(submission, stream):
+                    self._followed[key] = Followed(submission.token, stream, self._copy(submission, stream))
+
+    def _copy(self, submission: SubmissionState, stream: Stream) -> LogCopy:
+        remote = mirrors.remote_path(submission, stream)
+        local = mirrors.current_path(self._context.folder, submission, stream)
+        if remote is None or local is None:
+            raise ValueError("only the logs of a job can be followed")
+        return LogCopy(remote, local)
+
+    def due_at(self) -> float | None:
+        """When a log wants a look; None: there is none to follow."""
+        self._refresh()
+        if not self._followed:
+            return None
+        return max(min(self._wanted_at(item) for item in self._followed.values()), self._broken_disk_until)
+
+    def _wanted_at(self, item: Followed) -> float:
+        """A log that came on screen does not wait for the slow rhythm it had before."""
+        if item.token in self._on_screen:
+            return min(item.due_at, self._context.now() + ON_SCREEN_S)
+        return item.due_at
+
+    def _choose(self) -> Followed | None:
+        now = self._context.now()
+        due = [item for item in self._followed.values() if self._wanted_at(item) <= now]
+        if not due:
+            return None
+        shown = [item for item in due if item.token in self._on_screen]
+        others = [item for item in due if item.token not in self._on_screen]
+        first = shown if shown and not (self._screen_had_its_turn and others) else others
+        self._screen_had_its_turn = first is shown
+        return min(first or due, key=lambda item: item.due_at)
+
+    # ------------------------------------------------------------------ one step
+
+    def step(self) -> None:
+        """Look at one log. Raises ConnectionLost."""
+        item = self._choose()
+        if item is None:
+            return
+        submission = self._context.state.submissions[item.token]
+        if self._parse_backlog(submission, item):
+            return
+        try:
+            item.copy.remote = absolute(self._context, item.copy.remote)
+            step = item.copy.step(self._context.cluster)
+        except ConnectionLost:
+            raise
+        except LabError:
+            item.due_at = self._context.now() + RUNNING_S  # the server said no to this file: look again later
+            return
+        except OSError as error:
+            self._own_disk(error)
+            return
+        if self._broken_disk_until:
+            self._broken_disk_until = 0.0
+            self._context.clear_problem(DISK_KEY)
+        if step.restarted:
+            self._restart(submission, item, step.restarted)
+        else:
+            self._take(submission, item, step)
+
+    def _own_disk(self, error: OSError) -> None:
+        self._broken_disk_until = self._context.now() + 5.0
+        told = StoreError(
+            f"A log cannot be copied to this computer: {error.strerror or error}.",
+            "Free some space. The cluster keeps the log; labtui goes on where it stopped.",
+        )
+        self._context.raise_problem(DISK_KEY, told)
+
+    def _reader(self, submission: SubmissionState) -> SubmissionReader:
+        reader = self._readers.get(submission.token)
+        if reader is None:
+            reader = self._readers[submission.token] = SubmissionReader(submission)
+        return reader
+
+    def _parse_backlog(self, submission: SubmissionState, item: Followed) -> bool:
+        """Read what a mirror already holds (after a start); one piece per step. Says whether there was any."""
+        reader = self._reader(submission)
+        done = reader.parsed.get(item.stream)
+        if done is None or done >= item.copy.size:
+            return False
+        with item.copy.local.open("rb") as file:
+            file.seek(done)
+            data = file.read(CATCH_UP_SLICE)
+        at = self._context.at()
+        self._context.commit_all(reader.feed(item.stream, data, self._context.state, at))
+        item.due_at = self._context.now()
+        return bool(data)
+
+    def _take(self, submission: SubmissionState, item: Followed, step: Step) -> None:
+        context, now, at = self._context, self._context.now(), self._context.at()
+        events: list[AnyEvent] = []
+        if step.grown:
+            if submission.logs.get(item.stream) is None:
+                events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
+            events.extend(self._reader(submission).feed(item.stream, step.grown, context.state, at))
+            events.append(self._grew(submission, item, complete=False))
+            item.quiet_since, item.looks_since_end, item.complete = None, 0, False
+        elif item.quiet_since is None:
+            item.quiet_since = now
+        context.commit_all(events)
+        if not step.grown and not step.behind:
+            self._maybe_complete(submission, item)
+        item.due_at = now if step.behind else now + self._rhythm(submission, item)
+
+    def _grew(self, submission: SubmissionState, item: Followed, *, complete: bool) -> LogGrew:
+        return LogGrew(
+            at=self._context.at(),
+            token=item.token,
+            stream=item.stream,
+            segment=mirrors.current_segment(submission, item.stream),
+            size=item.copy.size,
+            complete=complete,
+        )
+
+    def _rhythm(self, submission: SubmissionState, item: Followed) -> float:
+        job = submission.job
+        if item.complete:
+            return AFTER_THE_END_S
+        if job is None or job.phase is JobPhase.QUEUED:
+            return WAITING_S if item.token not in self._on_screen else RUNNING_S
+        if job.phase is JobPhase.FINISHED:
+            return ON_SCREEN_S if item.token in self._on_screen else ENDING_S
+        return ON_SCREEN_S if item.token in self._on_screen else RUNNING_S
+
+    # ------------------------------------------------------------------ beginnings and ends
+
+    def _restart(self, submission: SubmissionState, item: Followed, reason: str) -> None:
+        """The remote file is another one now: a new segment, and what was read from the old one does not count."""
+        at = self._context.at()
+        segment = mirrors.current_segment(submission, item.stream) + 1
+        while self._segment_exists(submission, item.stream, segment):
+            segment += 1
+        events: list[AnyEvent] = [
+            LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=segment, reason=reason)
+        ]
+        if item.stream == "out":
+            events.append(SamplesReset(at=at, run_ids=submission.run_ids, reason=reason))
+        self._reader(submission).restart(item.stream)
+        self._context.commit_all(events)
+        item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
+        item.quiet_since, item.complete, item.last_look, item.due_at = None, False, False, self._context.now()
+
+    def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
+        path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)
+        return path is not None and path.exists()
+
+    def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
+        """After the job's end: complete when nothing was added for a while; one last look a minute later."""
+        job, now = submission.job, self._context.now()
+        if job is None or job.phase is not JobPhase.FINISHED or item.quiet_since is None:
+            return
+        if item.complete:
+            if not item.last_look:
+                item.last_look = True
+                self._forget_when_done(submission)
+            return
+        item.looks_since_end += 1
+        quiet = QUIET_S if self._reader(submission).script_ended else QUIET_UNCLEAR_S
+        if item.looks_since_end == 1:
+            item.copy.doubt()  # compare the beginning once more before it is called complete
+        if item.looks_since_end < 3 or now - item.quiet_since < quiet:
+            return
+        item.complete = True
+        self._finish(submission, item, job)
+
+    def _finish(self, submission: SubmissionState, item: Followed, job: JobView) -> None:
+        events: list[AnyEvent] = []
+        siblings = [other for other in self._followed.values() if other.token == item.token]
+        if all(other.complete for other in siblings if other.stream != "gpu") and item.stream != "gpu":
+            context = self._context
+            events.extend(self._reader(submission).finish(job, context.state, context.at()))
+        events.append(self._grew(submission, item, complete=True))
+        self._context.commit_all(events)
+
+    def _forget_when_done(self, submission: SubmissionState) -> None:
+        siblings = [item for item in self._followed.values() if item.token == submission.token]
+        if all(item.last_look for item in siblings):
+            for item in siblings:
+                del self._followed[item.token, item.stream]
+            self._readers.pop(submission.token, None)
+            self._settled.add(submission.token)
+
+    def busy(self) -> bool:
+        """Whether a log of a job that is over is not complete yet."""
+        state = self._context.state
+        return any(
+            not item.complete and state.runs[run_id].phase is not RunPhase.WAITING
+            for item in self._followed.values()
+            for run_id in state.submissions[item.token].run_ids[:1]
+        )
+
+
+def _all_complete(submission: SubmissionState) -> bool:
+    """Whether the stored events say that every log was read to its end."""
+    return bool(submission.remote_logs) and all(
+        stream in submission.logs and submission.logs[stream].complete
+        for stream in mirrors.STREAMS
+        if stream in submission.remote_logs
+    )
