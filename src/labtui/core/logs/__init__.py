@@ -1,7 +1,7 @@
 """Reading logs: from bytes in any chunks to runs, epochs with their uncertainty, outcome and diagnosis.
 
-`lines` cuts and reduces; `keras`, `mllog`, `heads`, `trainers` and `diagnosis` know what lines look like; `runs`
-and `mlruns` know which run a line belongs to; `reader` puts them together. What may not enter: files,
+`lines` cuts and reduces; `keras`, `mllog`, `heads`, `trainers` and `diagnosis` know what lines look like;
+`runs` and `mlruns` know which run a line belongs to; `reader` puts them together. What may not enter: files,
 and anything that would raise on strange bytes.
 """
 

@@ -9,7 +9,8 @@
 How Keras rounds (read in its sources, the same in all of them): the seconds field is ``%.0f`` of the epoch;
 a per-unit field is whole seconds from 1 s on (and for exactly 0), else whole milliseconds from 1 ms on,
 else whole microseconds. At verbose=2 the step time is the whole epoch over the steps; in a bar it leaves
-out the first step. (tf.keras 2.2 to 2.6 start their clock after the first step: what they print is short by it.)
+out the first step. (tf.keras 2.2 to 2.6 start their clock after the first step: what they print is short
+by it.)
 What may not enter: which run a line belongs to.
 """
 

@@ -1,0 +1,273 @@
+"""`labtui parse FILE...`: read training logs, with no lab folder and no cluster.
+
+Reads in chunks, so the size of a log does not matter. A log that cannot be read gets a sentence and the
+others are still reported; the exit code is then 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from labtui.core.logs import LogReport, join_streams, parse_log
+from labtui.core.model import Diagnosis, EpochSample, ParsedRun
+from labtui.errors import DataError, LabError
+
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """One argument: its path as given, and either what the log tells or the error that kept it unread.
+
+    `beside` is the .err that was read with a .out; `stream` is what the path itself is.
+    """
+
+    path: str
+    report: LogReport | None = None
+    error: LabError | None = None
+    beside: str = ""
+    stream: str = "out"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files, and the form of the answer."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a job's .out or .err, or any training log; - reads stdin"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the logs tell; 2 when one could not be read."""
+    parsed = parse_files(args.files)
+    for one in parsed:
+        if one.error is not None:
+            print(f"labtui: {one.error.sentence}", file=sys.stderr)
+            if one.error.hint:
+                print(f"  hint: {one.error.hint}", file=sys.stderr)
+    if args.json:
+        print(json.dumps({"files": [file_json(one) for one in parsed]}, indent=2, ensure_ascii=False))
+    else:
+        print("\n\n".join(file_text(one) for one in parsed if one.error is None))
+    return 2 if any(one.error is not None for one in parsed) else 0
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def parse_files(paths: Sequence[str]) -> tuple[ParsedFile, ...]:
+    """Read each path; a .out is read with the .err beside it, and never raises for a file."""
+    return tuple(_parse_file(path) for path in paths)
+
+
+def _parse_file(path: str) -> ParsedFile:
+    stream = "err" if path.endswith(".err") else "out"
+    beside = _companion(path)
+    err = _read_quietly(beside) if beside is not None else None
+    try:
+        report = _read(path, stream, may_be_empty=err is not None)
+    except LabError as error:
+        return ParsedFile(path, error=error, stream=stream)
+    joined = join_streams(report, err)
+    return ParsedFile(path, joined, beside=str(beside) if err is not None else "", stream=stream)
+
+
+def _companion(path: str) -> Path | None:
+    """The .err of a .out, when it lies beside it."""
+    if path == "-" or not path.endswith(".out"):
+        return None
+    err = Path(path.removesuffix(".out") + ".err")
+    return err if err.is_file() else None
+
+
+def _read_quietly(path: Path) -> LogReport | None:
+    """A companion that cannot be read, or is empty or no text, adds nothing."""
+    try:
+        return _read(str(path), "err")
+    except LabError:
+        return None
+
+
+def _read(path: str, stream: str, *, may_be_empty: bool = False) -> LogReport:
+    if path == "-":
+        report = parse_log(_chunks(sys.stdin.buffer), stream=_stream(stream))
+    else:
+        report = _read_path(Path(path), stream)
+    if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
+        raise DataError(
+            f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
+        )
+    if report.binary:
+        raise DataError(
+            f"{path}: this is no text, so no training log.", "Give the job's .out or .err file.", path=path
+        )
+    return report
+
+
+def _read_path(path: Path, stream: str) -> LogReport:
+    name = str(path)
+    try:
+        if path.is_dir():
+            raise DataError(
+                f"{name}: this is a folder, not a file.", "Name the logs in it: FOLDER/*.out", path=name
+            )
+        with path.open("rb") as source:
+            return parse_log(_chunks(source), stream=_stream(stream), job_name=_job_name(path))
+    except FileNotFoundError:
+        raise DataError(f"{name}: there is no such file.", "Check the path.", path=name) from None
+    except PermissionError:
+        raise DataError(f"{name}: you may not read this file.", "Check its permissions.", path=name) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"{name}: it cannot be read ({reason}).", "", path=name) from None
+
+
+def _stream(name: str) -> Any:
+    return name
+
+
+def _job_name(path: Path) -> str:
+    """Slurm's ``%x`` of a log named ``%x.%j.out``; other names tell nothing."""
+    name, _, number = path.stem.rpartition(".")
+    return name if number.isdigit() else ""
+
+
+def _chunks(source: IO[bytes]) -> Iterator[bytes]:
+    while chunk := source.read(CHUNK):
+        yield chunk
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def file_json(one: ParsedFile) -> dict[str, Any]:
+    """The entry of one file; the shape other programs rely on, plus `stream`, `err_path` and `error`."""
+    report = one.report or LogReport()
+    entry: dict[str, Any] = {
+        "path": one.path,
+        "diagnosis": [_diagnosis_json(found) for found in report.diagnosis],
+        "runs": [run_json(run) for run in report.runs],
+        "stream": one.stream,
+        "lines": report.lines,
+        "err_path": one.beside or None,
+    }
+    if one.error is not None:
+        entry["error"] = {"sentence": one.error.sentence, "hint": one.error.hint}
+    return entry
+
+
+def _diagnosis_json(found: Diagnosis) -> dict[str, Any]:
+    return {
+        "kind": found.kind,
+        "line": found.line,
+        "text": found.text,
+        "advice": found.advice,
+        "stream": found.stream,
+    }
+
+
+def run_json(run: ParsedRun) -> dict[str, Any]:
+    """One run; `throughput` is in images per second, lines count from 1."""
+    rate = run.throughput
+    return {
+        "model": run.model,
+        "device": run.device,
+        "n_gpus": run.n_gpus,
+        "batch_size": run.batch_size,
+        "epochs_planned": run.epochs_planned,
+        "outcome": run.outcome,
+        "epochs": [_epoch_json(sample) for sample in run.epochs],
+        "images": run.images,
+        "learning_rate": run.learning_rate,
+        "throughput": None if rate is None else {"value": rate.value, "lo": rate.lo, "hi": rate.hi},
+        "interleaved": run.interleaved,
+        "practice": run.practice,
+        "framework": run.framework,
+        "first_line": run.first_line,
+        "last_line": run.last_line,
+    }
+
+
+def _epoch_json(sample: EpochSample) -> dict[str, Any]:
+    return {
+        "epoch": sample.epoch,
+        "seconds": sample.seconds.value,
+        "lo": sample.seconds.lo,
+        "hi": sample.seconds.hi,
+        "printed_seconds": sample.printed_seconds,
+        "steps": sample.steps,
+        "ms_per_step": sample.ms_per_step,
+        "metrics": dict(sample.metrics),
+        "source": sample.source,
+        "line": sample.line,
+    }
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def file_text(one: ParsedFile) -> str:
+    """A heading, a table for each run, and what went wrong."""
+    report = one.report or LogReport()
+    lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
+    if not report.runs and not report.diagnosis:
+        lines.append("  no training in this log, and nothing went wrong that labtui knows")
+    for number, run in enumerate(report.runs, start=1):
+        lines += ["", f"  run {number}: {run_title(run)}", *_epoch_table(run)]
+    for found in report.diagnosis:
+        place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
+        lines += ["", f"  {found.kind}, {place}: {found.text}", f"    {found.advice}"]
+    return "\n".join(lines)
+
+
+def run_title(run: ParsedRun) -> str:
+    """What a run is, in a line."""
+    parts = [run.model or "unknown model"]
+    if run.device == "cpu":
+        parts.append("CPU")
+    elif run.n_gpus is not None:
+        parts.append(f"{run.n_gpus} GPU{'s' if run.n_gpus != 1 else ''}")
+    if run.batch_size is not None:
+        parts.append(f"global batch {run.batch_size}")
+    if run.epochs_planned is not None:
+        parts.append(f"{len(run.epochs)} of {run.epochs_planned} epochs")
+    parts.append(run.outcome)
+    if run.throughput is not None:
+        parts.append(f"{run.throughput.value:,.2f} images/s as printed")
+    if run.practice:
+        parts.append("practice")
+    if run.interleaved:
+        parts.append("several processes wrote into this log: repeated lines left out")
+    return ", ".join(parts)
+
+
+def _epoch_table(run: ParsedRun) -> list[str]:
+    if not run.epochs:
+        return []
+    names = list(dict.fromkeys(name for sample in run.epochs for name in sample.metrics))[:6]
+    head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]
+    rows = [_epoch_row(sample, names) for sample in run.epochs]
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    return [
+        "    " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in [head, *rows]
+    ]
+
+
+def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
+    time = sample.seconds
+    return [
+        str(sample.epoch),
+        f"{time.value:.3f}",
+        f"{time.lo:.3f} to {time.hi:.3f}",
+        "-" if sample.printed_seconds is None else f"{sample.printed_seconds} s",
+        "-" if sample.steps is None else str(sample.steps),
+        "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}",
+        *(f"{sample.metrics[name]:.4g}" if name in sample.metrics else "-" for name in names),
+    ]
