@@ -85,8 +85,7 @@ class Connection:
         return self._line.welcome if self._line else None
 
     def connect(self) -> None:
-        """Connect and log in; the hosts are tried in turn, the last good one first. Nothing to do when
-        connected.
+        """Connect and log in; the hosts are tried in turn, the last good one first.
 
         Raises:
             CannotConnect: none of the hosts can be reached.
@@ -182,7 +181,7 @@ class Connection:
         if result.timed_out:
             return ConnectionLost(
                 f"The login shell on {self.host} did not get ready in time.",
-                "The login node may be overloaded, or a start-up file (.bashrc, .profile) waits for something.",
+                "The login node may be overloaded, or a start-up file (.bashrc) waits for something.",
             )
         said = result.noise.decode("utf-8", "replace").strip().splitlines()
         return RemoteFailure(

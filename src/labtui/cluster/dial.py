@@ -1,6 +1,4 @@
-"""From a target to a transport that is logged in: network, jumps, host keys, logins, in this order for every
-hop.
-"""
+"""From a target to a transport that is logged in: network, host key, login, for every hop in turn."""
 
 from __future__ import annotations
 
@@ -66,7 +64,8 @@ def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memor
     try:
         way: Any = _first_socket(hops[0])
         for number, hop in enumerate(hops):
-            line.welcome = _enter(line, hop, way, own_known_hosts, prompter, memory)
+            line.transports.append(_start(hop, way))
+            line.welcome = _enter(line.transport, hop, own_known_hosts, prompter, memory)
             if number + 1 < len(hops):
                 way = _through(line.transport, hop, hops[number + 1])
     except BaseException:
@@ -145,21 +144,26 @@ def _through(transport: paramiko.Transport, hop: Endpoint, next_hop: Endpoint) -
         raise cannot_connect(problem, hop) from None
 
 
-def _enter(
-    line: Line, endpoint: Endpoint, way: Any, own_file: Path, prompter: Prompter, memory: Memory
-) -> Welcome:
+def _start(endpoint: Endpoint, way: Any) -> paramiko.Transport:
+    """A transport on `way` that has not spoken yet."""
     import paramiko
 
-    known = lines_of(endpoint, own_file)
     try:
         transport = paramiko.Transport(way)
     except (paramiko.SSHException, OSError, EOFError) as problem:
         raise cannot_connect(problem, endpoint) from None
-    line.transports.append(transport)
     transport.daemon = True
     transport.banner_timeout = BANNER_LIMIT_S
     transport.handshake_timeout = BANNER_LIMIT_S
     transport.channel_timeout = CHANNEL_LIMIT_S
+    return transport
+
+
+def _enter(
+    transport: paramiko.Transport, endpoint: Endpoint, own_file: Path, prompter: Prompter, memory: Memory
+) -> Welcome:
+    """Exchange keys, check the host key, log in."""
+    known = lines_of(endpoint, own_file)
     options = transport.get_security_options()
     options.key_types = preferred_types(known, endpoint, tuple(options.key_types))
     try:

@@ -35,13 +35,12 @@ def cannot_connect(problem: BaseException, endpoint: Endpoint) -> LabError:
             f"{where} does not answer.",
             "Check the network (VPN, Wi-Fi), or try again later: the login node may be down.",
         )
-    if isinstance(problem, OSError) and problem.errno in _NO_ROUTE:
+    code = problem.errno if isinstance(problem, OSError) else None
+    if code in _NO_ROUTE:
         return CannotConnect(
             f"There is no way through the network to {where}.", "Is the network (or the VPN) up?"
         )
-    if isinstance(problem, OSError) and problem.errno in _CUT:
-        return _cut(where)
-    return _protocol(problem, where)
+    return _cut(where) if code in _CUT else _protocol(problem, where)
 
 
 def _cut(where: str) -> CannotConnect:

@@ -29,7 +29,7 @@ MAX_REQUESTS = 64
 
 
 class Session(Protocol):
-    """Runs a piece of work on the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
+    """Runs work on the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
 
     def __call__(self, work: Callable[[paramiko.SFTPClient], T]) -> T:
         """The work's own result."""
@@ -55,9 +55,7 @@ class FileEntry:
 
 
 class RemoteFiles:
-    """The file verbs. `session` runs a piece of work on the SFTP channel with a deadline (see
-    `Connection`).
-    """
+    """The file verbs. `session` runs a piece of work on the SFTP channel with a deadline."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -77,7 +77,14 @@ def check_host_key(
             "Someone may be listening in. If your site says the new key is right, remove the old one with "
             f'`ssh-keygen -R "{host_name(host, endpoint.port)}"` (or that line) and connect again.',
         )
-    _ask(endpoint, key_type, key, shown, own_file, prompter)
+    _ask(endpoint, key_type, shown, prompter)
+    try:
+        add_host(own_file, alias or host_name(host, endpoint.port), key_type, key)
+    except OSError as problem:
+        raise HostKeyProblem(
+            f"The accepted key cannot be kept: {own_file} cannot be written ({problem.strerror}).",
+            f"Make room for that file, or pin the key with --host-key {shown}.",
+        ) from None
 
 
 def same_fingerprint(told: str, shown: str) -> bool:
@@ -85,24 +92,18 @@ def same_fingerprint(told: str, shown: str) -> bool:
     return told.strip().removeprefix("SHA256:").rstrip("=") == shown.removeprefix("SHA256:")
 
 
-def _ask(
-    endpoint: Endpoint, key_type: str, key: bytes, shown: str, own_file: Path, prompter: Prompter
-) -> None:
-    host = endpoint.host
-    text = f"{host_name(host, endpoint.port)} is new here. It shows the {_plain(key_type)} key {shown}. Is it the right one?"
-    answer = prompter.ask(Question(kind="host-key", text=text, host=host, echo=True, fingerprint=shown))
+def _ask(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
+    name = host_name(endpoint.host, endpoint.port)
+    text = f"{name} is new here. It shows the {_plain(key_type)} key {shown}. Is that the right one?"
+    answer = prompter.ask(
+        Question(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
+    )
     if answer is None or answer.strip().lower() not in ("yes", "y", shown.lower()):
         raise HostKeyProblem(
-            f"The key of {host} ({shown}) is unknown and was not accepted.",
-            f"Compare it with the fingerprint your site publishes, then accept it, or pin it with --host-key {shown}.",
+            f"The key of {endpoint.host} ({shown}) is unknown and was not accepted.",
+            "Compare it with the fingerprint your site publishes, then accept it, "
+            f"or pin it with --host-key {shown}.",
         )
-    try:
-        add_host(own_file, host, endpoint.port, key_type, key, endpoint.host_key_alias)
-    except OSError as problem:
-        raise HostKeyProblem(
-            f"The accepted key cannot be kept: {own_file} cannot be written ({problem.strerror}).",
-            f"Make room for that file, or pin the key with --host-key {shown}.",
-        ) from None
 
 
 def _plain(key_type: str) -> str:

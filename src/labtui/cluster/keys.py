@@ -209,13 +209,19 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
     sibling = base.with_name(base.name + "-cert.pub")
     named = [file for file in endpoint.certificate_files if file.is_file()]
     for file in [*named, *([sibling] if sibling.is_file() else [])]:
-        try:
-            key.load_certificate(str(file))
-        except Exception:
-            # It belongs to another key; OpenSSH passes over it as well.
-            continue
+        if not _take_certificate(key, file):
+            continue  # it belongs to another key; OpenSSH passes over it as well
         return OfferedKey(key, f"{origin} with the certificate {file}", check_certificate(file))
     return OfferedKey(key, origin)
+
+
+def _take_certificate(key: Any, file: Path) -> bool:
+    """Put a certificate on a key; False when it was made for another one."""
+    try:
+        key.load_certificate(str(file))
+    except Exception:
+        return False
+    return certified_key(file) in (None, key.asbytes())
 
 
 def check_certificate(path: Path, now: datetime | None = None) -> datetime | None:
@@ -241,9 +247,7 @@ def check_certificate(path: Path, now: datetime | None = None) -> datetime | Non
 
 
 def certificate_times(path: Path) -> tuple[datetime | None, datetime | None]:
-    """(valid from, valid until) of an OpenSSH certificate file; None where it sets no bound or is
-    unreadable.
-    """
+    """(valid from, valid until) of an OpenSSH certificate file; None where it sets no bound."""
     from cryptography.hazmat.primitives.serialization import load_ssh_public_identity
     from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
 
@@ -254,6 +258,21 @@ def certificate_times(path: Path) -> tuple[datetime | None, datetime | None]:
     if not isinstance(told, SSHCertificate):
         return None, None
     return _moment(told.valid_after), _moment(told.valid_before)
+
+
+def certified_key(path: Path) -> bytes | None:
+    """The blob of the public key a certificate speaks for; None when it cannot be read."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_identity
+    from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
+
+    try:
+        told = load_ssh_public_identity(path.read_bytes())
+        if not isinstance(told, SSHCertificate):
+            return None
+        line = told.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        return base64.b64decode(line.split()[1])
+    except Exception:
+        return None
 
 
 def _moment(seconds: int) -> datetime | None:

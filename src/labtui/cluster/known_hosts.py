@@ -150,8 +150,10 @@ def known_types(lines: Sequence[HostLine], host: str, port: int, alias: str = ""
     return tuple(dict.fromkeys(line.key_type for line in ours if not line.marker))
 
 
-def add_host(path: Path, host: str, port: int, key_type: str, key: bytes, alias: str = "") -> None:
+def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
     """Add a key to labtui's own file: the file is replaced as a whole, for its owner's eyes alone.
+
+    `name` is the host as known_hosts writes it (see `host_name`).
 
     Raises:
         OSError: the file cannot be written.
@@ -163,7 +165,6 @@ def add_host(path: Path, host: str, port: int, key_type: str, key: bytes, alias:
         before = ""
     if before and not before.endswith("\n"):
         before += "\n"
-    name = alias or host_name(host, port)
     line = f"{name} {key_type} {base64.b64encode(key).decode()}\n"
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".known_hosts-")
     try:

@@ -25,6 +25,7 @@ ANSWER_LIMIT_S = 600.0
 """How long a person may take to find a code; the server's own limit is usually shorter."""
 
 _ORDER = ("publickey", "keyboard-interactive", "password")
+_KEY_HINT = "Is the user name right? Does the site know this key (ssh-copy-id)? Another one: --identity FILE."
 _PASSWORD = re.compile(r"passw", re.IGNORECASE)
 
 
@@ -118,9 +119,7 @@ class Login:
         return set()
 
     def _try(self, method: str) -> Sequence[str]:
-        """Try one method: the methods still wanted after a partial success, or nothing (look at the
-        transport).
-        """
+        """Try one method; returns the methods still wanted after a partial success, else nothing."""
         import paramiko
 
         if method == "publickey":
@@ -152,8 +151,8 @@ class Login:
             return ()  # the server asked nothing: a password may still be wanted
         if refused or (cut and self.prompts_answered):
             raise LoginRefused(
-                f"{self.endpoint.host} does not accept this password or code for the user {self.endpoint.user}.",
-                "Check the user name and try again by hand; labtui does not, because sites block after a few failures.",
+                f"{self.endpoint.host} does not accept this password or code for {self.endpoint.user}.",
+                "Check the user name, then try again by hand: sites block an address after a few failures.",
             )
         if method == "publickey" and not cut:
             raise LoginRefused(
@@ -233,7 +232,7 @@ class Login:
         if key:
             return LoginRefused(
                 f"{self.endpoint.host} {key}, and the password or code it asks for instead was not given.",
-                "Is the user name right? Is this the key the site knows (ssh-copy-id)? Another one: --identity FILE.",
+                _KEY_HINT,
             )
         return LoginRefused(
             f"{self.endpoint.host} asks for a password or a code, which was not given.",
@@ -245,7 +244,7 @@ class Login:
         if key:
             return LoginRefused(
                 f"{self.endpoint.host} {key}.",
-                "Is the user name right? Is this the key the site knows (ssh-copy-id)? Another one: --identity FILE.",
+                _KEY_HINT,
             )
         if "publickey" in allowed and self.key is None:
             return LoginRefused(
@@ -254,7 +253,7 @@ class Login:
             )
         ways = ", ".join(sorted(allowed)) or "nothing"
         return LoginRefused(
-            f"{self.endpoint.host} accepts no login of {self.endpoint.user} that labtui can do (it offers {ways}).",
+            f"{self.endpoint.host} accepts no login of {self.endpoint.user} that labtui can do ({ways}).",
             "Check the user name; ask the site how to log in.",
         )
 

@@ -30,7 +30,7 @@ _MAX_JUMPS = 5
 
 
 def own_known_hosts_file() -> Path:
-    """labtui's own file of accepted host keys, beside its other data."""
+    """Where labtui keeps its own file of accepted host keys, beside its other data."""
     return Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
 
 
@@ -238,7 +238,7 @@ def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]
     folder = Path.home() / ".ssh"
     defaults = tuple(folder / name for name in _DEFAULT_KEYS)
     configured = tuple(_path(name) for name in settings.get("identityfile", ()) if name != "none")
-    if not configured or set(configured) <= set(defaults) and len(configured) > 1:
+    if not configured or (set(configured) <= set(defaults) and len(configured) > 1):
         return defaults, False
     return configured, True
 

@@ -1,4 +1,4 @@
-"""A Slurm cluster as labtui uses it: push, submit, tick, find, ask, cancel. Each verb is one use, not one program."""
+"""A Slurm cluster as labtui uses it: push, submit, tick, find, ask, cancel; a verb is one use of it."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class SlurmCluster:
     ) -> str:
         """Submit `script_name` in `remote_dir`; the job id.
 
-        Whatever happens, this runs sbatch at most once. After `ConnectionLost` use `find_token`, and send again
-        only when that says the job is certainly not there.
+        Whatever happens, this runs sbatch at most once. After `ConnectionLost` use `find_token`, and send
+        again only when that says the job is certainly not there.
 
         Raises:
             SubmitRefused: Slurm said no; `wait` tells whether later may help. There is no job.
@@ -91,8 +91,8 @@ class SlurmCluster:
     def find_token(self, token: str, job_name: str, remote_dir: str) -> str | None:
         """The id of the job with this token; None when there certainly is none (then it may be sent again).
 
-        Looks at the receipt in `remote_dir`, the queue, accounting. A submit command that is still on its way can
-        no longer act after this returned None.
+        Looks at the receipt in `remote_dir`, the queue, accounting. A submit command that is still on its
+        way can no longer act after this returned None.
 
         Raises:
             ConnectionLost: it could not be found out yet.

@@ -1,8 +1,9 @@
 """Pushing files by content: what goes up under which hash, and the one command that puts it in place.
 
-Beside the directories of submissions lies a store of file contents by SHA-256. The command compares, copies what
-the store already has, and names what it needs; what is needed goes up once and the same command is run again. So a
-file that did not change costs nothing, even in a new directory, and every file appears whole or not at all.
+Beside the directories of submissions lies a store of file contents by SHA-256. The command compares, copies
+what the store already has, and names what it needs; what is needed goes up once and the same command is run
+again. So a file that did not change costs nothing, even in a new directory, and every file appears whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _RUNNABLE_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
 
 @dataclass(frozen=True, slots=True)
 class PushFile:
-    """One file as it will lie on the cluster: path relative to the directory, content, mode, SHA-256 in hex."""
+    """One file as it will lie on the cluster: relative path, content, mode, SHA-256 in hex."""
 
     path: str
     data: bytes
@@ -72,7 +73,7 @@ def store_of(remote_dir: str) -> str:
 
 
 def push_command(remote_dir: str, files: Iterable[PushFile]) -> RemoteCommand:
-    """Make the directories, then say for each file ``same``, ``placed`` or ``need`` (one word a line, in order)."""
+    """Make the directories, then say for each file ``same``, ``placed`` or ``need``, one word a line."""
     wanted = list(files)
     store = store_of(remote_dir)
     folders = sorted({posixpath.dirname(file.path) for file in wanted} - {""})

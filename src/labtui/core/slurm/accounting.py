@@ -34,9 +34,7 @@ SINCE = "now-60days"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingRow:
-    """One job as accounting knows it. Times are UNIX seconds of the cluster; `state` is Slurm's plain
-    word.
-    """
+    """One job as accounting knows it. Times are UNIX seconds of the cluster."""
 
     job_id: str
     state: str

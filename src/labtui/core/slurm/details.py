@@ -73,9 +73,7 @@ def parse_details(text: str, job_id: str) -> JobDetails | None:
 
 
 def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "") -> str:
-    """A log name pattern as Slurm expands it for a plain batch job (``%x.%j.out``, ``%J``, ``%5j``,
-    ``%%``).
-    """
+    """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job."""
     if "\\" in pattern:
         return pattern.replace("\\", "")
     values = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": "4294967294",

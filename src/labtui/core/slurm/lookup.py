@@ -50,9 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """`job_id` when found. Otherwise `certain` tells whether there certainly is no job; if not, `problem`
-    why.
-    """
+    """`job_id` when found. Otherwise `certain`: there is no job; or else `problem` says what is unclear."""
 
     job_id: str | None
     certain: bool
@@ -68,7 +66,8 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             LIMIT,
             mark_function(nonce),
             "mark close",
-            f"mkdir -p -m 700 -- {shlex.quote(control)} && cd -- {shlex.quote(control)} >/dev/null || exit 74",
+            f"mkdir -p -m 700 -- {shlex.quote(control)} || exit 74",
+            f"cd -- {shlex.quote(control)} >/dev/null || exit 74",
             "next=0; while [ -d attempt-$next ]; do next=$((next + 1)); done",
             "mkdir attempt-$next && echo closed >attempt-$next/status && echo closed $next",
             "now=$(date +%s); unclear=",
@@ -77,11 +76,11 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             "  case $status in closed|0) ;; *) unclear=yes;; esac",
             "  mark attempt-$n",
             "  echo $((now - $(stat -c %Y attempt-$n))); echo $status",
-            "  echo $(head -c 200 attempt-$n/out 2>/dev/null | tail -n 1); head -c 4000 attempt-$n/err 2>/dev/null",
+            "  echo $(tail -n 1 attempt-$n/out 2>/dev/null); head -c 4000 attempt-$n/err 2>/dev/null",
             "  n=$((n + 1))",
             "done",
             # A controller that was frozen answers the old request and this one at the same time: look twice.
-            f'if [ -n "$unclear" ]; then limit {PROGRAM_LIMIT_S} squeue --me --noheader >/dev/null 2>&1; sleep 3; fi',
+            f'[ -z "$unclear" ] || {{ limit {PROGRAM_LIMIT_S} squeue --me -h >/dev/null 2>&1; sleep 3; }}',
             f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
             'mark "squeue-status $?"',
             f"mark sacct; limit {PROGRAM_LIMIT_S} {accounting_by_name_command(job_name, nonce)}",

@@ -30,8 +30,8 @@ _WAIT_HINT = "labtui keeps it in the waiting line and sends it when there is roo
 
 _TABLE: tuple[tuple[str, Refusal], ...] = (
     (
-        r"socket timed out|unable to contact slurm|communication (connection )?failure|zero bytes (were )?transmitted"
-        r"|slurm_persist_conn_open|unexpected message|message (receive|send) failure|connection reset by peer",
+        r"socket timed out|unable to contact slurm|communication (connection )?failure|zero bytes (were )?"
+        r"transmitted|slurm_persist_conn_open|unexpected message|message (receive|send) fail|reset by peer",
         Refusal(
             "no-answer",
             "Slurm's controller did not answer in time.",
@@ -116,7 +116,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         ),
     ),
     (
-        r"requested reservation is invalid|reservation.*(invalid|not found|access denied)|invalid reservation",
+        r"requested reservation is invalid|reservation.*(invalid|not found|denied)|invalid reservation",
         Refusal(
             "reservation",
             "The reservation does not exist, is over, or is not open to you.",
@@ -145,7 +145,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "shape",
             "No node of this queue can give what the job asks for.",
-            "Compare CPUs, GPUs and nodes with the profile: a job for one GPU asks for one GPU's share of the CPUs.",
+            "Compare CPUs, GPUs and nodes with the profile: one GPU comes with one GPU's share of the CPUs.",
         ),
     ),
     (
@@ -189,8 +189,8 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         ),
     ),
     (
-        r"node.*\b(drained|down|not available)\b|required node not available|partition.* (down|drained|inactive)"
-        r"|ReqNodeNotAvail",
+        r"node.*\b(drained|down|not available)\b|required node not available|ReqNodeNotAvail"
+        r"|partition.* (down|drained|inactive)",
         Refusal(
             "nodes-down",
             "The nodes this job needs are down or reserved at the moment.",

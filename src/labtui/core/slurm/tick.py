@@ -88,7 +88,7 @@ def answer_problem(program: str, out: dict[str, str], err: dict[str, str], resul
             return f"{program} gave no answer in time."
         return f"{program} gave no complete answer."
     if status == TIMED_OUT:
-        return f"{program} did not answer within {PROGRAM_LIMIT_S} seconds: Slurm's controller may be busy or down."
+        return f"{program} did not answer within {PROGRAM_LIMIT_S} s: Slurm's controller is busy or down."
     if status == NOT_FOUND:
         return f"There is no {program} on this host."
     if status != 0:

@@ -9,9 +9,7 @@ _DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<fields>\d+(?::\d+){0,2})(?:\.\d+
 
 
 def epoch_seconds(text: str) -> float | None:
-    """UNIX seconds of ``1764000000`` or ``2026-11-21T10:00:00`` (read as UTC); None for N/A, Unknown,
-    None.
-    """
+    """UNIX seconds of ``1764000000`` or ``2026-11-21T10:00:00`` (read as UTC); None for N/A, Unknown."""
     words = text.strip()
     if words.isdecimal() and words.isascii():
         return float(words) if 0 < len(words) <= 12 and int(words) > 0 else None
@@ -33,7 +31,7 @@ def duration_seconds(text: str) -> float | None:
         return None
     fields = [int(part) for part in told["fields"].split(":")]
     if told["days"] is not None:
-        hours, minutes, seconds = (fields + [0, 0])[:3]
+        hours, minutes, seconds = [*fields, 0, 0][:3]
         return float(int(told["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds)
     if len(fields) == 1:
         return fields[0] * 60.0
