@@ -208,13 +208,20 @@ def _with_acceleration(row: ResultRow, measured: Mapping[Configuration, ResultRo
         for other in measured.values()
         if other.device == "cpu" and same_work(other.configuration, row.configuration)
     ]
-    same_batch = [cpu for cpu in cpus if cpu.batch_size == row.batch_size]
+    same_batch = [cpu for cpu in cpus if _same_batch(cpu, row)]
     if not same_batch or same_batch[0].epoch_seconds is None:
         return row
     cpu = same_batch[0]
     mine, theirs = (printed.printed_epoch_seconds(each.members) for each in (row, cpu))
     plain = printed.round_half_up(Fraction(theirs) / mine, 2) if mine and theirs else None
     return replace(row, acceleration=_ratio(row, cpu), printed_acceleration=plain)
+
+
+def _same_batch(one: ResultRow, other: ResultRow) -> bool:
+    """Whether two single-device runs have the same batch; where a log does not say it, the steps tell."""
+    if one.batch_size is None or other.batch_size is None:
+        return one.steps is not None and one.steps == other.steps
+    return one.batch_size == other.batch_size
 
 
 def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:

@@ -1,0 +1,86 @@
+"""Runs, epochs and published logs for the tests of the numbers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from labtui.core.interval import Interval
+from labtui.core.logs import parse_log
+from labtui.core.model import EpochSample, Outcome, ParsedRun
+from labtui.core.results import MeasuredRun, Results, compute_results, measured_from_reports
+
+PUBLISHED = Path(__file__).parent.parent / "fixtures" / "published"
+
+
+def published(name: str) -> dict[str, Any]:
+    """A file of published numbers."""
+    return tomllib.loads((PUBLISHED / name).read_text("utf-8"))
+
+
+def read_logs(*names: str) -> tuple[MeasuredRun, ...]:
+    """The runs of published logs, read as the program reads them."""
+    reports = [(name, parse_log((PUBLISHED / name).read_bytes())) for name in names]
+    return measured_from_reports(reports)
+
+
+def results_of(*names: str, images: int = 50_000) -> Results:
+    """The results of published logs."""
+    return compute_results(read_logs(*names), images=images)
+
+
+def epoch(
+    number: int,
+    seconds: float,
+    *,
+    half_width: float = 0.0,
+    printed: int | None = None,
+    steps: int | None = None,
+    metrics: Mapping[str, float] | None = None,
+    line: int | None = None,
+    ended_at: float | None = None,
+) -> EpochSample:
+    """An epoch sample with a symmetric interval."""
+    return EpochSample(
+        epoch=number,
+        seconds=Interval.around(seconds, half_width),
+        printed_seconds=printed,
+        steps=steps,
+        metrics=metrics or {},
+        line=line,
+        ended_at=ended_at,
+    )
+
+
+def run(
+    n_gpus: int | None,
+    times: Sequence[float],
+    *,
+    model: str | None = "ResNet50",
+    batch: int | None = None,
+    half_width: float = 0.0,
+    practice: bool = False,
+    live: bool = False,
+    outcome: Outcome = "completed",
+    **more: Any,
+) -> MeasuredRun:
+    """A run whose epochs took these seconds; 2,048 images per GPU and step unless told."""
+    known = n_gpus is not None
+    parsed = ParsedRun(
+        model=model,
+        device=("gpu" if n_gpus else "cpu") if known else None,
+        n_gpus=n_gpus,
+        batch_size=2048 * max(1, n_gpus or 1) if batch is None and known else batch,
+        epochs_planned=len(times),
+        outcome=outcome,
+        epochs=tuple(
+            epoch(number, time, half_width=half_width, printed=round(time), line=10 * number)
+            for number, time in enumerate(times, start=1)
+        ),
+        framework=more.pop("framework", ""),
+        images=more.pop("images", None),
+        throughput=more.pop("throughput", None),
+    )
+    return MeasuredRun(run=parsed, practice=practice, live=live, **more)
