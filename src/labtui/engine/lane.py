@@ -48,6 +48,7 @@ class Lane:
         self._watchdog = Watchdog(context.clock, self._slept, self._line.mark_stale, context.cluster.close)
         self._closing = threading.Event()
         self._pause_until = 0.0
+        self._duty = ""
         self._thread = threading.Thread(target=self._run, name="labtui-lane", daemon=True)
 
     # ------------------------------------------------------------------ from other threads
@@ -141,18 +142,33 @@ class Lane:
     # ------------------------------------------------------------------ the lane's thread
 
     def _run(self) -> None:
-        self._sender.resume()
+        self.resume()
         while not self._closing.is_set():
-            try:
-                self._step()
-            except ConnectionLost as error:
-                if not self._closing.is_set():
-                    self._lost(error)
-            except LabError as error:
-                self._context.raise_problem(f"{FAULT_KEY}:{error.sentence}", error)
-                self._pause_until = self._context.now() + _AFTER_FAULT_S
-            except Exception as error:  # the session lives on; the panel names the file
-                self._unexpected(error)
+            pause = self.turn()
+            if pause is None or pause > 0:
+                self._requests.wait(pause, online=self._line.online)
+
+    def resume(self) -> None:
+        """Take up what the last process left."""
+        self._sender.resume()
+
+    def turn(self) -> float | None:
+        """Do the most urgent thing, if there is one now; never raises.
+
+        Returns the seconds until there is something to do: 0 to look again at once, None when only a request can
+        bring work.
+        """
+        try:
+            return self._step()
+        except ConnectionLost as error:
+            if not self._closing.is_set():
+                self._lost(error)
+        except LabError as error:
+            self._context.raise_problem(f"{FAULT_KEY}:{self._duty}", error)
+            self._pause_until = self._context.now() + _AFTER_FAULT_S
+        except Exception as error:  # the session lives on; the panel names the file
+            self._unexpected(error)
+        return 0.0
 
     def _lost(self, error: LabError) -> None:
         """The line broke, or an answer stayed out on a line that stands: then it is tested before its next use."""
@@ -171,8 +187,7 @@ class Lane:
         self._context.raise_problem(FAULT_KEY, told)
         self._pause_until = self._context.now() + _AFTER_FAULT_S
 
-    def _step(self) -> None:
-        """Do the most urgent thing, or wait for the next."""
+    def _step(self) -> float | None:
         if self._line.settled_offline:
             for refused in self._requests.drain(only_needing_line=True):
                 refused.fail(self._line.error or ConnectionLost("There is no connection to the cluster."))
@@ -181,22 +196,24 @@ class Lane:
             self._in_call(request.run)
             if self._line.online and request.needs_line:
                 self._line.heard()
-            return
+            return 0.0
         due, work = self._next_duty()
         now = self._context.now()
-        if work is None or due is None or due > now:
-            self._requests.wait(None if due is None else due - now, online=self._line.online)
-            return
+        if work is None or due is None:
+            return None
+        if due > now:
+            return due - now
         self._in_call(work)
+        return 0.0
 
     def _next_duty(self) -> tuple[float | None, Callable[[], None] | None]:
         """What the lane wants to do next by itself, and when."""
         duties: list[tuple[float | None, Callable[[], None]]] = [(self._line.due_at(), self._line_duty)]
         if self._line.online:
             duties += [
-                (self._sender.due_at(), self._heard_after(self._send)),
-                (self._poller.due_at(), self._heard_after(self._poller.step)),
-                (self._tailer.due_at(), self._heard_after(self._tailer.step)),
+                (self._sender.due_at(), self._heard_after("submit", self._send)),
+                (self._poller.due_at(), self._heard_after("queue", self._poller.step)),
+                (self._tailer.due_at(), self._heard_after("logs", self._tailer.step)),
             ]
         now = self._context.now()
         known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
@@ -217,10 +234,12 @@ class Lane:
         self._sender.step()
         self._poller.changed()
 
-    def _heard_after(self, work: Callable[[], None]) -> Callable[[], None]:
+    def _heard_after(self, duty: str, work: Callable[[], None]) -> Callable[[], None]:
         def both() -> None:
+            self._duty = duty
             work()
             self._line.heard()
+            self._context.clear_problem(f"{FAULT_KEY}:{duty}")
 
         return both
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from labtui.errors import LabError
+from labtui.errors import ConnectionLost, LabError
 
 _T = TypeVar("_T")
 
@@ -34,14 +34,15 @@ class Request:
     needs_line: bool = field(compare=False, default=True)
 
     def run(self) -> None:
-        """Do it and settle the future; `LabError`s go to whoever asked."""
+        """Do it and settle the future: `LabError`s go to whoever asked, a lost line concerns the lane, too."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
             self.future.set_result(self.work())
         except LabError as error:
             self.future.set_exception(error)
-            raise
+            if isinstance(error, ConnectionLost):
+                raise
         except BaseException as error:
             self.future.set_exception(error)
             raise

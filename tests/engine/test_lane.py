@@ -1,0 +1,359 @@
+"""The lane against a scripted cluster: sending once, waiting, polling, coming back."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.errors import ConnectionLost, HostKeyProblem, LoginRefused, SubmitRefused
+from tests.engine.conftest import Bench, draft
+from tests.engine.scripted import ScriptedJob, keras_log
+
+CUT = ConnectionLost("The connection is gone.")
+
+
+def only(bench: Bench):
+    (submission,) = bench.session.state.submissions.values()
+    return submission
+
+
+def test_a_submission_goes_from_draft_to_finished_runs(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(10, future.done)
+    token = future.result()
+    assert bench.session.state.submissions[token].status is SubmissionStatus.ACCEPTED
+    bench.cluster.start("100")
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+    assert bench.session.state.runs[1].phase is RunPhase.RUNNING
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :])
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    run = bench.session.state.runs[1]
+    assert [sample.epoch for sample in run.epochs] == [1, 2, 3, 4, 5]
+    assert run.phase is RunPhase.DONE
+    mirror = bench.session.log_path(token, "out")
+    assert mirror is not None
+    assert mirror.read_bytes() == bench.cluster.files[bench.cluster.log("100")]
+
+
+def test_the_scripts_travel_as_they_were_when_submitted(bench: Bench) -> None:
+    script = bench.session.folder.scripts / "mine.py"
+    script.write_text("print('first')\n")
+    future = bench.session.submit(draft())
+    script.write_text("print('second')\n")
+    bench.run(20, future.done)
+    assert bench.cluster.files[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
+
+
+def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench: Bench) -> None:
+    bench.cluster.submit_then_cut = 1
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(60, future.done)
+    assert bench.cluster.count("submit") == 1
+    assert len(bench.cluster.jobs) == 1
+    assert only(bench).job.job_id == "100"
+
+
+def test_what_certainly_did_not_arrive_is_sent_again(bench: Bench) -> None:
+    bench.cluster.submit_never_arrives = 1
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(120, future.done)
+    verbs = [verb for verb, _ in bench.cluster.calls if verb in ("submit", "find_token")]
+    assert verbs == ["submit", "find_token", "submit"]
+    assert len(bench.cluster.jobs) == 1
+
+
+def test_nothing_is_sent_while_the_look_up_cannot_answer(bench: Bench) -> None:
+    bench.cluster.submit_never_arrives = 1
+    unclear = ConnectionLost("It is not known yet whether the job is there.")
+    bench.cluster.fail("find_token", unclear, unclear)
+    bench.online()
+    bench.session.submit(draft())
+    bench.run(90, lambda: bench.cluster.count("find_token") == 2)
+    assert only(bench).status is SubmissionStatus.UNKNOWN
+    assert "not known yet" in only(bench).sentence
+    assert bench.cluster.count("submit") == 1
+    assert only(bench).run_ids[0] in bench.session.state.runs
+    assert bench.session.state.runs[1].phase is RunPhase.UNKNOWN
+
+
+def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench) -> None:
+    first = open_bench()
+    first.online()
+    first.cluster.fail("submit", KeyboardInterrupt())  # stands for a kill: nothing after the stored "sending"
+    first.session.submit(draft())
+    store_append = first.session._store.append
+
+    def die_after_sending(events, state, **more):
+        if any(getattr(event, "status", None) is SubmissionStatus.UNKNOWN for event in events):
+            raise SystemExit
+        return store_append(events, state, **more)
+
+    first.session._store.append = die_after_sending  # type: ignore[method-assign]
+    with pytest.raises(SystemExit):
+        first.run(30)
+    first.session._journal._unstored.clear()
+    first.session.close()
+    second = open_bench(first.cluster)
+    assert only(second).status is SubmissionStatus.UNKNOWN
+    second.run(60, lambda: only(second).status is SubmissionStatus.ACCEPTED)
+    assert len(second.cluster.jobs) == 1
+
+
+def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench: Bench) -> None:
+    bench.cluster.one_job_per_user = True
+    bench.online()
+    futures = [bench.session.submit(draft(n, qos="acc_debug")) for n in (1, 2, 4)]
+    for number in range(3):
+        job_id = str(100 + number)
+        bench.run(120, lambda job_id=job_id: job_id in bench.cluster.jobs)
+        bench.run(30)
+        assert len(bench.cluster.jobs) == number + 1
+        bench.cluster.start(job_id)
+        bench.run(40)
+        bench.cluster.end(job_id)
+    bench.run(60, lambda: all(future.done() for future in futures))
+    assert bench.cluster.count("submit") == 3
+    assert bench.session.state.problems == ()
+
+
+def test_a_wait_refusal_keeps_the_run_in_line(bench: Bench) -> None:
+    """Another program's job holds the slot: Slurm says "wait", the student sees a reason, no error."""
+    bench.cluster.one_job_per_user = True
+    bench.cluster.jobs["7"] = _foreign_job()
+    bench.online()
+    future = bench.session.submit(draft(qos="acc_training"))
+    bench.run(40)
+    assert only(bench).status is SubmissionStatus.WAITING
+    assert "takes no further job" in only(bench).sentence
+    assert bench.session.state.problems == ()
+    assert bench.session.state.runs[1].phase is RunPhase.WAITING
+    bench.cluster.end("7")
+    bench.run(120, future.done)
+    assert only(bench).status is SubmissionStatus.ACCEPTED
+
+
+def _foreign_job():
+    return ScriptedJob("7", "somebody", "other", "/elsewhere", state="RUNNING")
+
+
+def test_a_plain_refusal_ends_the_submission_with_its_reason(bench: Bench) -> None:
+    bench.cluster.fail(
+        "submit", SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
+    )
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    with pytest.raises(SubmitRefused):
+        future.result()
+    assert only(bench).status is SubmissionStatus.REFUSED
+    assert only(bench).sentence == "Slurm does not accept this account for you."
+    assert bench.session.state.runs[1].phase is RunPhase.FAILED
+
+
+def test_no_connection_keeps_everything_and_goes_on_later(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    future = bench.session.submit(draft())
+    bench.run(100)
+    assert bench.session.state.connection.status == "offline"
+    assert bench.session.state.connection.retry_at is not None
+    assert only(bench).status is SubmissionStatus.WAITING
+    bench.cluster.reachable = True
+    bench.run(200, future.done)
+    assert len(bench.cluster.jobs) == 1
+
+
+@pytest.mark.parametrize("refusal", [LoginRefused("No."), HostKeyProblem("The key changed.")])
+def test_a_refused_login_is_never_tried_again_by_itself(bench: Bench, refusal: Exception) -> None:
+    bench.cluster.fail("connect", refusal)
+    bench.run(4000)
+    assert bench.cluster.count("connect") == 1
+    assert bench.session.state.connection.status == "needs-login"
+    bench.session.connect_now()
+    bench.run(5, lambda: bench.session.state.connection.status == "online")
+    assert bench.cluster.count("connect") == 2
+
+
+def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    times: list[float] = []
+    connect = bench.cluster.connect
+
+    def noted() -> None:
+        times.append(bench.clock.now)
+        connect()
+
+    bench.cluster.connect = noted  # type: ignore[method-assign]
+    for _ in range(300):
+        bench.session.connect_now()
+        bench.run(1)
+    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert gaps
+    assert min(gaps[1:]) >= 20
+
+
+def test_cancel_in_every_state(bench: Bench) -> None:
+    bench.cluster.one_job_per_user = True
+    running = bench.session.submit(draft(qos="acc_debug"))
+    waiting = bench.session.submit(draft(2, qos="acc_debug"))
+    bench.run(20, running.done)
+    gone = bench.session.cancel(2)
+    bench.run(5, gone.done)
+    assert bench.session.state.runs[2].phase is RunPhase.CANCELLED
+    with pytest.raises(SubmitRefused):
+        waiting.result(0)
+    bench.cluster.start("100")
+    over = bench.session.cancel(1)
+    bench.run(5, over.done)
+    assert bench.cluster.job("100").state == "CANCELLED"
+    bench.run(120, lambda: bench.session.state.runs[1].outcome is not None)
+    assert bench.session.state.runs[1].phase is RunPhase.CANCELLED
+    again = bench.session.cancel(1)
+    bench.run(5, again.done)
+    assert again.exception() is None
+    assert bench.cluster.count("cancel") == 1
+
+
+def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench: Bench) -> None:
+    bench.cluster.submit_then_cut = 1
+    bench.cluster.fail("find_token", CUT)
+    bench.online()
+    bench.session.submit(draft())
+    bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
+    done = bench.session.cancel(1)
+    bench.run(120, done.done)
+    assert bench.cluster.job("100").state == "CANCELLED"
+
+
+def test_cancel_without_a_line_says_so(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.reachable = bench.cluster.connected = False
+    bench.run(30, lambda: bench.session.state.connection.status == "offline")
+    done = bench.session.cancel(1)
+    bench.run(2, done.done)
+    assert isinstance(done.exception(), ConnectionLost)
+
+
+# ----------------------------------------------------------------------------- states with evidence
+
+
+def accepted(bench: Bench) -> str:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    return future.result()
+
+
+def test_a_failed_queue_answer_is_unknown_never_finished(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.queue_down = True
+    bench.run(40)
+    job = only(bench).job
+    assert job.unknown_since is not None
+    bench.run(60)
+    assert only(bench).job.phase is JobPhase.UNKNOWN
+    assert only(bench).job.slurm_state == "RUNNING"
+    assert any(problem.key == "queue" for problem in bench.session.state.problems)
+    bench.cluster.queue_down = False
+    bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    assert only(bench).job.unknown_since is None
+    assert bench.session.state.problems == ()
+
+
+def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.accounting_down = True
+    bench.cluster.end("100", in_queue=False)
+    bench.run(50)
+    assert only(bench).job.phase is JobPhase.SETTLING
+    assert any(problem.key == "accounting" for problem in bench.session.state.problems)
+    bench.cluster.accounting_down = False
+    bench.run(200, lambda: only(bench).job.phase is JobPhase.FINISHED)
+    assert only(bench).job.evidence == "sacct"
+    assert bench.session.state.problems == ()
+
+
+def test_a_job_nobody_remembers_is_unknown_in_the_end(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.jobs["100"].in_accounting = False
+    bench.cluster.end("100", in_queue=False)
+    bench.run(1500)
+    assert only(bench).job.phase is JobPhase.UNKNOWN
+    assert bench.session.state.runs[1].outcome is None
+
+
+def test_the_logs_own_end_is_the_last_witness(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.jobs["100"].in_accounting = False
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
+    bench.cluster.end("100", in_queue=False)
+    bench.run(400, lambda: only(bench).job.phase is JobPhase.FINISHED)
+    assert only(bench).job.evidence == "log"
+
+
+def test_two_running_jobs_cost_at_most_ten_requests_a_minute(bench: Bench) -> None:
+    bench.online()
+    futures = [bench.session.submit(draft(n)) for n in (1, 2)]
+    bench.run(30, lambda: all(future.done() for future in futures))
+    times: list[float] = []
+    tick = bench.cluster.tick
+    bench.cluster.tick = lambda vanished: times.append(bench.clock.now) or tick(vanished)  # type: ignore[method-assign]
+    bench.cluster.start("100")
+    bench.cluster.start("101")
+    for second in range(600):
+        if second % 5 == 0:
+            bench.session.refresh()  # an impatient student
+        bench.cluster.write("100", b"line\n")
+        bench.run(1)
+    for begin in times:
+        assert sum(1 for at in times if begin <= at < begin + 60) <= 8
+
+
+def test_nothing_is_asked_when_nothing_lives(bench: Bench) -> None:
+    bench.online()
+    before = len(bench.cluster.calls)
+    bench.run(3000)
+    assert {verb for verb, _ in bench.cluster.calls[before:]} <= {"ping"}
+
+
+def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("ping", CUT)
+    bench.clock.offset += 600  # the wall clock went on while we slept
+    bench.lane._watchdog.look()
+    bench.run(1, lambda: bench.session.state.connection.status == "offline")
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+
+
+def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("tick", ZeroDivisionError("surprise"))
+    bench.run(60, lambda: any(problem.key == "fault" for problem in bench.session.state.problems))
+    assert "surprise" in bench.session.folder.problem_log.read_text()
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+
+
+def test_test_only_pushes_and_asks_without_submitting(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.test_only(draft())
+    bench.run(5, future.done)
+    assert future.result().ok
+    assert bench.cluster.count("submit") == 0
+    assert bench.session.state.submissions == {}
+
+
+def test_requests_fail_with_the_reason_when_there_is_no_line(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    future = bench.session.push()
+    bench.run(5, future.done)
+    assert "does not answer" in str(future.exception())
