@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labtui.core.results import MeasuredRun, ResultRow, Results
     from labtui.verbs.parse import ParsedFile
 
+_WHERE = "Go to your lab folder, or name log files: labtui results FILE..."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
 
 
@@ -134,9 +135,7 @@ def _runs_of_folder() -> tuple[MeasuredRun, ...]:
     try:
         folder = LabFolder.open(find_folder())
     except UsageError as error:
-        raise UsageError(
-            error.sentence, "Go to your lab folder, or name log files: labtui results FILE..."
-        ) from None
+        raise UsageError(error.sentence, _WHERE) from None
     if not folder.database_path.exists():
         return ()
     store = Store(folder.database_path, read_only=True)
@@ -151,7 +150,7 @@ def _runs_of_folder() -> tuple[MeasuredRun, ...]:
 
 def results_text(results: Results, *, sources: bool = False) -> str:
     """Both readings as tables, then acceleration, laws, predictions and notes; "" without rows."""
-    from labtui.core.results.tables import AS_PRINTED, PRECISE, note_lines, text_table
+    from labtui.core.results.tables import AS_PRINTED, PRECISE, law_lines, note_lines, text_table
 
     if not results.rows:
         return _section("Notes", note_lines(results))
@@ -162,13 +161,10 @@ def results_text(results: Results, *, sources: bool = False) -> str:
     ]
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     if printed:
-        parts += [
-            "As printed: whole seconds of epoch 2, as textbooks do\n",
-            text_table(printed, AS_PRINTED),
-            "\n\n",
-        ]
+        parts.append("As printed: whole seconds of epoch 2, as textbooks do\n")
+        parts += [text_table(printed, AS_PRINTED), "\n\n"]
     parts.append(_section("CPU against GPU (acceleration, not scaling)", _accelerations(results)))
-    parts.append(_section("Laws", _laws(results)))
+    parts.append(_section("Laws", law_lines(results.fits)))
     parts.append(_section("More GPUs", _predictions(results)))
     parts.append(_section("Notes", note_lines(results)))
     if sources:
@@ -188,17 +184,6 @@ def _acceleration(row: ResultRow) -> str:
     plain = "" if row.printed_acceleration is None else f"; as printed {row.printed_acceleration:.2f}"
     ratio = f"{ratio_text(row.acceleration)} times ({range_text(row.acceleration)}{plain})"
     return f"{clean(row.model)}: one GPU is faster than the CPU {ratio}."
-
-
-def _laws(results: Results) -> list[str]:
-    from labtui.core.results.tables import fit_sentence
-
-    lines = []
-    for fit in results.fits:
-        lines.append(fit_sentence(fit))
-        if fit.note:
-            lines.append(f"  {fit.note}")
-    return lines
 
 
 def _predictions(results: Results) -> list[str]:

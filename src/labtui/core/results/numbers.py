@@ -35,7 +35,7 @@ def decimals(interval: Interval) -> int:
 
 def _round_up(half_width: float, places: int) -> float:
     """A half-width rounded to the nearest at this many places, but never shown as zero unless it is."""
-    rounded = round(half_width, places)
+    rounded = round(half_width * (1 + 1e-9), places)
     return rounded if rounded > 0 or half_width == 0 else float(10**-places)
 
 

@@ -131,7 +131,8 @@ class LawFit:
     `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
     `points` counts distinct GPU counts, the baseline among them; `n_gpus` names them.
     `scatter_known` says whether the interval also covers how epochs scatter (95 %), or only what printing
-    hides. `disagreement` is the largest distance between measured and fitted speedup.
+    hides. `disagreement` is the largest distance between measured and fitted speedup. `remarks` say what the
+    points cannot show and where the law does not hold.
     """
 
     model: str
@@ -139,10 +140,15 @@ class LawFit:
     serial_fraction: Interval
     points: int
     n_gpus: tuple[int, ...]
-    note: str | None
+    remarks: tuple[str, ...]
     baseline: Configuration
     scatter_known: bool
     disagreement: float
+
+    @property
+    def note(self) -> str | None:
+        """The remarks as one text; None without any."""
+        return " ".join(self.remarks) or None
 
     @property
     def practice(self) -> bool:

@@ -64,7 +64,7 @@ def _fit_family(law: Law, family: Family) -> LawFit:
         serial_fraction=fitted.fraction,
         points=len(counts),
         n_gpus=counts,
-        note=_note(law, fitted, family, missed),
+        remarks=_remarks(law, fitted, family, missed),
         baseline=family.baseline.configuration,
         scatter_known=fitted.scatter_known,
         disagreement=missed,
@@ -95,7 +95,7 @@ def _disagreement(law: Law, fraction: float, rows: Sequence[ResultRow]) -> float
     return max(distances, default=0.0)
 
 
-def _note(law: Law, fitted: FittedFraction, family: Family, missed: float) -> str | None:
+def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) -> tuple[str, ...]:
     sentences = [_points_sentence(family.rows)]
     if fitted.fraction.hi < 0:
         sentences.append("The fraction is negative: faster than that many GPUs should be (superlinear).")
@@ -114,7 +114,7 @@ def _note(law: Law, fitted: FittedFraction, family: Family, missed: float) -> st
         )
     if not all(_same_batch(row, family.baseline) for row in family.rows):
         sentences.append("The per-GPU batch is not the same at every size.")
-    return " ".join(filter(None, sentences)) or None
+    return tuple(filter(None, sentences))
 
 
 def _points_sentence(rows: Sequence[ResultRow]) -> str:

@@ -6,6 +6,7 @@ Cells are texts with the digits the intervals support. Files with full precision
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -164,6 +165,16 @@ def fit_sentence(fit: LawFit) -> str:
     return f"{what}: serial fraction {percent_text(share)} ({bounds}), from {sizes} GPUs."
 
 
+def law_lines(fits: Sequence[LawFit]) -> list[str]:
+    """Each fit with its own remarks under it, then the remarks that several fits share."""
+    counts = Counter(remark for fit in fits for remark in fit.remarks)
+    lines = []
+    for fit in fits:
+        lines.append(fit_sentence(fit))
+        lines += [f"  {remark}" for remark in fit.remarks if counts[remark] == 1]
+    return [*lines, *(remark for remark, count in counts.items() if count > 1)]
+
+
 def prediction_sentence(prediction: Prediction) -> str:
     """What to expect on more GPUs, as a band."""
     speedup, share = prediction.speedup, prediction.efficiency
@@ -186,4 +197,4 @@ def note_lines(results: Results) -> list[str]:
     lines += [
         f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out
     ]
-    return [*lines, *results.notes]
+    return list(dict.fromkeys([*lines, *results.notes]))
