@@ -1,0 +1,181 @@
+"""The session as the screens use it: one picture per repaint, computed only where something changed.
+
+Numbers and charts are computed again when epochs or runs changed, checks (which read the student's files) in a thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.core.model import Stream
+from labtui.core.state import LabState
+from labtui.errors import LabError
+from labtui.tui.view import Picture, first_task
+
+if TYPE_CHECKING:
+    from labtui.core.charts import ChartSpec
+    from labtui.core.lab.checks import TaskCheck
+    from labtui.core.lab.edition import Edition
+    from labtui.core.results import Results
+
+STREAMS: tuple[Stream, ...] = ("out", "err")
+
+
+class Desk:
+    """Holds the session, what is selected, and what was computed last."""
+
+    def __init__(self, session: Any, *, clock: Callable[[], float] = time.time) -> None:
+        self.session = session
+        self.clock = clock
+        self.state: LabState = session.state
+        self.edition, self.edition_problem = _edition(session)
+        self.checks: Mapping[str, TaskCheck] = {}
+        self._results: tuple[object, Results | None] = (None, None)
+        self._charts: tuple[object, str, tuple[ChartSpec, ...]] = (None, "", ())
+        self._checking = threading.Lock()
+        self._check_again = False
+        self.task_id = first_task(Picture(state=self.state, edition=self.edition))
+        self.run_id = self._newest_run()
+
+    # ------------------------------------------------------------------ selecting
+
+    def choose_task(self, task_id: str) -> None:
+        """Another task; its newest run is selected."""
+        self.task_id = task_id
+        self.run_id = self._newest_run()
+
+    def choose_run(self, run_id: int | None) -> None:
+        """Another run of the task."""
+        self.run_id = run_id
+
+    def _newest_run(self) -> int | None:
+        runs = [run for run in self.state.runs.values() if run.task_id == self.task_id]
+        live = [run for run in runs if run.phase.value in {"running", "starting"}]
+        chosen = live or runs
+        return max(run.run_id for run in chosen) if chosen else None
+
+    def arrived(self, state: LabState) -> None:
+        """A newer state."""
+        self.state = state
+        run = state.runs.get(self.run_id) if self.run_id is not None else None
+        if run is None or run.task_id != self.task_id:
+            self.run_id = self._newest_run()
+
+    # ------------------------------------------------------------------ the picture
+
+    def picture(self) -> Picture:
+        """Everything one repaint needs, as of now."""
+        settings, profile = self.session.settings, self.session.profile
+        return Picture(
+            state=self.state,
+            edition=self.edition,
+            results=self._results_now(),
+            charts=self._charts_now(),
+            checks=self.checks,
+            task_id=self.task_id,
+            run_id=self.run_id,
+            cluster=profile.id,
+            account=settings.account or profile.default_account,
+            qos=settings.qos or profile.gpu_queue,
+            practice=settings.practice or profile.status == "practice",
+            read_only=self.session.read_only,
+            gpu_hours=self._gpu_hours(),
+            now=self.clock(),
+        )
+
+    def _results_now(self) -> Results | None:
+        if self._results[0] is not self.state.runs:
+            results = None
+            if any(run.epochs for run in self.state.runs.values()):
+                from labtui.core.results import compute_results, measured_from_state
+
+                images = self.edition.images if self.edition is not None else 50_000
+                results = compute_results(measured_from_state(self.state), images=images)
+            self._results = (self.state.runs, results)
+        return self._results[1]
+
+    def _charts_now(self) -> tuple[ChartSpec, ...]:
+        results = self._results_now()
+        if results is None:
+            return ()
+        if self._charts[0] is not results or self._charts[1] != self.task_id:
+            from labtui.core.results.charts import task_charts
+
+            models = self.models()
+            rows = tuple(row for row in results.rows if not models or row.model in models)
+            self._charts = (results, self.task_id, task_charts(replace(results, rows=rows)))
+        return self._charts[2]
+
+    def models(self) -> frozenset[str]:
+        """The networks this task is about, by its plan and by its runs; empty means all."""
+        task = self.edition.task(self.task_id) if self.edition is not None else None
+        planned = {run.model for run in task.runs} if task is not None else set()
+        made = {run.spec.model for run in self.state.runs.values() if run.task_id == self.task_id}
+        return frozenset(planned | made)
+
+    def _gpu_hours(self) -> float | None:
+        if not any(submission.job for submission in self.state.submissions.values()):
+            return None
+        from labtui.core.cost import lab_cost
+
+        return lab_cost(self.state, now=self.clock()).total.allocated
+
+    def log_paths(self) -> dict[Stream, Path | None]:
+        """The mirrors of the selected run's job."""
+        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
+        if run is None:
+            return dict.fromkeys(STREAMS)
+        return {stream: self.session.log_path(run.token, stream) for stream in STREAMS}
+
+    def tokens_on_screen(self) -> set[str]:
+        """The submissions whose logs are worth reading often."""
+        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
+        return {run.token} if run is not None else set()
+
+    # ------------------------------------------------------------------ checks, in a thread
+
+    def check_later(self, done: Callable[[], None]) -> None:
+        """Look at all tasks by evidence in a thread; `done` is called there when there is something new."""
+        if self.edition is None:
+            return
+        if not self._checking.acquire(blocking=False):
+            self._check_again = True
+            return
+
+        def look() -> None:
+            try:
+                while True:
+                    self._check_again = False
+                    self._check_now()
+                    done()
+                    if not self._check_again:
+                        return
+            except Exception as error:  # a check must never take the screen down
+                _note_fault(self.session, error)
+            finally:
+                self._checking.release()
+
+        threading.Thread(target=look, name="labtui-checks", daemon=True).start()
+
+    def _check_now(self) -> None:
+        from labtui.engine.labs import check_folder
+
+        assert self.edition is not None
+        checks = check_folder(self.session.folder, self.edition, self.state)
+        self.checks = {check.task_id: check for check in checks}
+
+
+def _edition(session: Any) -> tuple[Edition | None, LabError | None]:
+    try:
+        return session.edition, None
+    except LabError as error:
+        return None, error
+
+
+def _note_fault(session: Any, error: Exception) -> None:
+    session.faults.write(error)

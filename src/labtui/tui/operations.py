@@ -1,0 +1,169 @@
+"""What the actions do: plan, cancel, push, edit, export, looking behind. A mixin, so that the app holds only routing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.core.model import RunPhase
+from labtui.errors import LabError
+
+if TYPE_CHECKING:
+    from labtui.tui.desk import Desk
+    from labtui.tui.screens.main import MainScreen
+
+_OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
+
+
+class Operations:
+    """Mixed into the app; uses its session, desk and screens."""
+
+    session: Any
+    desk: Desk
+    main: MainScreen | None
+
+    # ------------------------------------------------------------------ tasks and answers
+
+    def go_to_task(self: Any, task_id: str) -> None:
+        """Another task, from the palette."""
+        self.desk.choose_task(task_id)
+        self.repaint()
+
+    def answer_desk(self) -> Any:
+        """Where answers are kept."""
+        from labtui.tui.answer_files import AnswerFiles
+
+        return AnswerFiles(self.session, self.desk.edition)
+
+    def keep_answers(self) -> None:
+        """Store an answer that is being written."""
+        if self.main is not None:
+            for pane in self.main.query("#pane-answers"):
+                pane.keep()  # type: ignore[attr-defined]
+
+    # ------------------------------------------------------------------ submitting and cancelling
+
+    async def open_plan(self: Any) -> None:
+        """The plan of the task on the screen."""
+        try:
+            drafts = self.session.drafts(self.desk.task_id)
+        except LabError as error:
+            self.report(error)
+            return
+        if not drafts:
+            self.notify("This task plans no runs.", markup=False)
+            return
+        from labtui.tui.screens.plan import PlanScreen
+
+        await self.push_screen(PlanScreen(self.session, self.desk.edition, self.desk.task_id, drafts))
+
+    def ask_cancel(self: Any) -> None:
+        """Cancel the selected run, after asking."""
+        run = self.desk.picture().run
+        if run is None or run.phase in _OVER:
+            self.notify("There is no run here that could be cancelled.", markup=False)
+            return
+        submission = self.desk.state.submissions.get(run.token)
+        others = [number for number in (submission.run_ids if submission else ()) if number != run.run_id]
+        text = f"Cancel run #{run.run_id} ({run.spec.label})?"
+        if others:
+            text += f" The runs {', '.join(f'#{number}' for number in others)} are in the same job and end with it."
+        from labtui.tui.screens.prompts import Confirm
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.follow(
+                    "cancel",
+                    lambda: self.session.cancel(run.run_id),
+                    f"Run #{run.run_id} is being cancelled.",
+                )
+
+        self.push_screen(Confirm(text, yes="Cancel the run", no="Keep it"), answered)
+
+    def push(self: Any) -> None:
+        """Send the scripts now."""
+        self.follow("push", self.session.push, "The scripts are on the cluster.")
+
+    # ------------------------------------------------------------------ files
+
+    def edit_here(self: Any, pane: str) -> None:
+        """The file that belongs to what is on the screen."""
+        picture = self.desk.picture()
+        folder: Path = self.session.folder.path
+        if pane == "answers":
+            self.keep_answers()
+            path = self.answer_desk().path(self.desk.task_id)
+        else:
+            names = picture.task.files if picture.task is not None else ()
+            run = picture.run
+            chosen = run.spec.script if run is not None else (names[0] if names else "")
+            path = folder / "scripts" / chosen
+        if not path.is_file():
+            self.notify(f"There is no {path.name} in the lab folder.", markup=False)
+            return
+        self.open_editor(path)
+        self.desk.check_later(lambda: self.call_later(self.repaint))
+        self.repaint()
+
+    def open_editor(self: Any, path: Path) -> bool:
+        """Leave the screen to the student's editor; says whether it ran."""
+        command = editor_command()
+        if not command:
+            self.notify(
+                "Set the environment variable EDITOR to your editor's command.",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        from textual.app import SuspendNotSupported
+
+        try:
+            with self.suspend():
+                subprocess.run([*command, str(path)], check=False)
+        except SuspendNotSupported:
+            self.notify(
+                f"This terminal cannot be left to an editor. The file is {path}.",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        except OSError as error:
+            self.notify(
+                f"{command[0]} could not be started: {error.strerror}.", severity="error", markup=False
+            )
+            return False
+        return True
+
+    def export(self: Any) -> None:
+        """Tables, charts and the deck, in a thread."""
+        from labtui.tui.exporting import export_all
+
+        self.notify("Exporting tables, charts and slides ...", markup=False)
+        self.follow("export", lambda: export_all(self.session), "")
+
+    # ------------------------------------------------------------------ looking behind
+
+    def show_shell_commands(self: Any) -> None:
+        """The plain commands the selected action amounts to."""
+        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.shell_words import commands_for
+
+        text = commands_for(self.desk.picture(), self.session.settings, self.session.profile)
+        self.push_screen(TextScreen("The same by hand", text, copy=True))
+
+
+def editor_command() -> list[str]:
+    """The student's editor as an argument list; a plain one of the system when none is named."""
+    for name in ("VISUAL", "EDITOR"):
+        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
+            return words
+    import shutil
+
+    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
+        if found := shutil.which(candidate):
+            return [found]
+    return []

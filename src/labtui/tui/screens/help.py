@@ -1,0 +1,68 @@
+"""All keys with what they do, from the registry."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from labtui.tui import format as words
+from labtui.tui.actions import ACTIONS
+
+
+def help_page() -> Table:
+    """Groups of actions: key, name, what it does."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    seen = ""
+    for action in ACTIONS:
+        if action.group != seen:
+            table.add_row("", "", "") if seen else None
+            table.add_row(Text(action.group, style="bold underline"), "", "")
+            seen = action.group
+        table.add_row(Text(action.key_label, style="bold"), Text(action.label), Text(action.help))
+    table.add_row("", "", "")
+    table.add_row(Text("Signs", style="bold underline"), "", "")
+    for status, glyph in words.TASK_GLYPHS.items():
+        table.add_row(glyph, Text(words.TASK_WORDS[status]), Text("a task's box"))
+    for phase, glyph in words.PHASE_GLYPHS.items():
+        table.add_row(glyph, Text(phase.value), Text("a run"))
+    for status, glyph in words.CONNECTION_GLYPHS.items():
+        table.add_row(
+            glyph, Text(words.CONNECTION_WORDS.get(status, status)), Text("the line to the cluster")
+        )
+    return table
+
+
+class HelpScreen(ModalScreen[None]):
+    """The help page."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "close", "close", show=False)]
+
+    def compose(self) -> ComposeResult:
+        """Title, page, keys."""
+        with Vertical(classes="page"):
+            yield Static(
+                Text("Keys. Everything works by mouse, too.", style="bold"),
+                markup=False,
+                classes="page-title",
+            )
+            with VerticalScroll(classes="page-text"):
+                yield Static(help_page())
+            yield Static(Text("esc closes", style="dim"), markup=False, classes="page-keys")
+
+    def on_mount(self) -> None:
+        """Arrow keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def action_close(self) -> None:
+        """Back."""
+        self.dismiss(None)

@@ -1,0 +1,101 @@
+"""Screens that only show text: problems, shell commands, differences."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from labtui.core.state import LabState
+
+
+class TextScreen(ModalScreen[bool | None]):
+    """A page of text; `copy` puts it on the clipboard with c, `ask` makes it a yes-or-no question."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "close", show=False),
+        Binding("c", "copy", "copy", show=False),
+        Binding("y", "yes", "yes", show=False),
+        Binding("n", "close", "no", show=False),
+    ]
+
+    def __init__(self, title: str, text: Text | str, *, copy: bool = False, ask: str = "") -> None:
+        super().__init__()
+        self.title_text, self.page = title, Text(text) if isinstance(text, str) else text
+        self.copy, self.ask = copy, ask
+
+    def compose(self) -> ComposeResult:
+        """Title, page, keys."""
+        keys = "esc closes"
+        if self.copy:
+            keys = f"c copies, {keys}"
+        if self.ask:
+            keys = f"y {self.ask}, n leaves it as it is"
+        with Vertical(classes="page"):
+            yield Static(Text(self.title_text, style="bold"), markup=False, classes="page-title")
+            with VerticalScroll(classes="page-text"):
+                yield Static(self.page, markup=False)
+            yield Static(Text(keys, style="dim"), markup=False, classes="page-keys")
+
+    def on_mount(self) -> None:
+        """Arrow keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def action_close(self) -> None:
+        """Back."""
+        self.dismiss(False if self.ask else None)
+
+    def action_yes(self) -> None:
+        """Agree, where something was asked."""
+        if self.ask:
+            self.dismiss(True)
+
+    def action_copy(self) -> None:
+        """Put the text on the clipboard."""
+        if self.copy:
+            self.app.copy_to_clipboard(self.page.plain)
+            self.notify("Copied.", timeout=2)
+
+
+def problems_text(state: LabState, session: Any) -> Text:
+    """Every error that is not over, with its hint."""
+    page = Text()
+    for problem in state.problems:
+        page.append(f"! {problem.sentence}\n", style="bold").append(
+            f"  {problem.hint}\n\n" if problem.hint else "\n"
+        )
+    if not state.problems:
+        page.append("Nothing is wrong.\n\n")
+    connection = state.connection
+    page.append(f"Connection: {connection.status}. {connection.sentence} {connection.hint}".rstrip() + "\n")
+    page.append(f"Unexpected errors are written to {session.folder.problem_log}\n", style="dim")
+    return page
+
+
+def difference(old: str, new: str, name: str) -> Text:
+    """A unified difference with its signs; colour only adds to them."""
+    import difflib
+
+    page = Text()
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), f"{name} (now)", f"{name} (then)", lineterm=""
+    )
+    for line in lines:
+        style = (
+            "green"
+            if line.startswith("+")
+            else "red"
+            if line.startswith("-")
+            else "dim"
+            if line.startswith("@")
+            else ""
+        )
+        page.append(f"{line}\n", style=style)
+    if not page.plain:
+        page.append("Nothing differs.")
+    return page

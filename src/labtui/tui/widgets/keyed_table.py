@@ -1,0 +1,102 @@
+"""`KeyedTable`: a `DataTable` that is brought up to date row by row, so that cursor and scroll position survive.
+
+`sync` compares with what is shown and touches only cells that differ; equal content costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual.widgets import DataTable
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column with a stable key; `right` aligns numbers."""
+
+    key: str
+    title: str
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row with a stable key and one cell per column; strings are shown as they are, never as markup."""
+
+    key: str
+    cells: tuple[str | Text, ...]
+
+
+class KeyedTable(DataTable[Text]):
+    """Rows with keys. Use `sync` only."""
+
+    DEFAULT_CSS = """
+    KeyedTable { height: auto; max-height: 100%; }
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes, cursor_type="row", zebra_stripes=False)
+        self._shown_columns: tuple[Column, ...] = ()
+        self._shown: dict[str, tuple[str | Text, ...]] = {}
+
+    def sync(self, columns: Sequence[Column], rows: Sequence[Row]) -> bool:
+        """Show these columns and rows; says whether anything changed."""
+        wanted = {row.key: row.cells for row in rows}
+        if (
+            tuple(columns) == self._shown_columns
+            and wanted == self._shown
+            and list(wanted) == list(self._shown)
+        ):
+            return False
+        if tuple(columns) == self._shown_columns and list(wanted) == list(self._shown):
+            self._update_cells(wanted)
+        else:
+            self._rebuild(tuple(columns), rows)
+        self._shown = wanted
+        return True
+
+    @property
+    def selected_key(self) -> str | None:
+        """The key of the row under the cursor."""
+        keys = list(self._shown)
+        return keys[self.cursor_row] if 0 <= self.cursor_row < len(keys) else None
+
+    def select_key(self, key: str) -> None:
+        """Put the cursor on a row."""
+        keys = list(self._shown)
+        if key in keys:
+            self.move_cursor(row=keys.index(key), animate=False)
+
+    def _update_cells(self, wanted: dict[str, tuple[str | Text, ...]]) -> None:
+        for key, cells in wanted.items():
+            for column, old, new in zip(self._shown_columns, self._shown[key], cells, strict=True):
+                if old != new:
+                    self.update_cell(key, column.key, _cell(new, column), update_width=True)
+
+    def _rebuild(self, columns: tuple[Column, ...], rows: Sequence[Row]) -> None:
+        selected, column, scroll = self.selected_key, self.cursor_column, self.scroll_offset
+        fresh = not self._shown
+        with self.prevent(DataTable.RowHighlighted, DataTable.CellHighlighted):
+            self.clear(columns=columns != self._shown_columns)
+            if columns != self._shown_columns:
+                self._shown_columns = columns
+                for each in columns:
+                    title = Text(each.title, justify="right" if each.right else "left")
+                    self.add_column(title, key=each.key)
+            for row in rows:
+                cells = [_cell(cell, each) for cell, each in zip(row.cells, columns, strict=True)]
+                self.add_row(*cells, key=row.key)
+            keys = [row.key for row in rows]
+            if selected in keys:
+                self.move_cursor(row=keys.index(selected), column=column, animate=False, scroll=False)
+        if not fresh:
+            self.scroll_to(scroll.x, scroll.y, animate=False)
+
+
+def _cell(cell: str | Text, column: Column) -> Text:
+    text = cell.copy() if isinstance(cell, Text) else Text(cell)
+    text.justify = "right" if column.right else "left"
+    text.no_wrap = True
+    return text

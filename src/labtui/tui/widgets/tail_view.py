@@ -1,0 +1,248 @@
+"""`TailView`: a log on the screen, drawn line by line from a `LogFile`.
+
+Following is a state: scrolling up switches it off, End switches it on. A view is never pushed lines; it is told to
+look at its file again (`poll`), so ten megabytes a second cost one redraw per tick.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from labtui.tui.widgets.log_file import LogFile
+
+
+class TailView(ScrollView, can_focus=True):
+    """One log file. `Moved` is posted when following changes or lines arrive."""
+
+    DEFAULT_CSS = """
+    TailView { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; overflow-x: auto; overflow-y: scroll; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tail--match", "tail--current"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("end", "follow", "follow", show=False),
+        Binding("home", "top", "first line", show=False),
+    ]
+    follow: reactive[bool] = reactive(True)
+
+    class Moved(Message):
+        """Following, the number of lines or the match changed."""
+
+        def __init__(self, view: TailView) -> None:
+            super().__init__()
+            self.view = view
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the newest matters."""
+            return isinstance(message, TailView.Moved) and message.view is self.view
+
+    class _HeadCounted(Message):
+        def __init__(self, file: LogFile, counts: list[int]) -> None:
+            super().__init__()
+            self.file = file
+            self.counts = counts
+
+    class _Found(Message):
+        def __init__(self, ticket: int, line: int | None) -> None:
+            super().__init__()
+            self.ticket = ticket
+            self.line = line
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self.file: LogFile | None = None
+        self.needle = ""
+        self.match_line: int | None = None
+        self.not_found = False
+        self._ticket = 0
+        self._placing = False
+        self._widest = 1
+
+    # ------------------------------------------------------------------ which file
+
+    def show_file(self, path: Path | None) -> None:
+        """Show another file from its end, or nothing."""
+        if self.file is not None and path == self.file.path:
+            self.poll()
+            return
+        if self.file is not None:
+            self.file.close()
+        self.file = None if path is None else LogFile(path)
+        self._begin()
+        self.poll()
+
+    def _begin(self) -> None:
+        self.match_line = None
+        self._widest = 1
+        self._ticket += 1
+        self.follow = True
+        self._resize()
+        self.refresh()
+
+    def poll(self) -> None:
+        """Look at the file again; called once per tick."""
+        if self.file is None:
+            return
+        growth = self.file.refresh()
+        if growth.restarted:
+            self._begin()
+        if self.file.head_blocks:
+            self._count_head(self.file)
+        if growth.added or growth.restarted:
+            self._resize()
+            self.post_message(self.Moved(self))
+        if self.follow:
+            self._jump(self.max_scroll_y)
+        self.refresh()
+
+    def _count_head(self, file: LogFile) -> None:
+        if file.counting:
+            return
+        file.counting = True
+
+        def count() -> None:
+            try:
+                counts = file.count_head()
+            except OSError:
+                counts = []
+            self.post_message(self._HeadCounted(file, counts))
+
+        threading.Thread(target=count, name="labtui-count", daemon=True).start()
+
+    def on_tail_view__head_counted(self, message: _HeadCounted) -> None:
+        """The front of a large file is known now: numbers move, the picture stays."""
+        if message.file is not self.file:
+            return
+        moved = message.file.adopt_head(message.counts)
+        self._resize()
+        self._jump(self.scroll_y + moved if not self.follow else self.max_scroll_y)
+        if self.match_line is not None:
+            self.match_line += moved
+        self.post_message(self.Moved(self))
+
+    def _resize(self) -> None:
+        lines = self.file.lines if self.file is not None else 0
+        self.virtual_size = Size(self._widest, lines)
+
+    def _jump(self, y: float) -> None:
+        self._placing = True
+        try:
+            self.scroll_to(y=y, animate=False, immediate=True, force=True)
+        finally:
+            self._placing = False
+
+    # ------------------------------------------------------------------ following
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Any scrolling up by hand ends following."""
+        super().watch_scroll_y(old_value, new_value)
+        if new_value < old_value and new_value < self.max_scroll_y and not self._placing:
+            self.follow = False
+
+    def watch_follow(self) -> None:
+        """Tell whoever shows the state."""
+        self.post_message(self.Moved(self))
+
+    def on_resize(self) -> None:
+        """A smaller view keeps its end."""
+        if self.follow:
+            self._jump(self.max_scroll_y)
+
+    def action_follow(self) -> None:
+        """Follow the end of the log."""
+        self.follow = True
+        self._jump(self.max_scroll_y)
+
+    def action_top(self) -> None:
+        """Go to the first line."""
+        self.follow = False
+        self._jump(0)
+
+    # ------------------------------------------------------------------ search
+
+    def search(self, needle: str) -> None:
+        """Look for a text from the end of what is shown upwards, then keep it for next and previous."""
+        self.needle = needle
+        self.match_line = None
+        self.not_found = False
+        self.refresh()
+        if needle and self.file is not None:
+            bottom = min(self.file.lines - 1, int(self.scroll_y) + self.size.height - 1)
+            self._find_from(bottom, backwards=True)
+
+    def search_next(self, *, backwards: bool) -> None:
+        """The next match below (or above, `backwards`) the current one."""
+        if not self.needle or self.file is None:
+            return
+        step = -1 if backwards else 1
+        here = self.match_line if self.match_line is not None else int(self.scroll_y)
+        self._find_from(here + step, backwards=backwards)
+
+    def _find_from(self, start: int, *, backwards: bool) -> None:
+        if self.file is None or not self.file.lines:
+            return
+        self._ticket += 1
+        ticket, needle, twin = self._ticket, self.needle, self.file.snapshot()
+
+        def look() -> None:
+            try:
+                line = twin.find(needle, start, backwards=backwards)
+            except OSError:
+                line = None
+            finally:
+                twin.close()
+            self.post_message(self._Found(ticket, line))
+
+        threading.Thread(target=look, name="labtui-search", daemon=True).start()
+
+    def on_tail_view__found(self, message: _Found) -> None:
+        """Show the match in the middle, or say that there is none."""
+        if message.ticket != self._ticket:
+            return
+        self.not_found = message.line is None
+        if message.line is not None:
+            self.match_line = message.line
+            self.follow = False
+            self._jump(max(0, message.line - self.size.height // 2))
+        self.refresh()
+        self.post_message(self.Moved(self))
+
+    # ------------------------------------------------------------------ drawing
+
+    def render_line(self, y: int) -> Strip:
+        """One row, from the file."""
+        scroll_x, scroll_y = self.scroll_offset
+        width = self.size.width
+        number = scroll_y + y
+        style = self.rich_style
+        text = self.file.line(number) if self.file is not None else ""
+        strip = Strip(self._segments(text, number))
+        if strip.cell_length > self._widest:
+            self._widest = strip.cell_length
+            self.call_later(self._resize)
+        return strip.crop_extend(scroll_x, scroll_x + width, style).apply_style(style)
+
+    def _segments(self, text: str, number: int) -> list[Segment]:
+        if not self.needle or not text:
+            return [Segment(text)]
+        name = "tail--current" if number == self.match_line else "tail--match"
+        mark = self.get_component_rich_style(name)
+        low, needle = text.lower(), self.needle.lower()
+        if len(low) != len(text):
+            return [Segment(text)]
+        pieces: list[Segment] = []
+        start = 0
+        while (at := low.find(needle, start)) >= 0:
+            pieces += [Segment(text[start:at]), Segment(text[at : at + len(needle)], mark)]
+            start = at + len(needle)
+        pieces.append(Segment(text[start:]))
+        return pieces

@@ -1,0 +1,323 @@
+"""A lab folder that is replayed instead of lived: the real session over a real store, fed with events, no cluster.
+
+Used by the screen tests and by the script that makes the pictures in `docs/pictures`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labtui.core.events import (
+    AnyEvent,
+    ConnectionChanged,
+    EpochSeen,
+    JobObserved,
+    LogGrew,
+    PlannedRun,
+    Refreshed,
+    RunEnded,
+    RunStarted,
+    SubmissionChanged,
+    SubmissionPlanned,
+)
+from labtui.core.interval import Interval
+from labtui.core.model import (
+    EpochSample,
+    JobPhase,
+    JobView,
+    Outcome,
+    RunSpec,
+    SubmissionDraft,
+    SubmissionStatus,
+)
+from labtui.engine.folder import LabFolder
+from labtui.engine.session import Session
+from labtui.engine.settings import Settings
+
+NOW = 1_763_715_600.0
+HOST = "login.rehearsal.test"
+PROFILE = """
+id = "mn5"
+title = "A cluster for replays"
+login_hosts = ["login.rehearsal.test"]
+status = "generic"
+default_account = "nct_345"
+cpu_queue = "gp_debug"
+gpu_queue = "acc_debug"
+cpus_per_gpu = 20
+gpus_per_node = 4
+cpus_per_node = 80
+root = "labtui"
+data_dir = "/data/cifar-10-batches-py"
+[[queues]]
+name = "acc_debug"
+devices = "gpu"
+max_minutes = 120
+max_submit_per_user = 1
+[[queues]]
+name = "gp_debug"
+devices = "cpu"
+max_minutes = 120
+"""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A record of the remote-command panel."""
+
+    at: float
+    command: str
+    seconds: float
+    status: int | None
+
+
+class FrozenClock:
+    """Always the same moment; `steady` moves only by hand."""
+
+    def wall(self) -> float:
+        return NOW
+
+    def steady(self) -> float:
+        return 1000.0
+
+
+class ReplayedSession(Session):
+    """A session whose lane is the test: `feed` plays events, requests are noted in `asked` and answered by the test."""
+
+    asked: list[tuple[str, Any, Future[Any]]]
+
+    def start(self) -> None:
+        self._journal.start()
+
+    def feed(self, *events: AnyEvent) -> None:
+        """As if the lane had seen this."""
+        self._journal.commit(events)
+
+    def _ask(self, name: str, what: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if not hasattr(self, "asked"):
+            self.asked = []
+        self.asked.append((name, what, future))
+        return future
+
+    def submit(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[str]:
+        return self._ask("submit", (draft, script))
+
+    def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[Any]:
+        return self._ask("test-only", draft)
+
+    def push(self) -> Future[Any]:
+        return self._ask("push", None)
+
+    def cancel(self, run_id: int) -> Future[None]:
+        return self._ask("cancel", run_id)
+
+    def refresh(self) -> None:
+        self._ask("refresh", None)
+
+    def connect_now(self) -> None:
+        self._ask("connect", None)
+
+
+def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = False) -> LabFolder:
+    """A lab folder with the replay profile."""
+    settings = Settings(
+        edition=edition, profile="replay.toml", user="nct01001", practice=practice, account="nct_345"
+    )
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "replay.toml").write_text(PROFILE)
+    return LabFolder.create(path, settings)
+
+
+def open_session(path: Path, *, start: bool = True) -> ReplayedSession:
+    """The replayed session of a folder."""
+    return ReplayedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
+
+
+# ------------------------------------------------------------------ events
+
+
+def spec(model: str = "ResNet50", gpus: int = 1, *, batch: int = 2048, epochs: int = 5) -> RunSpec:
+    """A run with a constant per-GPU batch; 0 GPUs is the CPU."""
+    if gpus == 0:
+        return RunSpec(
+            model=model, device="cpu", n_gpus=0, batch_size=256, epochs=2, script=f"{model}_seq.py"
+        )
+    return RunSpec(
+        model=model,
+        device="gpu",
+        n_gpus=gpus,
+        batch_size=batch * gpus,
+        epochs=epochs,
+        script=f"{model}.py",
+        learning_rate=0.01 * gpus,
+    )
+
+
+def planned(
+    token: str, task: str, run_id: int, what: RunSpec, at: float = NOW - 4000, *, practice: bool = False
+) -> SubmissionPlanned:
+    """One run in a submission of its own."""
+    name = f"{what.model}-{what.n_gpus}gpu-{token[-6:]}"
+    return SubmissionPlanned(
+        at=at,
+        token=token,
+        task_id=task,
+        form="job-per-size" if what.n_gpus else "cpu",
+        job_name=name,
+        runs=(PlannedRun(run_id=run_id, spec=what),),
+        account="nct_345",
+        qos="acc_debug",
+        gpus=what.n_gpus,
+        cpus=20 * max(1, what.n_gpus),
+        time_limit_minutes=30,
+        script_file=f"slurm/{name}.slurm",
+        remote_dir=f"labtui/{token}",
+        remote_logs={"out": f"labtui/{token}/{name}.%j.out", "err": f"labtui/{token}/{name}.%j.err"},
+        practice=practice,
+    )
+
+
+def accepted(token: str, job_id: str, at: float = NOW - 3900) -> SubmissionChanged:
+    return SubmissionChanged(at=at, token=token, status=SubmissionStatus.ACCEPTED, job_id=job_id)
+
+
+def observed(token: str, job_id: str, phase: JobPhase, at: float = NOW - 60, **more: Any) -> JobObserved:
+    return JobObserved(
+        at=at, token=token, job=JobView(job_id=job_id, phase=phase, seen_at=at, evidence="squeue", **more)
+    )
+
+
+def epoch(
+    run_id: int, number: int, seconds: float, half: float = 0.013, *, steps: int = 25, accuracy: float = 0.2
+) -> EpochSeen:
+    sample = EpochSample(
+        epoch=number,
+        seconds=Interval.around(seconds, half),
+        printed_seconds=round(seconds),
+        steps=steps,
+        ms_per_step=round(seconds / steps * 1000),
+        metrics={"loss": 2.2 - 0.05 * number, "accuracy": accuracy + 0.01 * number},
+        line=10 + 2 * number,
+    )
+    return EpochSeen(at=NOW - 100 + number, run_id=run_id, sample=sample)
+
+
+TIMES = {0: (220.0, 215.0), 1: (29.0, 13.60), 2: (31.0, 8.10), 4: (47.0, 5.376)}
+STEPS = {0: 196, 1: 25, 2: 13, 4: 7}
+
+
+def finished_run(
+    token: str,
+    task: str,
+    run_id: int,
+    what: RunSpec,
+    job_id: str,
+    *,
+    practice: bool = False,
+    outcome: Outcome = "completed",
+) -> list[AnyEvent]:
+    """A run from plan to end."""
+    first, rest = TIMES[what.n_gpus]
+    half = 0.0005 * STEPS[what.n_gpus] if what.n_gpus else 0.5
+    factor = 2.4 if what.model == "ResNet152" else 1.0
+    events: list[AnyEvent] = [
+        planned(token, task, run_id, what, practice=practice),
+        accepted(token, job_id),
+        RunStarted(at=NOW - 3000, run_id=run_id, images=50_000, framework="Keras"),
+    ]
+    events += [
+        epoch(run_id, number, (first if number == 1 else rest) * factor, half, steps=STEPS[what.n_gpus])
+        for number in range(1, what.epochs + 1)
+    ]
+    events.append(RunEnded(at=NOW - 2000, run_id=run_id, outcome=outcome))
+    events.append(
+        observed(
+            token, job_id, JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000, end_time=NOW - 1700,
+            elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
+        )
+    )  # fmt: skip
+    return events
+
+
+def live_run(
+    token: str, task: str, run_id: int, what: RunSpec, job_id: str, epochs: int, *, practice: bool = False
+) -> list[AnyEvent]:
+    """A run that is in the middle of its epochs."""
+    first, rest = TIMES[what.n_gpus]
+    events: list[AnyEvent] = [
+        planned(token, task, run_id, what, practice=practice),
+        accepted(token, job_id),
+        observed(
+            token, job_id, JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95, elapsed_s=93.0, time_limit_s=1800.0,
+            node="as01r1b04",
+        ),
+        RunStarted(at=NOW - 90, run_id=run_id, images=50_000, framework="Keras"),
+    ]  # fmt: skip
+    half = 0.0005 * STEPS[what.n_gpus]
+    events += [
+        epoch(run_id, number, first if number == 1 else rest, half, steps=STEPS[what.n_gpus])
+        for number in range(1, epochs + 1)
+    ]
+    return events
+
+
+def online(at: float = NOW - 2) -> list[AnyEvent]:
+    return [ConnectionChanged(at=at, status="online", host=HOST), Refreshed(at=at)]
+
+
+def log_text(what: RunSpec, epochs: int) -> str:
+    """What such a job prints, in the lab's own form."""
+    first, rest = TIMES[what.n_gpus]
+    steps = STEPS[what.n_gpus]
+    lines = [
+        "### ResNet training on CIFAR-10, 128x128",
+        f"model: {what.model}V2   GPUs: {what.n_gpus}   global batch: {what.batch_size}   per GPU: {what.per_gpu_batch}",
+        f"learning rate: {what.learning_rate}   epochs: {what.epochs}",
+        "",
+    ]
+    for number in range(1, epochs + 1):
+        seconds = first if number == 1 else rest
+        lines.append(f"Epoch {number}/{what.epochs}")
+        lines.append(
+            f"{steps}/{steps} - {seconds:.0f}s - loss: {2.2 - 0.05 * number:.4f} - accuracy: {0.2 + 0.01 * number:.4f}"
+            f" - {seconds:.0f}s/epoch - {seconds / steps * 1000:.0f}ms/step"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def write_log(session: ReplayedSession, token: str, text: str, stream: str = "out") -> Path:
+    """Put bytes into the mirror of a submission and say that it grew."""
+    from labtui.engine import mirrors
+
+    submission = session.state.submissions[token]
+    path = mirrors.current_path(session.folder, submission, stream)  # type: ignore[arg-type]
+    assert path is not None
+    with path.open("ab") as file:
+        file.write(text.encode())
+    session.feed(LogGrew(at=NOW, token=token, stream=stream, segment=0, size=path.stat().st_size))  # type: ignore[arg-type]
+    return path
+
+
+def evening(session: ReplayedSession, *, practice: bool = False) -> None:
+    """The middle of a lab evening: CPU and one GPU done, two of three sizes measured, the third running, a fourth waiting."""
+    session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330", practice=practice))
+    session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=1), "31335", practice=practice))
+    session.feed(*finished_run("lt000000000000000ccc", "10.5", 3, spec(gpus=2), "31336", practice=practice))
+    session.feed(*live_run("lt000000000000000ddd", "10.5", 4, spec(gpus=4), "31337", 3, practice=practice))
+    waiting = planned("lt000000000000000eee", "10.6", 5, spec("ResNet152", 1, batch=1024), practice=practice)
+    session.feed(
+        waiting,
+        SubmissionChanged(
+            at=NOW - 50,
+            token=waiting.token,
+            status=SubmissionStatus.WAITING,
+            sentence="acc_debug takes one job per user",
+        ),
+        *online(),
+    )
+    for token, gpus, count in (("bbb", 1, 5), ("ccc", 2, 5), ("ddd", 4, 3)):
+        write_log(session, f"lt000000000000000{token}", log_text(spec(gpus=gpus), count))
