@@ -29,7 +29,7 @@ def slurm_conf(settings: ClusterSettings) -> str:
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_CPU",
         "SchedulerType=sched/backfill",
-        "SchedulerParameters=bf_interval=3,sched_interval=2,batch_sched_delay=0",
+        "SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0",
         "EnforcePartLimits=ALL",
         "ReturnToService=2",
         "SlurmctldTimeout=300",

@@ -154,7 +154,7 @@ def test_disk_full(cluster: Cluster, student: Student) -> None:
 def test_requests_are_counted(cluster: Cluster, student: Student) -> None:
     before = cluster.student_requests()
     assert cluster.as_student("squeue --me -h").status == 0
-    assert cluster.student_requests() == before + 1
+    assert cluster.student_requests() > before
 
 
 def test_proxy_cuts_a_real_session(student: Student) -> None:

@@ -13,28 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.contract.commands import ACCOUNTING, PINNED, QUEUE, REFUSALS, SCRIPTS
 from tests.contract.sites import Site
 
 if TYPE_CHECKING:
     from tests.cluster import Cluster
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
-NONCE = "5ca1ab1e"
-PINNED = "export LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s; "
-QUEUE_FIELDS = "%A %i %T %r %S %V %e %l %M %P %q %N %Z %k %j".split()
-QUEUE = (
-    "squeue --me --noheader --array --states=all --format='"
-    + f"\x1e{NONCE}"
-    + f"\x1f{NONCE}".join(QUEUE_FIELDS)
-    + "'"
-)
-ACCOUNTING_FIELDS = (
-    "JobIDRaw,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,NodeList,Partition,QOS,Comment,JobName"
-)
-ACCOUNTING = (
-    "sacct --allocations --noheader --parsable --starttime=now-60days --delimiter='\x1f" + NONCE + "'"
-    f" --format={ACCOUNTING_FIELDS}"
-)
 
 
 @dataclass(frozen=True)
@@ -96,48 +81,8 @@ class Recorder:
         (self.folder / "index.json").write_text(json.dumps(self.index, indent=1, sort_keys=True) + "\n")
 
 
-SCRIPTS = {
-    "ok.sh": "#!/bin/bash\n#SBATCH --job-name ok\n#SBATCH --chdir .\n#SBATCH --output %x.%j.out\n"
-    "#SBATCH --error %x.%j.err\n#SBATCH --time 00:10:00\necho hello\necho trouble >&2\n",
-    "fail.sh": "#!/bin/bash\n#SBATCH --job-name fail\n#SBATCH --time 00:10:00\necho before; exit 3\n",
-    "long.sh": "#!/bin/bash\n#SBATCH --job-name long\n#SBATCH --output %x_%J.out\n#SBATCH --time 00:10:00\n"
-    "echo started\nsleep 300\n",
-    "crlf.sh": "#!/bin/bash\r\necho hello\r\n",
-    "noshebang.sh": "echo hello\n",
-    "empty.sh": "",
-    "directive.sh": "#!/bin/bash\n#SBATCH --nonsense=1\necho hello\n",
-}
 CPU = "-A {account} -q gp_training"
 GPU = "-A {account} -q acc_training -c 20 --gres=gpu:1"
-REFUSALS = {
-    "wrong-account": "-A nct_777 -q gp_training ok.sh",
-    "foreign-account": "-A nct_999 -q gp_training ok.sh",
-    "no-account": "-q gp_training ok.sh",
-    "wrong-qos": "-A {account} -q acc_nonsense ok.sh",
-    "foreign-qos": "-A {account} -q acc_bsccase ok.sh",
-    "no-qos": "-A {account} ok.sh",
-    "time-over-qos": "-A {account} -q acc_debug -c 20 --gres=gpu:1 -t 03:00:00 ok.sh",
-    "time-over-partition": "-A {account} -q gp_training -t 4-00:00:00 ok.sh",
-    "bad-time": "-A {account} -q gp_training -t soon ok.sh",
-    "too-few-cpus": "-A {account} -q acc_training -c 20 --gres=gpu:4 ok.sh",
-    "too-many-cpus": "-A {account} -q gp_training -c 500 ok.sh",
-    "too-many-gpus": "-A {account} -q acc_training -c 160 --gres=gpu:8 ok.sh",
-    "too-many-nodes": "-A {account} -q gp_training -N 50 ok.sh",
-    "bad-gres": "-A {account} -q acc_training -c 20 --gres=gpux:1 ok.sh",
-    "bad-gres-type": "-A {account} -q acc_training -c 20 --gres=gpu:a100:1 ok.sh",
-    "blank-gres": "-A {account} -q acc_training -c 20 --gres gpu: 1 ok.sh",
-    "memory": "-A {account} -q gp_training --mem=4G ok.sh",
-    "bad-partition": "-A {account} -q gp_training -p nonsense ok.sh",
-    "bad-reservation": "-A {account} -q gp_training --reservation=nonsense ok.sh",
-    "bad-directory": "-A {account} -q gp_training --chdir /gpfs/none ok.sh",
-    "bad-option": "-A {account} -q gp_training --nonsense ok.sh",
-    "bad-directive": "-A {account} -q gp_training directive.sh",
-    "crlf": "-A {account} -q gp_training crlf.sh",
-    "no-shebang": "-A {account} -q gp_training noshebang.sh",
-    "empty": "-A {account} -q gp_training empty.sh",
-    "missing": "-A {account} -q gp_training nowhere.sh",
-    "en-dash": "–A {account} -q gp_training ok.sh",
-}
 
 
 def record_all(site: Site, folder: Path) -> None:
@@ -151,7 +96,7 @@ def record_all(site: Site, folder: Path) -> None:
     recorder.record("sacct-nothing", f"{PINNED}{ACCOUNTING}")
     limited = recorder.submit("long.sh", cpu, "-t", "1", "-J", "limited", "--comment", "labtui:limited")
     _record_site(recorder)
-    _record_refusals(recorder, site.account)
+    _record_refusals(recorder)
     _record_life(recorder, cpu, gpu)
     recorder.wait_for(limited, "TIMEOUT")
     recorder.record("squeue-timeout", f"{PINNED}{QUEUE}")
@@ -185,12 +130,13 @@ def _record_site(recorder: Recorder) -> None:
         recorder.record(name, command)
 
 
-def _record_refusals(recorder: Recorder, account: str) -> None:
+def _record_refusals(recorder: Recorder) -> None:
+    site = recorder.site
     for name, options in REFUSALS.items():
-        given = options.format(account=account)
+        given = options.format_map(vars(site))
         recorder.record(f"refused-{name}", f"sbatch --parsable {given}")
         recorder.record(f"test-only-{name}", f"{PINNED}sbatch --test-only {given}")
-    debug = f"-A {account} -q acc_debug -c 20 --gres=gpu:1 -t 10"
+    debug = f"-A {site.account} -q acc_debug -c 20 --gres=gpu:1 -t 10"
     recorder.record("submit-debug-first", f"sbatch --parsable {debug} long.sh")
     recorder.record("refused-second-debug", f"sbatch --parsable {debug} long.sh")
     recorder.record("test-only-second-debug", f"{PINNED}sbatch --test-only {debug} long.sh")
@@ -198,6 +144,7 @@ def _record_refusals(recorder: Recorder, account: str) -> None:
 
 
 def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
+    recorder.record("submit-into-nowhere", f"sbatch --parsable {cpu} --chdir /gpfs/none ok.sh")
     recorder.record("test-only-cpu", f"{PINNED}sbatch --test-only {cpu} ok.sh")
     recorder.record("test-only-gpu", f"{PINNED}sbatch --test-only {gpu} ok.sh")
     recorder.record("test-only-local-time", f"sbatch --test-only {gpu} ok.sh")
@@ -232,14 +179,14 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
         _wait_for_accounting(recorder, job, state)
     recorder.record("sacct-by-id-early", f"{PINNED}{ACCOUNTING} --jobs={','.join(jobs)}")
     for job in jobs:
-        _wait_for_accounting(recorder, job, "nct_", field="Account")
+        _wait_for_accounting(recorder, job, ("acc_", "gp_"), field="QOS")
     recorder.record("sacct-mixed", f"{PINNED}{ACCOUNTING}")
     recorder.record("sacct-by-id", f"{PINNED}{ACCOUNTING} --jobs={done},{failed}")
     recorder.record("sacct-by-name", f"{PINNED}{ACCOUNTING} --name=ResNet50-1234")
     recorder.record("sacct-default", "sacct")
 
 
-def _wait_for_accounting(recorder: Recorder, job_id: str, value: str, *, field: str = "State") -> None:
+def _wait_for_accounting(recorder: Recorder, job_id: str, value: str | tuple[str, ...], *, field: str = "State") -> None:
     """A job that ends within seconds is at first in accounting with its state alone: name and user come later."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

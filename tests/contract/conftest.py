@@ -1,0 +1,48 @@
+"""`slurm_site`: every contract test runs on each cluster there is."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.jobs import Jobs
+from tests.contract.sites import PRACTICE_MODULE, Site, practice_exists, practice_site, real_site
+
+SITE_PARAMS = [pytest.param("real", marks=pytest.mark.cluster), "practice"]
+
+
+@pytest.fixture(scope="session", params=SITE_PARAMS)
+def slurm_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster with a logged-in student: ``real`` (OpenSSH and Slurm) or ``practice`` (labtui's own)."""
+    if request.param == "real":
+        running = request.getfixturevalue("cluster")
+        running.repair()
+        running.cancel_all()
+        with real_site(running) as site:
+            yield site
+    elif not practice_exists():
+        pytest.skip(f"{PRACTICE_MODULE} is not part of this checkout yet")
+    else:
+        with practice_site(tmp_path_factory.mktemp("practice")) as site:
+            yield site
+
+
+@pytest.fixture(scope="session")
+def jobs(slurm_site: Site) -> Jobs:
+    """A directory on the site with the contract's scripts."""
+    place = Jobs(slurm_site, f"{slurm_site.scratch}/contract-{secrets.token_hex(4)}")
+    place.prepare()
+    return place
+
+
+@pytest.fixture(scope="session")
+def limited_job(jobs: Jobs) -> str:
+    """A job that will run into its limit of one minute; submitted early, asked about late."""
+    return jobs.submit(f"{jobs.cpu} -t 1 -J limited --comment=labtui:limited long.sh")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _early(limited_job: str) -> None:
+    """Lets the minute of `limited_job` pass while the other tests run."""

@@ -1,0 +1,114 @@
+"""SFTP, and the files a job leaves."""
+
+from __future__ import annotations
+
+import stat
+import time
+
+import pytest
+
+from tests.contract.jobs import Jobs
+from tests.contract.sites import Site
+
+
+def test_write_read_rename_list_remove(jobs: Jobs) -> None:
+    sftp = jobs.site.sftp()
+    base = f"{jobs.directory}/sftp"
+    sftp.mkdir(base, 0o700)
+    data = bytes(range(256)) * 500
+    with sftp.open(f"{base}/.part", "wb") as file:
+        file.write(data)
+    sftp.chmod(f"{base}/.part", 0o750)
+    sftp.posix_rename(f"{base}/.part", f"{base}/whole")
+    with sftp.open(f"{base}/other", "wb") as file:
+        file.write(b"old")
+    sftp.posix_rename(f"{base}/whole", f"{base}/other")  # replaces, which a plain rename refuses
+    found = sftp.stat(f"{base}/other")
+    assert (found.st_size, stat.S_IMODE(found.st_mode or 0)) == (len(data), 0o750)
+    assert stat.S_ISREG(found.st_mode or 0) and found.st_mtime is not None
+    with sftp.open(f"{base}/other", "rb") as file:
+        file.seek(100_000)
+        assert file.read(10_000) == data[100_000:110_000]
+    assert sftp.listdir(base) == ["other"]
+    sftp.remove(f"{base}/other")
+    sftp.rmdir(base)
+    with pytest.raises(FileNotFoundError):
+        sftp.stat(base)
+    with pytest.raises(FileNotFoundError):
+        sftp.open(f"{base}/other", "rb")
+    sftp.close()
+
+
+def test_plain_rename_does_not_replace(jobs: Jobs) -> None:
+    sftp = jobs.site.sftp()
+    for name in ("one", "two"):
+        with sftp.open(f"{jobs.directory}/{name}", "wb") as file:
+            file.write(name.encode())
+    with pytest.raises(OSError, match="Failure"):
+        sftp.rename(f"{jobs.directory}/one", f"{jobs.directory}/two")
+    sftp.close()
+
+
+def test_forbidden_places(slurm_site: Site) -> None:
+    sftp = slurm_site.sftp()
+    with pytest.raises(PermissionError):
+        sftp.mkdir("/labtui-was-here")
+    with pytest.raises(FileNotFoundError):
+        sftp.listdir("/nowhere/at/all")
+    sftp.close()
+
+
+def test_home_is_where_sftp_begins(slurm_site: Site) -> None:
+    sftp = slurm_site.sftp()
+    home = slurm_site.run("printf %s \"$HOME\"").out
+    assert sftp.normalize(".") == home
+    sftp.close()
+
+
+def test_a_growing_file_is_read_from_where_one_stopped(jobs: Jobs) -> None:
+    jobs.site.write(
+        f"{jobs.directory}/grow.sh",
+        b"#!/bin/bash\n#SBATCH --output grow.%j.out\n#SBATCH --time 5\nfor i in 1 2 3 4 5 6; do echo line $i; sleep 0.5;"
+        b" done\nprintf end\n",
+    )
+    job = jobs.submit(f"{jobs.cpu} -J grow grow.sh")
+    jobs.wait_for(job, "RUNNING")
+    sftp = jobs.site.sftp()
+    path = f"{jobs.directory}/grow.{job}.out"
+    seen, sizes = b"", set()
+    deadline = time.monotonic() + 60
+    while not seen.endswith(b"end") and time.monotonic() < deadline:
+        try:
+            with sftp.open(path, "rb") as file:
+                file.seek(len(seen))
+                seen += file.read(32_768)
+        except FileNotFoundError:
+            pass
+        sizes.add(len(seen))
+        time.sleep(0.1)
+    sftp.close()
+    assert seen == b"".join(b"line %d\n" % i for i in range(1, 7)) + b"end"
+    assert len(sizes) >= 4, "the log came in one piece"
+
+
+def test_logs_lie_where_the_pattern_says(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} -J named --output=%x-%j-%u.txt ok.sh")
+    jobs.wait_for(job, "COMPLETED")
+    assert jobs.run(f"cat named-{job}-{jobs.site.user}.txt").out == "hello"
+    default = jobs.submit(f"{jobs.cpu} fail.sh")
+    jobs.wait_for(default, "FAILED")
+    assert jobs.run(f"cat slurm-{default}.out").out == "before"
+    capital = jobs.submit(f"{jobs.cpu} -t 5 -J capital --output=%x_%J.out ok.sh")
+    jobs.wait_for(capital, "COMPLETED")
+    assert jobs.run(f"cat capital_{capital}.out").out == "hello"
+
+
+def test_missing_log_directory_fails_the_job_without_a_log(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} --output=results/%j.out --error=results/%j.err ok.sh")
+    assert jobs.wait_for(job, "FAILED")["%r"] in ("NonZeroExitCode", "JobLaunchFailure", "RaisedSignal:53")
+    assert jobs.run("ls results").status != 0
+
+
+def test_the_labs_files_are_there(slurm_site: Site) -> None:
+    listed = slurm_site.run(f"ls {slurm_site.data_dir}; test -r {slurm_site.container} && echo image").out.split()
+    assert {"data_batch_1", "data_batch_5", "test_batch", "image"} <= set(listed)

@@ -1,0 +1,143 @@
+"""`squeue`, `scontrol show job`, `scancel`: a job's life as the controller tells it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.contract.commands import PINNED, QUEUE
+from tests.contract.jobs import Jobs
+
+SECONDS = re.compile(r"1\d{9}|2\d{9}")
+DURATION = re.compile(r"(\d+-)?(\d+:)?\d{1,2}:\d\d")
+
+
+def shape(row: dict[str, str]) -> None:
+    """What every row must look like, whatever its state."""
+    assert row["%A"].isdecimal() and row["%i"] == row["%A"]
+    assert re.fullmatch(r"[A-Z_]+", row["%T"])
+    assert re.fullmatch(r"[A-Za-z_]+", row["%r"])
+    assert SECONDS.fullmatch(row["%V"])
+    assert DURATION.fullmatch(row["%l"]) and DURATION.fullmatch(row["%M"])
+    for code in ("%S", "%e"):
+        assert row[code] == "N/A" or SECONDS.fullmatch(row[code]), (code, row[code])
+
+
+def test_rows_of_waiting_running_and_finished_jobs(jobs: Jobs) -> None:
+    held = jobs.submit(f"{jobs.cpu} --hold long.sh")
+    later = jobs.submit(f"{jobs.cpu} --begin=now+1hour -t 90 long.sh")
+    running = jobs.submit(f"{jobs.gpu()} long.sh")
+    done = jobs.submit(f"{jobs.cpu} ok.sh")
+    failed = jobs.submit(f"{jobs.cpu} fail.sh")
+    jobs.wait_for(running, "RUNNING")
+    jobs.wait_for(done, "COMPLETED")
+    jobs.wait_for(failed, "FAILED")
+    rows = jobs.queue()
+    for row in rows.values():
+        shape(row)
+    assert (rows[held]["%T"], rows[held]["%r"], rows[held]["%S"]) == ("PENDING", "JobHeldUser", "N/A")
+    assert (rows[later]["%T"], rows[later]["%r"], rows[later]["%l"]) == ("PENDING", "BeginTime", "1:30:00")
+    assert int(rows[later]["%S"]) >= int(rows[later]["%V"]) + 3500
+    assert (rows[held]["%N"], rows[held]["%M"]) == ("", "0:00")
+    life = rows[running]
+    assert (life["%T"], life["%r"], life["%l"]) == ("RUNNING", "None", "10:00")
+    assert life["%P"] == jobs.site.gpu_partition and life["%q"] == jobs.site.gpu_qos
+    assert re.fullmatch(r"[a-z]+\d\w*", life["%N"])
+    assert int(life["%e"]) == int(life["%S"]) + 600
+    assert (rows[done]["%r"], rows[done]["%k"], rows[done]["%j"]) == ("None", "(null)", "ok")
+    assert rows[done]["%Z"].removesuffix("/.") == jobs.directory
+    assert rows[done]["%P"] == jobs.site.cpu_partition
+    assert rows[failed]["%r"] == "NonZeroExitCode"
+    jobs.run(f"scancel {held} {later} {running}")
+    jobs.wait_for(running, "CANCELLED")
+
+
+@pytest.mark.parametrize(("code", "held", "done"), [("%R", r"\(JobHeldUser\)", r"\S+"), ("%D", "1", "1"),
+                                                    ("%b", r".*", r".*"), ("%u", r"\w+", r"\w+")])  # fmt: skip
+def test_other_codes(jobs: Jobs, code: str, held: str, done: str) -> None:
+    waiting = jobs.submit(f"{jobs.cpu} --hold long.sh")
+    ended = jobs.submit(f"{jobs.cpu} ok.sh")
+    jobs.wait_for(ended, "COMPLETED")
+    lines = dict(
+        line.split("|", 1) for line in jobs.run(f"squeue --me -h -r -t all -o '%i|{code}'").out.splitlines()
+    )
+    jobs.run(f"scancel {waiting}")
+    assert re.fullmatch(held, lines[waiting]), lines[waiting]
+    assert re.fullmatch(done, lines[ended]), lines[ended]
+
+
+def test_names_and_comments_come_back_as_given(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} --hold --comment='a|b;c\"d\té' --job-name='x y|z' long.sh")
+    row = jobs.queue()[job]
+    jobs.run(f"scancel {job}")
+    assert (row["%k"], row["%j"]) == ('a|b;c"d\té', "x y|z")
+
+
+def test_local_times_when_nothing_is_pinned(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} ok.sh")
+    jobs.wait_for(job, "COMPLETED")
+    answer = jobs.run(f"unset SLURM_TIME_FORMAT; squeue -h -t all -j {job} -o '%V'")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", answer.out)
+
+
+def test_environment_may_not_change_the_answer(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} --hold long.sh")
+    filtered = jobs.run(f"export SQUEUE_STATES=RUNNING; squeue --me -h -o %i; {PINNED}{QUEUE}")
+    jobs.run(f"scancel {job}")
+    assert job in filtered.out
+
+
+def test_unknown_ids(jobs: Jobs) -> None:
+    gone = jobs.run("squeue -h -j 999999")
+    assert (gone.status, gone.out) == (1, "")
+    assert gone.err == "slurm_load_jobs error: Invalid job id specified"
+    unknown = jobs.run("scontrol show job 999999")
+    assert (unknown.status, unknown.out) == (1, "")
+    assert unknown.err == "slurm_load_jobs error: Invalid job id specified"
+
+
+def test_scontrol_show_job(jobs: Jobs) -> None:
+    job = jobs.submit(f"--no-requeue --comment=labtui:tok-9 --job-name=shown-9 {jobs.gpu(2)} ok.sh")
+    jobs.wait_for(job, "COMPLETED")
+    text = jobs.details(job)
+    pairs = dict(re.findall(r"(?:^|\s)([A-Za-z/:]+)=(\S*)", text))
+    assert (pairs["JobId"], pairs["JobName"], pairs["JobState"]) == (job, "shown-9", "COMPLETED")
+    assert (pairs["Requeue"], pairs["Restarts"], pairs["ExitCode"]) == ("0", "0", "0:0")
+    assert (pairs["Account"], pairs["QOS"]) == (jobs.site.account, jobs.site.gpu_qos)
+    assert pairs["Partition"] == jobs.site.gpu_partition
+    assert (pairs["NumCPUs"], pairs["TimeLimit"]) == ("40", "00:10:00")
+    for key in ("SubmitTime", "StartTime", "EndTime"):
+        assert SECONDS.fullmatch(pairs[key]), (key, pairs[key])
+    folder = re.escape(jobs.directory)
+    assert re.fullmatch(rf"{folder}(/\.)?/shown-9\.{job}\.out", pairs["StdOut"]), pairs["StdOut"]
+    assert re.fullmatch(rf"{folder}(/\.)?/shown-9\.{job}\.err", pairs["StdErr"]), pairs["StdErr"]
+    assert pairs["WorkDir"].removesuffix("/.") == jobs.directory
+    assert re.search(r"^   Comment=labtui:tok-9 ?$", text, re.MULTILINE)
+    assert re.search(r"gres(/|:)gpu[:=](\w+:)?2", text)
+
+
+def test_scancel_says_nothing_unless_the_id_is_no_number(jobs: Jobs) -> None:
+    held = jobs.submit(f"{jobs.cpu} --hold long.sh")
+    silent = jobs.run(f"scancel {held}")
+    assert (silent.status, silent.out, silent.err) == (0, "", "")
+    assert jobs.wait_for(held, "CANCELLED")["%N"] == ""
+    again = jobs.run(f"scancel {held}")
+    assert again.status == 0 or re.search(r"already|[Ii]nvalid job id", again.err)
+    unknown = jobs.run("scancel 999999")
+    assert unknown.out == ""
+    assert unknown.status == 0 or "Invalid job id specified" in unknown.err
+    nonsense = jobs.run("scancel nonsense")
+    assert nonsense.status == 1
+    assert "Invalid job id nonsense" in nonsense.err
+
+
+def test_cancelled_while_running_leaves_word_in_the_log(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} long.sh")
+    jobs.wait_for(job, "RUNNING")
+    jobs.run(f"scancel {job}")
+    row = jobs.wait_for(job, "CANCELLED")
+    assert int(row["%e"]) >= int(row["%S"])
+    log = jobs.run(f"cat long_{job}.out").out
+    assert re.search(rf"slurmstepd\S*: error: \*\*\* JOB {job} ON \S+ CANCELLED AT \S+ \*\*\*", log), log
+    assert re.search(r"ExitCode=0:15", jobs.details(job))

@@ -1,0 +1,142 @@
+"""`sbatch`: what it answers, what it keeps, what it refuses and in which words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.contract.commands import PINNED, REFUSALS
+from tests.contract.jobs import Jobs
+from tests.contract.sites import Site
+
+SAYS: dict[str, tuple[int, str]] = {
+    # name: (exit status, what must stand in standard error, as a regular expression)
+    "wrong-account": (1, r"Invalid account or account/partition combination specified"),
+    "foreign-account": (1, r"Invalid account or account/partition combination specified"),
+    "no-account": (1, r"error: No account specified, please specify an account"),
+    "wrong-qos": (1, r"Invalid qos specification"),
+    "foreign-qos": (1, r"Invalid qos specification"),
+    "no-qos": (1, r"error: No QoS specified, please specify a QoS"),
+    "time-over-qos": (1, r"QOSMaxWallDurationPerJobLimit\n.*Job violates accounting/QOS policy"),
+    "time-over-partition": (1, r"Requested time limit is invalid \(missing or exceeds some limit\)"),
+    "bad-time": (255, r"error: Invalid --time specification"),
+    "too-few-cpus": (1, r"Minimum cpus requested should be \(nodes \* gpus/node \* 20\)"),
+    "too-many-cpus": (1, r"More processors requested than permitted|Requested node configuration is not available"),
+    "too-many-gpus": (1, r"Requested node configuration is not available"),
+    "too-many-nodes": (1, r"Node count specification invalid|Requested node configuration is not available"),
+    "bad-gres": (1, r"Invalid generic resource \(gres\) specification"),
+    "bad-gres-type": (1, r"Requested node configuration is not available|Invalid generic resource"),
+    "blank-gres": (1, r"Unable to open file 1|Invalid generic resource|invalid gres"),
+    "memory": (1, r"[Mm]emory"),
+    "bad-partition": (1, r"invalid partition specified: nonsense\n.*Invalid partition name specified"),
+    "bad-reservation": (1, r"Requested reservation is invalid"),
+    "bad-option": (255, r"sbatch: unrecognized option '--nonsense'"),
+    "bad-directive": (255, r"sbatch: unrecognized option '--nonsense=1'"),
+    "crlf": (1, r"Batch script contains DOS line breaks \(\\r\\n\)\n.*instead of expected UNIX line breaks \(\\n\)"),
+    "no-shebang": (1, r"This does not look like a batch script"),
+    "empty": (1, r"Batch script is empty!"),
+    "missing": (1, r"Unable to open file nowhere\.sh"),
+    "en-dash": (1, r"Unable to open file –A"),
+}
+
+
+def test_every_refusal_has_its_words() -> None:
+    assert SAYS.keys() == REFUSALS.keys()
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(jobs: Jobs, name: str) -> None:
+    status, words = SAYS[name]
+    options = REFUSALS[name].format_map(vars(jobs.site))
+    before = {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
+    refused = jobs.run(f"sbatch --parsable {options}")
+    assert refused.status == status, refused.err
+    assert refused.out == ""
+    assert re.search(words, refused.err), refused.err
+    alive = {job for job, row in jobs.queue().items() if row["%T"] in ("PENDING", "RUNNING")}
+    assert alive <= before, "a refused submission lives in the queue"
+
+
+SAID_BY_SBATCH = {"bad-time", "bad-option", "bad-directive", "crlf", "no-shebang", "empty", "missing", "en-dash",
+                  "blank-gres"}  # fmt: skip
+"""Refused by sbatch itself, before it speaks to the controller."""
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_test_only_refuses_the_same(jobs: Jobs, name: str) -> None:
+    status, words = SAYS[name]
+    answer = jobs.run(f"{PINNED}sbatch --test-only {REFUSALS[name].format_map(vars(jobs.site))}")
+    assert answer.status == status
+    assert answer.out == ""
+    assert re.search(words, answer.err), answer.err
+    if name not in SAID_BY_SBATCH and name != "bad-gres":
+        assert re.search(r"^(sbatch: error: .*\n)*(sbatch: error: )?allocation failure: \S", answer.err), answer.err
+
+
+def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
+    before = set(jobs.queue())
+    answer = jobs.run(f"{PINNED}sbatch --test-only {jobs.gpu(4)} ok.sh")
+    assert (answer.status, answer.out) == (0, "")
+    told = re.fullmatch(
+        r"sbatch: Job \d+ to start at (\d+) (?:a )?using (\d+) processors on nodes (\S+) in partition (\S+)", answer.err
+    )
+    assert told, answer.err
+    assert (told[2], told[4]) == ("80", jobs.site.gpu_partition)
+    local = jobs.run(f"unset SLURM_TIME_FORMAT; sbatch --test-only {jobs.gpu(4)} ok.sh")
+    assert re.search(r" at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d ", local.err), local.err
+    assert set(jobs.queue()) == before, "a test submits nothing"
+
+
+def test_parsable_answer_is_the_id_alone(jobs: Jobs) -> None:
+    answer = jobs.run(f"sbatch --parsable {jobs.cpu} ok.sh")
+    assert re.fullmatch(rb"\d+\n", answer.stdout)
+    assert (answer.status, answer.stderr) == (0, b"")
+    plain = jobs.run(f"sbatch {jobs.cpu} ok.sh")
+    assert re.fullmatch(rb"Submitted batch job \d+\n", plain.stdout)
+
+
+def test_command_line_beats_the_directives(jobs: Jobs) -> None:
+    told = "--no-requeue --comment=labtui:tok-77 --job-name=Named-77 --output=o.%j.txt --error=e.%j.txt -t 7"
+    job = jobs.submit(f"{told} {jobs.cpu} ok.sh")
+    row = jobs.wait_for(job, "COMPLETED")
+    assert (row["%k"], row["%j"], row["%l"]) == ("labtui:tok-77", "Named-77", "7:00")
+    assert jobs.run(f"cat o.{job}.txt").out == "hello"
+    assert jobs.run(f"cat e.{job}.txt").out == "trouble"
+    assert "Requeue=0" in jobs.details(job)
+
+
+def test_environment_counts_less_than_the_command_line(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} -J said ok.sh")
+    other = jobs.run(f"SBATCH_JOB_NAME=environment sbatch --parsable {jobs.cpu} -J said ok.sh").out
+    assert jobs.queue()[job]["%j"] == jobs.queue()[other]["%j"] == "said"
+
+
+def test_second_debug_job_is_refused_until_the_first_is_over(jobs: Jobs) -> None:
+    site = jobs.site
+    debug = f"-A {site.account} -q {site.debug_qos} -c 20 --gres=gpu:1 -t 10"
+    first = jobs.submit(f"{debug} long.sh")
+    for flag, last in (("--parsable", "Batch job submission failed"), ("--test-only", "allocation failure")):
+        second = jobs.run(f"sbatch {flag} {debug} ok.sh")
+        assert second.status == 1
+        lines = [line.removeprefix("sbatch: error: ") for line in second.err.splitlines()]
+        assert lines[0] == "QOSMaxSubmitJobPerUserLimit"
+        assert lines[-1] == (
+            f"{last}: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+        )
+    assert jobs.run(f"scancel {first}").status == 0
+    jobs.wait_for(first, "CANCELLED")
+    again = jobs.submit(f"{debug} ok.sh")
+    jobs.wait_for(again, "COMPLETED")
+
+
+def test_missing_directory_fails_after_it_was_accepted(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} --chdir /gpfs/none ok.sh")
+    assert jobs.wait_for(job, "FAILED")["%Z"] == "/gpfs/none"
+
+
+def test_version(slurm_site: Site) -> None:
+    for program in ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo"):
+        answer = slurm_site.run(f"{program} --version")
+        assert answer.status == 0
+        assert re.fullmatch(r"slurm(-wlm)? \d\d\.\d\d\.\d+\S*", answer.out), answer.out

@@ -1,0 +1,112 @@
+"""The login shell, the programs a job finds, and what the site tells about itself."""
+
+from __future__ import annotations
+
+import re
+
+from tests.contract.jobs import Jobs
+from tests.contract.sites import Site
+
+
+def test_a_login_shell_prints_before_it_obeys(slurm_site: Site) -> None:
+    answer = slurm_site.raw("bash -lc 'echo here'")
+    assert answer.status == 0
+    assert answer.stdout.endswith(b"here\n") and answer.stdout != b"here\n"
+    plain = slurm_site.raw("echo here; echo there >&2; exit 7")
+    assert (plain.stdout, plain.stderr, plain.status) == (b"here\n", b"there\n", 7)
+
+
+def test_standard_input_reaches_the_command(slurm_site: Site) -> None:
+    assert slurm_site.raw("cat", stdin=b"\x00\xff\n" * 1000).stdout == b"\x00\xff\n" * 1000
+
+
+def test_module_is_known_to_login_shells_alone(slurm_site: Site) -> None:
+    assert slurm_site.raw("type -t module").stdout == b""
+    assert slurm_site.run("type -t module").out == "function"
+    loaded = slurm_site.run("module purge; module load singularity; singularity --version")
+    assert loaded.status == 0 and "singularity" in loaded.out
+    unknown = slurm_site.run("module load nonsense")
+    assert unknown.status != 0 and "nonsense" in unknown.err
+
+
+def test_singularity(slurm_site: Site) -> None:
+    load = "module load singularity; singularity exec"
+    version = slurm_site.run(f"{load} --nv {slurm_site.container} python --version")
+    assert version.status == 0 and re.match(r"Python 3\.", version.out)
+    missing = slurm_site.run(f"{load} --nv /gpfs/none.sif python --version")
+    assert missing.status == 255
+    assert missing.err.endswith(
+        "FATAL:   could not open image /gpfs/none.sif: failed to retrieve path for /gpfs/none.sif:"
+        " lstat /gpfs/none.sif: no such file or directory"
+    )
+    program = slurm_site.run(f"{load} {slurm_site.container} no-such-program")
+    assert program.status == 255
+    assert 'FATAL:   "no-such-program": executable file not found in $PATH' in program.err
+
+
+def test_a_job_knows_itself_and_its_gpus(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.gpu(2)} show.sh")
+    jobs.wait_for(job, "COMPLETED")
+    lines = jobs.run(f"cat show.{job}.out").out.splitlines()
+    told = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert (told["SLURM_JOB_ID"], told["SLURM_JOB_NAME"]) == (job, "show")
+    assert (told["SLURM_CPUS_PER_TASK"], told["SLURM_CPUS_ON_NODE"]) == ("40", "40")
+    assert re.fullmatch(r"\d,\d", told["CUDA_VISIBLE_DEVICES"])
+    assert told["SLURM_SUBMIT_DIR"] == jobs.directory
+    assert (told["SLURM_JOB_ACCOUNT"], told["SLURM_JOB_QOS"]) == (jobs.site.account, jobs.site.gpu_qos)
+    assert told["USER"] == jobs.site.user
+    assert lines[-1] == "function", "module must be known inside a job that was submitted from a login shell"
+
+
+def test_gpu_sampler(jobs: Jobs) -> None:
+    query = "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used,power.draw --format=csv,nounits"
+    jobs.site.write(
+        f"{jobs.directory}/smi.sh",
+        f"#!/bin/bash\n#SBATCH --output smi.%j.out\n#SBATCH --time 5\nnvidia-smi >/dev/null && {query}\n".encode(),
+    )
+    job = jobs.submit(f"{jobs.gpu(2)} smi.sh")
+    jobs.wait_for(job, "COMPLETED")
+    heading, *rows = jobs.run(f"cat smi.{job}.out").out.splitlines()
+    assert heading == "timestamp, index, utilization.gpu [%], memory.used [MiB], power.draw [W]"
+    assert len(rows) == 2
+    for row in rows:
+        assert re.fullmatch(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}, \d, \d+, \d+, \d+\.\d\d", row), row
+
+
+def test_a_cpu_job_sees_no_gpu(jobs: Jobs) -> None:
+    job = jobs.submit(f"{jobs.cpu} show.sh")
+    jobs.wait_for(job, "COMPLETED")
+    assert "CUDA_VISIBLE_DEVICES" not in jobs.run(f"cat show.{job}.out").out
+
+
+def test_partitions_and_nodes(slurm_site: Site) -> None:
+    rows = [line.split("|") for line in slurm_site.run("sinfo -h -o '%P|%a|%l|%D|%t|%N'").out.splitlines()]
+    assert {row[0].rstrip("*") for row in rows} >= {slurm_site.cpu_partition, slurm_site.gpu_partition}
+    for _, available, limit, count, state, nodes in rows:
+        assert available == "up" and count.isdecimal() and nodes
+        assert re.fullmatch(r"infinite|(\d+-)?[\d:]+", limit) and re.fullmatch(r"[a-z]+[*~#$@+-]?", state)
+    node = slurm_site.run(f"sinfo -h -N -p {slurm_site.gpu_partition} -o %N").out.split()[0]
+    text = slurm_site.run(f"scontrol show node {node}").out
+    assert f"NodeName={node} " in text and f"CPUTot={slurm_site.cpus_per_node}" in text
+    assert re.search(rf"Gres=gpu:\w+:{slurm_site.gpus_per_node}", text)
+    assert f"PartitionName={slurm_site.gpu_partition}" in slurm_site.run(
+        f"scontrol show partition {slurm_site.gpu_partition}"
+    ).out
+
+
+def test_limits_and_associations(slurm_site: Site) -> None:
+    asked = slurm_site.run("sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P")
+    rows = {line.split("|")[0]: line.split("|")[1:] for line in asked.out.splitlines()}
+    assert rows[slurm_site.debug_qos] == ["02:00:00", "1", "1", "DenyOnLimit"]
+    assert rows[slurm_site.gpu_qos][1:3] == ["", ""]
+    mine = slurm_site.run("sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P").out
+    _, account, user, qos, _ = mine.splitlines()[0].split("|")
+    assert (account, user) == (slurm_site.account, slurm_site.user)
+    assert {slurm_site.debug_qos, slurm_site.gpu_qos, slurm_site.cpu_qos} <= set(qos.split(","))
+
+
+def test_configuration(slurm_site: Site) -> None:
+    text = slurm_site.run("scontrol show config").out
+    assert re.search(r"^MinJobAge\s+= \d+ sec$", text, re.MULTILINE)
+    assert re.search(r"^MessageTimeout\s+= \d+ sec$", text, re.MULTILINE)
+    assert re.search(r"^SLURM_VERSION\s+= \d\d\.\d\d\.\d+", text, re.MULTILINE)
