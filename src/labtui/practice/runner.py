@@ -1,0 +1,169 @@
+"""Starts practice jobs as processes of this laptop, and sees to it that none outlives labtui.
+
+A job's script runs under bash in a session of its own. A watchdog process holds the reading end of a pipe: when labtui ends, however it
+ends, the pipe closes, and the watchdog ends every job and removes the practice folder (unless it is to be kept).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from labtui.practice.slurm.job import Job
+
+MAX_JOBS = 32
+"""Processes at once; more wait in the queue anyway, as the nodes are full long before."""
+
+WATCHDOG = Path(__file__).parent / "watchdog.py"
+
+
+class JobRunner:
+    """`Runner` of the controller, with real processes."""
+
+    def __init__(
+        self,
+        *,
+        spool: Path,
+        environment: Mapping[str, str],
+        ended: Callable[[int, int, int], None],
+        keep: bool,
+        folder: Path,
+    ) -> None:
+        self._spool = spool
+        self._environment = dict(environment)
+        self._ended = ended
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(WATCHDOG), "" if keep else str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def start(self, job: Job, gpu_numbers: tuple[int, ...]) -> None:
+        """Run the job's script; a job that cannot even start ends at once, as on a cluster."""
+        home = self._spool / f"job{job.job_id}"
+        home.mkdir(parents=True, exist_ok=True)
+        script = home / "slurm_script"
+        script.write_bytes(job.script)
+        script.chmod(0o700)
+        mode = "ab" if job.append or job.restarts and job.append else "wb"
+        try:
+            with contextlib.ExitStack() as files:
+                out = files.enter_context(open(job.stdout, mode))  # noqa: PTH123  a text of the cluster's, not a Path of ours
+                err = out if job.stderr == job.stdout else files.enter_context(open(job.stderr, mode))  # noqa: PTH123
+                process = subprocess.Popen(
+                    [str(script), *job.arguments],
+                    cwd=job.work_dir,
+                    env=self._job_environment(job, home, gpu_numbers),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+        except OSError as trouble:
+            # "Could not open stdout file": Slurm fails the job without a log.
+            self.say(job, f"slurmstepd: error: {trouble}")
+            threading.Thread(target=self._ended, args=(job.job_id, 1, 0), daemon=True).start()
+            return
+        with self._lock:
+            self._processes[job.job_id] = process
+        self._tell_watchdog(f"+{process.pid}\n")
+        threading.Thread(
+            target=self._wait, args=(job.job_id, process), name=f"job-{job.job_id}", daemon=True
+        ).start()
+
+    def signal(self, job_id: int, number: int) -> None:
+        """Signal the whole session of the job."""
+        with self._lock:
+            process = self._processes.get(job_id)
+        if process is not None and process.poll() is None:
+            _signal_group(process.pid, number)
+
+    def say(self, job: Job, line: str) -> None:
+        """slurmstepd's line in the job's standard error; a log that cannot be written stays silent."""
+        with contextlib.suppress(OSError), open(job.stderr, "ab") as stream:  # noqa: PTH123
+            stream.write(line.encode() + b"\n")
+
+    def close(self) -> None:
+        """End every job, then the watchdog (which removes the folder)."""
+        with self._lock:
+            processes = list(self._processes.values())
+        for process in processes:
+            if process.poll() is None:
+                _signal_group(process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError, BrokenPipeError):
+            assert self._watchdog.stdin is not None
+            self._watchdog.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._watchdog.wait(10)
+
+    # ------------------------------------------------------------------ inside
+
+    def _wait(self, job_id: int, process: subprocess.Popen[bytes]) -> None:
+        code = process.wait()
+        _signal_group(process.pid, signal.SIGKILL)  # what the script left in the background goes with it
+        self._tell_watchdog(f"-{process.pid}\n")
+        with self._lock:
+            self._processes.pop(job_id, None)
+        # bash reports a child killed by a signal as 128 + number; a killed script itself is negative.
+        self._ended(job_id, max(0, code), max(0, -code))
+
+    def _tell_watchdog(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            assert self._watchdog.stdin is not None
+            with self._lock:
+                self._watchdog.stdin.write(text.encode())
+                self._watchdog.stdin.flush()
+
+    def _job_environment(self, job: Job, home: Path, gpu_numbers: tuple[int, ...]) -> dict[str, str]:
+        gpus = ",".join(map(str, gpu_numbers))
+        told = {
+            "SLURM_JOB_ID": str(job.job_id),
+            "SLURM_JOBID": str(job.job_id),
+            "SLURM_JOB_NAME": job.name,
+            "SLURM_JOB_ACCOUNT": job.account,
+            "SLURM_JOB_QOS": job.qos,
+            "SLURM_JOB_PARTITION": job.partition,
+            "SLURM_JOB_NODELIST": job.node,
+            "SLURM_NODELIST": job.node,
+            "SLURMD_NODENAME": job.node,
+            "SLURM_JOB_NUM_NODES": "1",
+            "SLURM_NNODES": "1",
+            "SLURM_NTASKS": "1",
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_NODEID": "0",
+            "SLURM_CPUS_PER_TASK": str(job.cpus),
+            "SLURM_CPUS_ON_NODE": str(job.cpus),
+            "SLURM_JOB_CPUS_PER_NODE": str(job.cpus),
+            "SLURM_SUBMIT_DIR": job.work_dir,
+            "SLURM_SUBMIT_HOST": "alogin1",
+            "SLURM_CLUSTER_NAME": "marenostrum5",
+            "SLURM_RESTART_COUNT": str(job.restarts),
+            "TMPDIR": str(home / "tmp"),
+            "LABTUI_PRACTICE_JOB": str(home),
+        }
+        if job.gpus:
+            told.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
+        (home / "tmp").mkdir(exist_ok=True)
+        return {**self._environment, **job.environment, **told}
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError, OSError):
+        os.killpg(pid, number)
+
+
+def find_bash() -> str | None:
+    """The bash that runs job scripts; None where there is none (plain Windows)."""
+    return None if os.name == "nt" else shutil.which("bash")

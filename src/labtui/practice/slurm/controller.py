@@ -1,0 +1,310 @@
+"""The practice cluster's slurmctld and slurmdbd: submissions in, jobs started, ended and remembered.
+
+Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. Jobs are processes of a `Runner`, which tells
+`ended` when they are over. A finished job leaves the queue after `MIN_JOB_AGE_S`, as in Slurm; accounting keeps it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from labtui.practice.slurm.job import COMPLETING, PENDING, RUNNING, Job
+from labtui.practice.slurm.request import POLICY, Refused, Request
+from labtui.practice.slurm.site import KILL_WAIT_S, MIN_JOB_AGE_S, Node, Site
+from labtui.practice.slurm.texts import expand_log_name
+
+SCHEDULE_DELAY_S = 8
+"""A job waits at least this long: the scheduler looks at the queue every few seconds."""
+
+SIGTERM = int(signal.SIGTERM)
+SIGKILL = int(getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+class Runner(Protocol):
+    """Starts a job's script on a node and signals it."""
+
+    def start(self, job: Job, gpu_numbers: tuple[int, ...]) -> None:
+        """Start the script; when it ends, `Controller.ended` is called from any thread."""
+
+    def signal(self, job_id: int, number: int) -> None:
+        """Send a signal to all processes of the job."""
+
+    def say(self, job: Job, line: str) -> None:
+        """Append a line of slurmstepd's to the job's standard error."""
+
+
+class Controller:
+    """All jobs of the practice cluster."""
+
+    def __init__(self, site: Site, runner: Runner, *, stamp: Callable[[float], str]) -> None:
+        self.site = site
+        self.runner = runner
+        self.lock = threading.RLock()
+        self.jobs: dict[int, Job] = {}
+        self.down_until = 0.0
+        self.accounting_down_until = 0.0
+        self.waits: dict[int, list[tuple[str, float]]] = {}
+        """Reasons a job is made to wait for, each with the seconds it lasts (incidents fill it)."""
+        self._next_id = 1
+        self._gpus: dict[int, tuple[int, ...]] = {}
+        self._kill_at: dict[int, float] = {}
+        self._stamp = stamp
+
+    # ------------------------------------------------------------------ what the commands ask
+
+    def in_queue(self, now: float) -> list[Job]:
+        """Jobs slurmctld remembers: living ones, and finished ones for a while. Highest priority first."""
+        with self.lock:
+            kept = [
+                job
+                for job in self.jobs.values()
+                if not job.finished or now - (job.end_time or now) < MIN_JOB_AGE_S
+            ]
+            return sorted(kept, key=lambda job: (-job.priority, job.job_id))
+
+    def find(self, job_id: int, now: float) -> Job | None:
+        """The job, while slurmctld remembers it."""
+        return next((job for job in self.in_queue(now) if job.job_id == job_id), None)
+
+    def accounting(self) -> list[Job]:
+        """All jobs there ever were, by id."""
+        with self.lock:
+            return [self.jobs[job_id] for job_id in sorted(self.jobs)]
+
+    def check_limits(self, request: Request) -> None:
+        """The limits that count jobs. Raises Refused."""
+        limit = request.qos.max_submit
+        living = [job for job in self.jobs.values() if not job.finished and job.qos == request.qos.name]
+        if limit is not None and len(living) >= limit:
+            raise Refused(("QOSMaxSubmitJobPerUserLimit",), POLICY)
+
+    def submit(
+        self,
+        request: Request,
+        *,
+        script: bytes,
+        command: str,
+        arguments: tuple[str, ...],
+        environment: Mapping[str, str],
+        now: float,
+    ) -> Job:
+        """Put a job into the queue. Raises Refused."""
+        with self.lock:
+            self.check_limits(request)
+            job_id = self._next_id
+            self._next_id += 1
+
+            def path(pattern: str) -> str:
+                name = expand_log_name(pattern, job_id, request.name, self.site.user)
+                return name if name.startswith("/") else f"{request.work_dir}/{name}"
+
+            job = Job(
+                job_id=job_id,
+                name=request.name,
+                user=self.site.user,
+                account=request.account,
+                qos=request.qos.name,
+                partition=request.partition,
+                cpus=request.cpus,
+                gpus=request.gpus,
+                gres=request.gres,
+                time_limit_s=request.time_limit_s,
+                work_dir=request.work_dir,
+                command=command,
+                arguments=arguments,
+                script=script,
+                stdout=path(request.output),
+                stderr=path(request.error),
+                submit_time=now,
+                comment=request.comment,
+                requeue=request.requeue,
+                append=request.append,
+                held=request.held,
+                priority=0 if request.held else request.qos.priority // 10,
+                environment=dict(environment),
+                reason="JobHeldUser" if request.held else "None",
+            )
+            self.jobs[job_id] = job
+            return job
+
+    def cancel(self, job_id: int, now: float) -> str:
+        """scancel: ``ok``, ``finished`` or ``unknown``."""
+        with self.lock:
+            job = self.find(job_id, now)
+            if job is None:
+                return "unknown"
+            if job.finished or job.state == COMPLETING:
+                return "finished"
+            job.cancelled_by = self.site.user
+            if job.state == PENDING:
+                job.reason = "None"
+                job.end_time = now
+                job.move("CANCELLED")
+            else:
+                self._end(job, "CANCELLED", "", now)
+            return "ok"
+
+    def hold(self, job_id: int, held: bool, now: float) -> str:
+        """``scontrol hold`` and ``release``: ``ok``, ``finished`` or ``unknown``."""
+        with self.lock:
+            job = self.find(job_id, now)
+            if job is None:
+                return "unknown"
+            if job.finished:
+                return "finished"
+            job.held = held
+            job.reason = "JobHeldUser" if held else "None"
+            qos = self.site.find_qos(job.qos)
+            job.priority = 0 if held or qos is None else qos.priority // 10
+            return "ok"
+
+    # ------------------------------------------------------------------ what time does
+
+    def advance(self, now: float) -> None:
+        """Let the scheduler look: start what can start, end what is over its limit."""
+        with self.lock:
+            for job in list(self.jobs.values()):
+                if job.state == RUNNING and job.elapsed_s(now) >= job.time_limit_s and not job.wanted:
+                    self._end(job, "TIMEOUT", "DUE TO TIME LIMIT", now)
+                if job.job_id in self._kill_at and now >= self._kill_at[job.job_id]:
+                    del self._kill_at[job.job_id]
+                    self.runner.signal(job.job_id, SIGKILL)
+            if now >= self.down_until:
+                for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
+                    if job.state == PENDING:
+                        self._consider(job, now)
+
+    def ended(self, job_id: int, status: int, number: int, now: float) -> None:
+        """The job's script is over, with this exit status or killed by this signal."""
+        with self.lock:
+            job = self.jobs[job_id]
+            if job.state not in (RUNNING, COMPLETING):
+                return
+            self._kill_at.pop(job_id, None)
+            self._gpus.pop(job_id, None)
+            wanted, job.wanted = job.wanted, ""
+            if wanted == PENDING:
+                self._requeue(job)
+                return
+            job.end_time = now
+            job.exit_status, job.exit_signal = (0, number) if number else (status, 0)
+            if wanted:
+                # Slurm reports a job it ended itself by the signal it sent, or by nothing.
+                job.exit_status, job.exit_signal = 0, SIGTERM if wanted == "CANCELLED" else 0
+            elif status or number:
+                job.reason = "NonZeroExitCode"
+            job.move(wanted or ("FAILED" if status or number else "COMPLETED"))
+
+    def fail_node(self, job_id: int, now: float) -> None:
+        """The job's node dies: the job goes back into the queue when it may, else it ends as NODE_FAIL."""
+        with self.lock:
+            job = self.jobs[job_id]
+            if job.state != RUNNING:
+                return
+            if not job.requeue:
+                self._end(job, "NODE_FAIL", "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
+            else:
+                self._end(job, PENDING, "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
+            self.runner.signal(job_id, SIGKILL)
+
+    def run_out_of_memory(self, job_id: int, now: float) -> None:
+        """The job's processes outgrow the node's memory: the kernel ends them."""
+        with self.lock:
+            job = self.jobs[job_id]
+            if job.state == RUNNING:
+                self.runner.say(
+                    job,
+                    f"slurmstepd: error: Detected 1 oom_kill event in StepId={job_id}.batch. "
+                    "Some of the step tasks have been OOM Killed.",
+                )
+                job.wanted = "OUT_OF_MEMORY"
+                self.runner.signal(job_id, SIGKILL)
+
+    # ------------------------------------------------------------------ inside
+
+    def _end(self, job: Job, wanted: str, tail: str, now: float) -> None:
+        job.wanted = wanted
+        self.runner.say(
+            job,
+            f"slurmstepd: error: *** JOB {job.job_id} ON {job.node} CANCELLED AT {self._stamp(now)} {tail}".rstrip()
+            + " ***",
+        )
+        self._kill_at[job.job_id] = now + KILL_WAIT_S
+        self.runner.signal(job.job_id, SIGTERM)
+
+    def _requeue(self, job: Job) -> None:
+        job.move(PENDING)
+        job.start_time = job.end_time = None
+        job.node = ""
+        job.reason = "BeginTime"
+        job.restarts += 1
+
+    def _consider(self, job: Job, now: float) -> None:
+        if job.held:
+            return
+        if now - job.submit_time < SCHEDULE_DELAY_S:
+            job.reason = "None"
+            return
+        waits = self.waits.get(job.job_id)
+        if waits:
+            reason, until = waits[0]
+            job.reason = reason
+            if now >= until:
+                waits.pop(0)
+            return
+        qos = self.site.find_qos(job.qos)
+        running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
+        if (
+            qos
+            and qos.max_running is not None
+            and sum(other.qos == job.qos for other in running) >= qos.max_running
+        ):
+            job.reason = "QOSMaxJobsPerUserLimit"
+            return
+        node = self._free_node(job, running)
+        if node is None:
+            job.reason = "Resources"
+            return
+        self._start(job, node, running, now)
+
+    def _free_node(self, job: Job, running: list[Job]) -> Node | None:
+        for node in self.site.nodes_of(job.partition):
+            here = [other for other in running if other.node == node.name]
+            if (
+                node.cpus - sum(other.cpus for other in here) >= job.cpus
+                and node.gpus - sum(other.gpus for other in here) >= job.gpus
+            ):
+                return node
+        return None
+
+    def _start(self, job: Job, node: Node, running: list[Job], now: float) -> None:
+        taken = {
+            number
+            for other in running
+            if other.node == node.name
+            for number in self._gpus.get(other.job_id, ())
+        }
+        free = [number for number in range(node.gpus) if number not in taken]
+        self._gpus[job.job_id] = tuple(free[: job.gpus])
+        job.node, job.start_time, job.reason = node.name, now, "None"
+        job.move(RUNNING)
+        self.runner.start(job, self._gpus[job.job_id])
+
+    def start_estimate(self, job: Job, now: float) -> float | None:
+        """When a waiting job may start: as soon as the running ones leave room."""
+        if job.held or now - job.submit_time < SCHEDULE_DELAY_S:
+            return None
+        with self.lock:
+            waits = self.waits.get(job.job_id) or []
+            running = [
+                other
+                for other in self.jobs.values()
+                if other.state == RUNNING and other.partition == job.partition
+            ]
+            if self._free_node(job, running) is not None:
+                return waits[-1][1] if waits else now + SCHEDULE_DELAY_S
+            ends = sorted((other.start_time or now) + other.time_limit_s for other in running)
+            return ends[0] if ends else None

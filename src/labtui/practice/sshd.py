@@ -1,0 +1,306 @@
+"""The practice cluster's SSH server: 127.0.0.1 only, one user, our own key or secret, commands, shells and SFTP.
+
+Each command is a process of its own under bash, as sshd starts it; the connection never waits for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import select
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import paramiko
+
+from labtui.practice.sftp import ConfinedSFTP
+
+MAX_SESSIONS = 10
+"""Channels a connection may have open at once, as OpenSSH's default."""
+
+
+class _Login(paramiko.ServerInterface):
+    """One connection: who may come in, what may be asked."""
+
+    def __init__(self, server: PracticeSSHServer) -> None:
+        self._server = server
+        self.root: Path = server.root
+        self.home: Path = server.home
+        self.disk_full: Callable[[], bool] = server.disk_full
+        self._open: set[int] = set()
+        self._environment: dict[str, str] = {}
+        self._terminals: dict[int, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey,password"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        good = username == self._server.user and key.asbytes() == self._server.client_key.asbytes()
+        return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        good = username == self._server.user and hmac.compare_digest(
+            password.encode(), self._server.secret.encode()
+        )
+        return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        with self._lock:
+            if kind != "session" or len(self._open) >= MAX_SESSIONS:
+                return paramiko.common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+            self._open.add(chanid)
+        return paramiko.common.OPEN_SUCCEEDED
+
+    def check_channel_env_request(self, channel: paramiko.Channel, name: bytes, value: bytes) -> bool:
+        text = name.decode("ascii", "replace")
+        if not text.startswith(("LANG", "LC_")):
+            return False
+        self._environment[text] = value.decode("utf-8", "replace")
+        return True
+
+    def check_channel_pty_request(  # type: ignore[override]
+        self, channel: paramiko.Channel, term: bytes, width: int, height: int, *_pixels: object
+    ) -> bool:
+        if not hasattr(os, "openpty"):
+            return False
+        self._environment["TERM"] = term.decode("ascii", "replace")
+        self._terminals[channel.get_id()] = (width, height)
+        return True
+
+    def check_channel_window_change_request(self, channel: paramiko.Channel, *_size: object) -> bool:
+        return True
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        return self._start(channel, ["-c", command.decode("utf-8", "surrogateescape")])
+
+    def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
+        return self._start(channel, ["-l"])
+
+    def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
+        threading.Thread(target=self._forget_when_closed, args=(channel,), daemon=True).start()
+        return super().check_channel_subsystem_request(channel, name)
+
+    def _start(self, channel: paramiko.Channel, words: list[str]) -> bool:
+        pty = channel.get_id() in self._terminals
+        session = _Session(
+            channel, self._server, {**self._server.environment, **self._environment}, words, pty=pty
+        )
+        threading.Thread(target=self._run, args=(channel, session), name="practice-exec", daemon=True).start()
+        return True
+
+    def _run(self, channel: paramiko.Channel, session: _Session) -> None:
+        try:
+            session.run()
+        finally:
+            with self._lock:
+                self._open.discard(channel.get_id())
+
+    def _forget_when_closed(self, channel: paramiko.Channel) -> None:
+        channel.closed or channel.status_event.wait()
+        while not channel.closed and channel.get_transport().is_active():
+            channel.event.wait(1)
+        with self._lock:
+            self._open.discard(channel.get_id())
+
+
+class _Session:
+    """A command or a shell of one channel."""
+
+    def __init__(
+        self,
+        channel: paramiko.Channel,
+        server: PracticeSSHServer,
+        environment: Mapping[str, str],
+        words: list[str],
+        *,
+        pty: bool,
+    ) -> None:
+        self._channel = channel
+        self._server = server
+        self._environment = dict(environment)
+        self._words = words
+        self._pty = pty
+
+    def run(self) -> None:
+        """Run to the end and send the exit status."""
+        terminal = None
+        if self._pty:
+            terminal, inside = os.openpty()
+            ends = {"stdin": inside, "stdout": inside, "stderr": inside}
+        else:
+            ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        try:
+            process = subprocess.Popen(
+                [self._server.bash, *self._words],
+                cwd=self._server.home,
+                env=self._environment,
+                start_new_session=True,
+                **ends,  # type: ignore[call-overload]
+            )
+        except OSError:
+            self._channel.send_exit_status(127)
+            self._channel.close()
+            return
+        self._server.note(process, alive=True)
+        try:
+            if terminal is None:
+                self._pipes(process)
+            else:
+                os.close(inside)
+                self._terminal(process, terminal)
+            status = process.wait()
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                self._channel.send_exit_status(status if status >= 0 else 128 - status)
+        finally:
+            self._server.note(process, alive=False)
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                self._channel.close()
+
+    def _pipes(self, process: subprocess.Popen[bytes]) -> None:
+        """Carry the three streams; ends when both outputs are closed."""
+        assert process.stdin and process.stdout and process.stderr
+        threading.Thread(target=self._feed, args=(process,), daemon=True).start()
+        outputs = [
+            threading.Thread(
+                target=self._drain, args=(process.stdout.fileno(), self._channel.sendall, process)
+            ),
+            threading.Thread(
+                target=self._drain, args=(process.stderr.fileno(), self._channel.sendall_stderr, process)
+            ),
+        ]
+        for thread in outputs:
+            thread.daemon = True
+            thread.start()
+        for thread in outputs:
+            thread.join()
+
+    def _feed(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin
+        with contextlib.suppress(OSError, ValueError):
+            while data := self._channel.recv(32768):
+                process.stdin.write(data)
+                process.stdin.flush()
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+    def _drain(self, source: int, send: Callable[[bytes], None], process: subprocess.Popen[bytes]) -> None:
+        try:
+            while data := os.read(source, 32768):
+                send(data)
+        except (OSError, EOFError, paramiko.SSHException):
+            # The other side is gone: what it started goes too, as sshd's SIGHUP would have it.
+            _hang_up(process)
+
+    def _terminal(self, process: subprocess.Popen[bytes], terminal: int) -> None:
+        def typed() -> None:
+            with contextlib.suppress(OSError):
+                while data := self._channel.recv(1024):
+                    os.write(terminal, data)
+            _hang_up(process)
+
+        threading.Thread(target=typed, daemon=True).start()
+        try:
+            while True:
+                ready, _, _ = select.select([terminal], [], [], 0.5)
+                if ready:
+                    self._channel.sendall(os.read(terminal, 4096))
+                elif process.poll() is not None:
+                    break
+        except (OSError, EOFError, paramiko.SSHException):
+            pass  # the shell ended (a terminal reports that as an I/O error), or the client is gone
+        os.close(terminal)
+
+
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGHUP)
+
+
+class PracticeSSHServer:
+    """Listens on 127.0.0.1 and serves until closed.
+
+    `client_key` is the only key let in, `secret` the only password. `port` is chosen by the system.
+    """
+
+    def __init__(
+        self,
+        *,
+        host_key: paramiko.PKey,
+        client_key: paramiko.PKey,
+        secret: str,
+        user: str,
+        root: Path,
+        home: Path,
+        environment: Mapping[str, str],
+        bash: str,
+        disk_full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.host_key, self.client_key, self.secret, self.user = host_key, client_key, secret, user
+        self.root, self.home, self.bash, self.disk_full = root, home, bash, disk_full
+        self.environment = dict(environment)
+        self._transports: set[paramiko.Transport] = set()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=32)
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, name="practice-sshd", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                line, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(line,), name="practice-login", daemon=True).start()
+
+    def _serve(self, line: socket.socket) -> None:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = paramiko.Transport(line)
+        transport.local_version = "SSH-2.0-labtui_practice"
+        transport.add_server_key(self.host_key)
+        transport.set_subsystem_handler("sftp", paramiko.SFTPServer, ConfinedSFTP)
+        with self._lock:
+            self._transports.add(transport)
+        try:
+            transport.start_server(server=_Login(self), event=threading.Event())
+            # A channel nobody holds is closed by the garbage collector.
+            held: list[paramiko.Channel] = []
+            while transport.is_active():
+                channel = transport.accept(5)
+                held = [one for one in (*held, channel) if one is not None and not one.closed]
+        except (paramiko.SSHException, EOFError, OSError):
+            pass  # a client that went away, or was none
+        finally:
+            transport.close()
+            with self._lock:
+                self._transports.discard(transport)
+
+    def note(self, process: subprocess.Popen[bytes], *, alive: bool) -> None:
+        """Remember a process, to end it with the server."""
+        with self._lock:
+            self._processes.add(process) if alive else self._processes.discard(process)
+
+    def drop_connections(self) -> None:
+        """Cut every connection (an incident, and part of closing)."""
+        with self._lock:
+            transports = list(self._transports)
+        for transport in transports:
+            transport.close()
+
+    def close(self) -> None:
+        """Stop listening, cut the connections, end their processes."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.drop_connections()
+        with self._lock:
+            processes = list(self._processes)
+        for process in processes:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)

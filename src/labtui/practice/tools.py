@@ -1,0 +1,160 @@
+"""`date`, `sleep` and `nvidia-smi` as the practice cluster has them: on its clock, showing its GPUs.
+
+Run with `python -I -S`; the standard library alone. The clock comes from LABTUI_PRACTICE_BEGAN and LABTUI_PRACTICE_FACTOR.
+"""
+
+import json
+import math
+import os
+import random
+import shutil
+import sys
+import time
+
+TOTAL_MIB = 65247
+UNITS = {
+    "utilization.gpu": "%",
+    "utilization.memory": "%",
+    "memory.total": "MiB",
+    "memory.used": "MiB",
+    "memory.free": "MiB",
+    "power.draw": "W",
+    "power.limit": "W",
+}
+
+
+def factor():
+    """Cluster seconds per second of ours."""
+    return max(1e-6, float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1")))
+
+
+def now():
+    """The cluster's time in UNIX seconds."""
+    began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
+    return began + (time.time() - began) * factor()
+
+
+def real_program(name):
+    """The laptop's own program of this name."""
+    ours = os.path.dirname(os.environ.get("LABTUI_PRACTICE_BIN", "") + os.sep)
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder != ours]
+    return shutil.which(name, path=os.pathsep.join(folders))
+
+
+def date(words):
+    """The laptop's `date`, told the cluster's time."""
+    program = real_program("date")
+    if not any(word.startswith(("-d", "--date", "-r", "--reference", "-s")) for word in words):
+        # GNU takes -d @SECONDS, BSD (macOS) takes -r SECONDS.
+        words = (["-r", str(int(now()))] if sys.platform == "darwin" else ["-d", f"@{now():.6f}"]) + words
+    os.execv(program, ["date", *words])
+
+
+def sleep(words):
+    """Sleep that many of the cluster's seconds."""
+    scale = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    seconds = 0.0
+    for word in words:
+        unit = scale.get(word[-1:])
+        seconds += float(word[:-1] if unit else word) * (unit or 1)
+    time.sleep(seconds / factor())
+
+
+def load():
+    """What the job's training told about its GPUs."""
+    try:
+        with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu.json"), encoding="ascii") as stream:
+            return json.load(stream)
+    except (KeyError, OSError, ValueError):
+        return {"gpus": 0, "percent": 0.0, "gib": 0.0}
+
+
+def reading(index, told):
+    """One GPU's values; those beyond the training's count idle."""
+    busy = index < told["gpus"]
+    percent = min(100, max(0, round(random.gauss(told["percent"], 3)))) if busy else 0
+    used = round(told["gib"] * 1024) if busy else 4
+    moment = now()
+    utc = os.environ.get("TZ") in ("UTC", "UTC0")
+    clock = time.strftime("%Y/%m/%d %H:%M:%S", time.gmtime(moment) if utc else time.localtime(moment))
+    return {
+        "timestamp": f"{clock}.{math.floor(moment % 1 * 1000):03d}",
+        "index": str(index),
+        "name": "NVIDIA H100",
+        "uuid": f"GPU-00000000-0000-0000-0000-{index:012d}",
+        "driver_version": "535.86.10",
+        "utilization.gpu": str(percent),
+        "utilization.memory": str(percent * 6 // 10),
+        "memory.total": str(TOTAL_MIB),
+        "memory.used": str(used),
+        "memory.free": str(TOTAL_MIB - used),
+        "temperature.gpu": str(34 + percent // 4),
+        "power.draw": f"{75 + 4.8 * percent:.2f}",
+        "power.limit": "700.00",
+    }
+
+
+def option(words, *names):
+    """The value of an option, in either form; None when it is not there."""
+    for position, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else words[position + 1] if position + 1 < len(words) else ""
+    return None
+
+
+def nvidia_smi(words):
+    """A table, or ``--query-gpu`` as CSV, once or with ``--loop=SECONDS``."""
+    devices = [
+        int(part) for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip().isdigit()
+    ]
+    if not devices:
+        print("No devices were found")
+        sys.exit(6)
+    query = option(words, "--query-gpu")
+    if query is None:
+        table(devices)
+        return
+    fields = query.split(",")
+    form = option(words, "--format") or "csv"
+    if "noheader" not in form:
+        print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
+    every = option(words, "--loop", "-l")
+    while True:
+        told = load()
+        for position, _ in enumerate(devices):
+            values = reading(position, told)
+            print(
+                ", ".join(
+                    values.get(name, "[N/A]")
+                    + (f" {UNITS[name]}" if name in UNITS and "nounits" not in form else "")
+                    for name in fields
+                )
+            )
+        sys.stdout.flush()
+        if every is None:
+            return
+        # Ten samples a second are enough for any chart, however fast the clock.
+        time.sleep(max(0.1, float(every) / factor()))
+
+
+def table(devices):
+    """The table people look at."""
+    rule = "+" + "-" * 77 + "+"
+    print(time.strftime("%a %b %e %H:%M:%S %Y", time.localtime(now())))
+    print(rule)
+    print(f"| {'NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2':<76}|")
+    print(rule)
+    told = load()
+    for position, _ in enumerate(devices):
+        values = reading(position, told)
+        text = (
+            f"{position}  NVIDIA H100   {values['temperature.gpu']}C   {values['power.draw']}W / 700W   "
+            f"{values['memory.used']}MiB / {TOTAL_MIB}MiB   {values['utilization.gpu']}%"
+        )
+        print(f"| {text:<76}|")
+    print(rule)
+
+
+if __name__ == "__main__":
+    {"date": date, "sleep": sleep, "nvidia-smi": nvidia_smi}[sys.argv[1]](sys.argv[2:])
