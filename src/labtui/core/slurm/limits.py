@@ -1,4 +1,4 @@
-"""What this user may do: QoS and account limits from `sacctmgr`, versions, fields of `sacct`. Read-only questions."""
+"""What this user may do: QoS and account limits from `sacctmgr`, and Slurm's version. Questions alone."""
 
 from __future__ import annotations
 

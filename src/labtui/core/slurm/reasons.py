@@ -1,7 +1,7 @@
 """Why a job still waits, in words: every pending reason a student may meet, with what to do.
 
-The reasons that speak of limits are built from parts (whose limit, over whom, of what), so that the hundred-odd
-names of all releases, and new ones of the same make, need no table of their own.
+The reasons that speak of limits are built from parts (whose limit, over whom, of what), so that the
+hundred-odd names of all releases, and new ones of the same make, need no table of their own.
 """
 
 from __future__ import annotations
@@ -18,22 +18,28 @@ _KNOWN = {
     "SchedDefer": "Slurm puts off starting jobs right after they are submitted. Wait half a minute.",
     "JobHeldUser": "You hold it yourself. Let it go with `scontrol release` and its number.",
     "JobHeldAdmin": "The operators hold it. Ask the site's support why.",
-    "JobHoldMaxRequeue": "It was restarted too often and is held now. Look at its log, then submit it again.",
+    "JobHoldMaxRequeue": "It was restarted too often and is held. Look at its log, then submit it again.",
     "JobArrayTaskLimit": "As many tasks of this array run as it allows itself. Wait.",
     "Licenses": "It waits for a software licence. Wait.",
     "Reservation": "It waits for its reservation to begin, or the reservation is full.",
     "ReservationDeleted": "The reservation it asks for is gone. Cancel it and submit without a reservation.",
-    "InvalidReservation": "The reservation it asks for does not exist. Cancel it and submit without it.",
+    "InvalidReservation": "The reservation does not exist. Cancel it and submit without it.",
     "ReqNodeNotAvail": (
         "The nodes it needs are down or kept for a maintenance. It starts by itself afterwards; "
         "a shorter time limit may let it in before."
     ),
     "PartitionDown": "The partition takes no jobs at the moment. Wait, or read the site's news.",
     "PartitionInactive": "The partition does not start jobs at the moment. Wait, or read the site's news.",
-    "PartitionNodeLimit": "It asks for more (or fewer) nodes than the partition allows. Cancel it and ask for less.",
+    "PartitionNodeLimit": (
+        "It asks for more (or fewer) nodes than the partition allows. Cancel it and ask for less."
+    ),
     "PartitionTimeLimit": "It asks for more time than the partition allows. Cancel it and ask for less.",
-    "PartitionConfig": "It asks for something the partition does not give. Cancel it and correct the request.",
-    "AccountNotAllowed": "Your account may not use this partition. Cancel it and choose another QoS or account.",
+    "PartitionConfig": (
+        "It asks for something the partition does not give. Cancel it and correct the request."
+    ),
+    "AccountNotAllowed": (
+        "Your account may not use this partition. Cancel it and choose another QoS or account."
+    ),
     "InvalidAccount": "The account is not valid. Cancel it and use your own group's account.",
     "InvalidQOS": "The QoS is not valid for you. Cancel it and choose one of yours.",
     "QOSNotAllowed": "This QoS may not be used in this partition. Cancel it and choose another one.",
@@ -51,7 +57,9 @@ _KNOWN = {
     "NodeDown": "A node it needs is down. Wait, or submit it again without naming nodes.",
     "FrontEndDown": "A front-end node is down. Wait.",
     "SystemFailure": "Slurm or the machine failed. Wait; if it stays, ask the site's support.",
-    "JobLaunchFailure": "It could not be started: a bad node or a missing folder. Look at it, then submit again.",
+    "JobLaunchFailure": (
+        "It could not be started: a bad node or a missing folder. Look at it, then submit again."
+    ),
     "NonZeroExitCode": "Its script ended with an error. Look at its log.",
     "RaisedSignal": "Its script was ended by a signal. Look at its log.",
     "TimeLimit": "It used up its time limit.",
@@ -71,8 +79,12 @@ _KNOWN = {
 }
 
 _HELD_ELSEWHERE = {
-    "launch failed requeued held": "It could not be started and is held. Look at its log, then submit it again.",
-    "job requeued in held state": "It was put back into the queue and is held. Let it go with `scontrol release`.",
+    "launch failed requeued held": (
+        "It could not be started and is held. Look at its log, then submit it again."
+    ),
+    "job requeued in held state": (
+        "It was put back into the queue and is held. Let it go with `scontrol release`."
+    ),
 }
 
 _LIMIT = re.compile(
@@ -102,7 +114,7 @@ _THINGS = (
 
 
 def explain_reason(reason: str) -> str:
-    """A pending reason as a sentence with what to do. Empty for no reason; an unknown one is named as it is."""
+    """A pending reason as a sentence with what to do; empty for no reason."""
     words = reason.strip().strip("()").strip()
     if not words:
         return ""

@@ -1,0 +1,116 @@
+"""`labtui doctor`: find what would go wrong before a student meets it. Changes nothing on the cluster.
+
+Exit 0: nothing is wrong (warnings may be told). Exit 1: something is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labtui.core.doctor import Check, Wanted, worst_status
+from labtui.verbs.connecting import (
+    add_connection_arguments,
+    overrides_of,
+    plain,
+    prompter_here,
+    wanted_of,
+)
+
+if TYPE_CHECKING:
+    from labtui.cluster.target import Overrides
+    from labtui.core.profile import Profile
+
+_GLYPHS = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
+_COLOURS = {"ok": "32", "warning": "33", "problem": "31", "skipped": "2"}
+DEFAULT_PROFILE = "mn5"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The folder, or what `init` would be told, and the form of the answer."""
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
+    add_connection_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine and report; each check as soon as it is known."""
+    from labtui.cluster.doctor import examine
+
+    profile, overrides, wanted = _what_is_meant(args)
+    checks = []
+    for check in examine(profile, overrides, wanted, prompter_here()):
+        checks.append(check)
+        if not args.json:
+            _print(check)
+    if args.json:
+        print(
+            json.dumps(
+                {"profile": profile.id, "status": worst_status(checks), "checks": _plain(checks)}, indent=2
+            )
+        )
+    else:
+        _summary(checks)
+    return 1 if worst_status(checks) == "problem" else 0
+
+
+def _what_is_meant(args: argparse.Namespace) -> tuple[Profile, Overrides, Wanted]:
+    """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
+    from labtui.engine.folder import SETTINGS_FILE, LabFolder
+    from labtui.engine.profiles import load_profile
+    from labtui.engine.settings import read_settings
+
+    overrides, wanted = overrides_of(args), wanted_of(args)
+    path = Path(args.folder or ".")
+    if not args.folder and (args.cluster or not (path / SETTINGS_FILE).is_file()):
+        return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted
+    folder = LabFolder.open(path)
+    told = read_settings(folder.settings_path)
+    overrides = dataclasses.replace(
+        overrides,
+        hosts=overrides.hosts or ((told.host,) if told.host else ()),
+        port=overrides.port or told.port,
+        user=overrides.user or told.user,
+        identity_file=overrides.identity_file or told.identity,
+        host_key=overrides.host_key or told.host_key,
+    )
+    wanted = Wanted(
+        account=wanted.account or told.account,
+        qos=wanted.qos or told.qos,
+        root=wanted.root or told.root,
+        data_dir=told.data_dir,
+        container=told.container,
+    )
+    return load_profile(args.cluster or told.profile, folder.path), overrides, wanted
+
+
+def _print(check: Check) -> None:
+    glyph, word = _GLYPHS[check.status], check.status
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
+    word = "" if check.status == "ok" else f"{word}: "
+    line = f"{glyph} {check.title}: {word}{plain(check.sentence)}"
+    encoding = sys.stdout.encoding or "utf-8"
+    print(line.encode(encoding, "replace").decode(encoding))
+    if check.fix:
+        print(f"    fix: {plain(check.fix)}".encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def _summary(checks: Iterable[Check]) -> None:
+    found = list(checks)
+    wrong = sum(check.status == "problem" for check in found)
+    doubtful = sum(check.status == "warning" for check in found)
+    if not wrong and not doubtful:
+        print(f"\nAll {len(found)} checks are fine.")
+        return
+    print(f"\n{len(found)} checks: {wrong} wrong, {doubtful} to look at.")
+
+
+def _plain(checks: Iterable[Check]) -> list[dict[str, str]]:
+    return [dataclasses.asdict(check) for check in checks]
