@@ -191,9 +191,9 @@ def check_qos(probe: SlurmProbe, wanted: Wanted, profile: Profile) -> list[Check
             )
         ]
     account = choose_account(probe, wanted, profile)
-    yours = {
-        name for item in probe.associations if item.account == account or not account for name in item.qos
-    }
+    of_account = [item for item in probe.associations if item.account == account]
+    yours = {name for item in of_account or probe.associations for name in item.qos}
+    listed = ", ".join(sorted(yours)) or "none"
     meant = dict.fromkeys(name for name in (wanted.qos or profile.gpu_queue, profile.cpu_queue) if name)
     checks = []
     for name in meant:
@@ -239,7 +239,7 @@ def _limits(name: str, probe: SlurmProbe, profile: Profile) -> Check:
             title=title,
             status="warning",
             sentence=f"{told} The profile says otherwise: {', '.join(differs)}.",
-            fix="Copy the profile, correct it, and name the copy in lab.toml; Slurm's own limits decide anyway.",
+            fix="Name a corrected copy of the profile in lab.toml; Slurm's own limits decide anyway.",
         )
     return Check(key=key, title=title, status="ok", sentence=told)
 

@@ -95,8 +95,14 @@ _LIMIT = re.compile(
     r"(?P<per>PerJob|PerUser|PerAccount|PerNode)?"
     r"(?:Limit|NotSatisfied)?"
 )
-_OWNERS = {"QOS": "this QoS", "Assoc": "your account", "Association": "your account", "Partition": "the partition",
-           "User": "your user", "Account": "your account"}  # fmt: skip
+_OWNERS = {
+    "QOS": "this QoS",
+    "Assoc": "your account",
+    "Association": "your account",
+    "Partition": "the partition",
+    "User": "your user",
+    "Account": "your account",
+}
 _THINGS = (
     ("submit", "jobs in the queue"),
     ("job", "running jobs"),
