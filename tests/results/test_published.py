@@ -92,7 +92,7 @@ def test_the_lab_sheets_worked_example():
     assert row_at(results, 4).efficiency.value == pytest.approx(0.8)
 
 
-# --------------------------------------------------------------------------- the thesis: weak scaling from throughput
+# --------------------------------------------------------------------------- weak scaling from throughput
 
 
 def truncated(number: float) -> str:
@@ -127,7 +127,9 @@ def pytorch_log(gpus: int, per_gpu_batch: int, ms: int) -> bytes:
     return "".join(lines).encode()
 
 
-@pytest.mark.parametrize("table", THESIS["tables"], ids=lambda table: f"tables-{table['ids']}-{table['per_gpu_batch']}")
+@pytest.mark.parametrize(
+    "table", THESIS["tables"], ids=lambda table: f"tables-{table['ids']}-{table['per_gpu_batch']}"
+)
 def test_tables_1_to_9_and_the_speedups_of_the_thesis(table):
     logs = []
     for gpus, printed in table["throughput"].items():

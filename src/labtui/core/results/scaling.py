@@ -11,6 +11,8 @@ from labtui.core.results import laws
 from labtui.core.results.laws import FittedFraction, ScalingPoint
 from labtui.core.results.rows import Configuration, Law, LawFit, Prediction, ResultRow
 
+_SAME = 1e-9
+"""Fractions closer than this differ by rounding only."""
 _FITTERS: dict[Law, Callable[[ScalingPoint, Sequence[ScalingPoint]], FittedFraction]] = {
     "amdahl": laws.fit_amdahl,
     "gustafson": laws.fit_gustafson,
@@ -105,7 +107,7 @@ def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) ->
         sentences.append(
             "The interval covers what printing hides, not how epochs scatter: a size has one epoch only."
         )
-    sentences.append(_bend_sentence(family.rows))
+    sentences.append(_bend_sentence(family))
     if missed >= 0.05:
         sentences.append(f"The law misses the measured speedup by up to {missed:.2f}.")
     if law == "gustafson" and not all(row.from_rate for row in family.rows):
@@ -128,15 +130,17 @@ def _points_sentence(rows: Sequence[ResultRow]) -> str:
     return ""
 
 
-def _bend_sentence(rows: Sequence[ResultRow]) -> str:
-    """Whether the Karp-Flatt fractions move with the GPU count by more than their intervals allow."""
-    fractions = [row.karp_flatt for row in rows if row.karp_flatt is not None]
-    if len(fractions) < 2:
+def _bend_sentence(family: Family) -> str:
+    """Whether the Karp-Flatt fraction moves with the GPU count by more than printing and scatter explain."""
+    if len(family.rows) < 2:
         return ""
-    first, last = fractions[0], fractions[-1]
-    if last.lo > first.hi:
+    first, last = (
+        laws.fit_amdahl(_point(family.baseline), [_point(row)]).fraction
+        for row in (family.rows[0], family.rows[-1])
+    )
+    if last.lo > first.hi + _SAME:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
-    if last.hi < first.lo:
+    if last.hi < first.lo - _SAME:
         return "The Karp-Flatt fraction falls with the GPUs: the loss is not one constant serial part."
     return ""
 

@@ -166,13 +166,14 @@ def fit_sentence(fit: LawFit) -> str:
 
 
 def law_lines(fits: Sequence[LawFit]) -> list[str]:
-    """Each fit with its own remarks under it, then the remarks that several fits share."""
+    """Each fit with its own remarks under it, then the remarks that all fits share."""
     counts = Counter(remark for fit in fits for remark in fit.remarks)
+    shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
     lines = []
     for fit in fits:
         lines.append(fit_sentence(fit))
-        lines += [f"  {remark}" for remark in fit.remarks if counts[remark] == 1]
-    return [*lines, *(remark for remark, count in counts.items() if count > 1)]
+        lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
+    return [*lines, *shared]
 
 
 def prediction_sentence(prediction: Prediction) -> str:

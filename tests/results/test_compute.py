@@ -1,0 +1,224 @@
+"""Rows: what is pooled, what is compared, what is absent, and that the intervals hold the truth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.core.interval import Interval
+from labtui.core.model import ParsedRun
+from labtui.core.results import MeasuredRun, compute_results, results_json
+from labtui.core.results.grouping import software_family
+
+from .helpers import epoch, read_logs, run
+
+
+def only_row(*runs, **options):
+    (row,) = compute_results(runs, **options).rows
+    return row
+
+
+def test_the_first_epoch_is_not_counted_and_not_lost():
+    row = only_row(run(1, [29.0, 14.0, 12.0], half_width=0.5))
+    assert row.epoch_seconds == Interval(13.0, 12.5, 13.5)
+    assert row.warmup_seconds == Interval(29.0, 28.5, 29.5)
+    assert (row.epochs, row.epochs_read, row.runs) == (2, 3, 1)
+
+
+def test_a_run_of_one_epoch_has_no_steady_time():
+    results = compute_results([run(1, [29.0])])
+    (row,) = results.rows
+    assert row.epoch_seconds is None and row.throughput is None and row.speedup is None
+    assert row.as_printed.epoch_seconds is None
+    assert "warm-up" in row.notes[-1] or any("warm-up" in note for note in row.notes)
+    told = results_json(results)
+    assert told["rows"] == []
+    assert told["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
+
+
+def test_epochs_counted_from_zero_lose_only_the_first():
+    parsed = run(1, [9.0, 5.0, 5.0]).run
+    zero_based = replace(parsed, epochs=tuple(replace(each, epoch=each.epoch - 1) for each in parsed.epochs))
+    assert only_row(MeasuredRun(run=zero_based)).epoch_seconds.value == 5.0
+
+
+def test_a_log_that_begins_later_has_no_warmup():
+    parsed = run(1, [5.0, 5.0]).run
+    later = replace(parsed, epochs=tuple(replace(each, epoch=each.epoch + 2) for each in parsed.epochs))
+    row = only_row(MeasuredRun(run=later))
+    assert row.epochs == 2 and row.warmup_seconds is None
+
+
+def test_several_runs_of_one_configuration_are_pooled_and_counted():
+    row = only_row(run(2, [9, 8.0, 8.2]), run(2, [9, 8.4]))
+    assert (row.runs, row.epochs) == (2, 3)
+    assert row.epoch_seconds.value == pytest.approx((8.0 + 8.2 + 8.4) / 3)
+    assert row.scatter.deviation == pytest.approx(0.2)
+    assert row.as_printed.epoch_seconds == 8.0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        run(2, [9, 4], model="ResNet152"),
+        run(1, [9, 4], batch=4096),
+        run(2, [9, 4], batch=2048),
+        run(2, [9, 4], practice=True),
+        run(2, [9, 4], images=1000),
+        run(2, [9, 4], framework="pytorch"),
+        run(0, [9, 4], batch=4096),
+    ],
+)
+def test_what_differs_is_not_pooled(other):
+    assert len(compute_results([run(2, [9, 8]), other]).rows) == 2
+
+
+def test_runs_of_unknown_device_are_never_pooled():
+    unknown = ParsedRun(epochs=(epoch(1, 9), epoch(2, 215)))
+    results = compute_results([MeasuredRun(run=unknown, source="a"), MeasuredRun(run=unknown, source="a")])
+    assert [row.runs for row in results.rows] == [1, 1]
+    assert results.rows[0].device == "unknown" and results.rows[0].n_gpus is None
+    assert results.rows[0].speedup is None and results.rows[0].throughput is not None
+
+
+def test_practice_runs_are_compared_among_themselves_only():
+    results = compute_results([run(1, [9, 10]), run(2, [9, 4], practice=True)])
+    rehearsal = next(row for row in results.rows if row.practice)
+    assert rehearsal.speedup is None and not results.fits
+    both = compute_results([run(1, [9, 10]), run(1, [9, 6], practice=True), run(2, [9, 4], practice=True)])
+    rehearsal = next(row for row in both.rows if row.practice and row.n_gpus == 2)
+    assert rehearsal.speedup.value == pytest.approx(1.5)
+
+
+def test_without_a_one_gpu_run_there_is_no_speedup():
+    row = only_row(run(4, [9, 5]))
+    assert row.speedup is None and row.efficiency is None and row.batch_factor is None
+    assert any("no one-GPU run" in note for note in row.notes)
+
+
+def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
+    rows = compute_results([run(1, [9, 20], batch=256), run(1, [9, 14]), run(4, [9, 5])]).rows
+    assert rows[-1].baseline.batch_size == 2048
+    assert rows[-1].speedup.value == pytest.approx(14 / 5)
+    assert not any("baseline" in note for note in rows[-1].notes)
+
+
+def test_another_per_gpu_batch_is_said():
+    rows = compute_results([run(1, [9, 14], batch=2048), run(4, [9, 7], batch=2048)]).rows
+    assert rows[-1].speedup.value == pytest.approx(2.0)
+    assert any("2,048 images per GPU" in note and "512" in note for note in rows[-1].notes)
+
+
+def test_gpus_that_were_not_found_are_not_gpu_runs():
+    results = compute_results([run(1, [220, 215], no_gpu=True)])
+    assert not results.rows
+    assert "no GPU" in results.left_out[0].reason
+
+
+def test_cpu_against_gpu_is_acceleration_and_no_speedup():
+    cpu, gpu = compute_results([run(0, [220, 215], batch=256), run(1, [24, 14], batch=256)]).rows
+    assert gpu.acceleration.value == pytest.approx(215 / 14)
+    assert gpu.speedup == Interval.exact(1.0)
+    assert cpu.speedup is None and cpu.n_gpus == 0
+    other_batch = compute_results([run(0, [220, 215], batch=256), run(1, [24, 14], batch=2048)]).rows[1]
+    assert other_batch.acceleration is None
+
+
+def test_steps_come_from_the_batch_and_a_disagreement_is_said():
+    wrong = replace(run(1, [9, 5]).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
+    row = only_row(MeasuredRun(run=wrong))
+    assert row.steps == 7
+    assert any("prints 7 steps" in note and "are 25" in note for note in row.notes)
+    assert only_row(run(4, [9, 5])).steps == math.ceil(50_000 / 8192)
+
+
+def test_images_of_the_log_go_before_those_of_the_caller():
+    assert only_row(run(1, [9, 5], images=1000), images=50_000).throughput.value == 200
+    assert only_row(run(1, [9, 5]), images=100).throughput.value == 20
+
+
+def test_live_and_broken_runs_count_and_say_so():
+    live = only_row(run(1, [9, 5], live=True))
+    assert live.live and live.epoch_seconds is not None
+    broken = only_row(run(1, [9, 5], outcome="time-limit"))
+    assert any("ended early (time-limit)" in note for note in broken.notes)
+
+
+def test_runs_without_epochs_are_named():
+    results = compute_results([run(1, [], outcome="oom")])
+    assert not results.rows and "oom" in results.left_out[0].reason
+
+
+def test_every_row_knows_its_log_lines():
+    (row,) = compute_results(read_logs("ResNet50.31337.out")[1:2]).rows
+    (origin,) = row.origins
+    assert (origin.source, origin.job_id, origin.line, origin.epoch) == ("ResNet50.31337.out", "31337", 18, 2)
+
+
+@pytest.mark.parametrize(
+    ("framework", "family"),
+    [
+        ("", ""),
+        ("keras", ""),
+        ("mlperf", ""),
+        ("TensorFlow 2.21.0", ""),
+        ("pytorch", "pytorch"),
+        ("tf_cnn_benchmarks", "tf_cnn_benchmarks"),
+        ("Horovod 0.15.2 + TensorFlow 1.12.0", "horovod+tensorflow"),
+    ],
+)
+def test_versions_do_not_part_runs_but_software_does(framework, family):
+    assert software_family(framework) == family
+
+
+times = st.floats(min_value=0.5, max_value=5000)
+widths = st.floats(min_value=0, max_value=0.4)
+
+
+@given(one=times, many=times, gpus=st.sampled_from([2, 3, 4, 8]), width=widths, off=st.floats(-1, 1))
+def test_intervals_hold_the_truth_and_the_split_is_exact(one, many, gpus, width, off):
+    """True times anywhere in their intervals give a true speedup in its interval; E is exactly b x t."""
+    rows = compute_results(
+        [run(1, [one, one], half_width=width), run(gpus, [many, many], half_width=width)]
+    ).rows
+    row = rows[1]
+    true = (one + off * width) / (many - off * width)
+    assert row.speedup.lo <= true * (1 + 1e-12) and true <= row.speedup.hi * (1 + 1e-12)
+    assert row.efficiency.value == pytest.approx(row.batch_factor * row.step_factor.value, rel=1e-12)
+    assert row.efficiency.lo == pytest.approx(row.batch_factor * row.step_factor.lo, rel=1e-12)
+    assert row.step_factor.value == pytest.approx(
+        rows[0].step_seconds.value / row.step_seconds.value, rel=1e-9
+    )
+    assert row.throughput.value == pytest.approx(50_000 / row.epoch_seconds.value, rel=1e-12)
+
+
+@given(st.lists(st.tuples(times, widths), min_size=1, max_size=6))
+def test_the_mean_interval_holds_every_possible_mean(pairs):
+    epochs = tuple(epoch(n, seconds, half_width=width) for n, (seconds, width) in enumerate(pairs, start=2))
+    row = only_row(MeasuredRun(run=replace(run(1, [1, 1]).run, epochs=epochs)))
+    low = sum(seconds - width for seconds, width in pairs) / len(pairs)
+    high = sum(seconds + width for seconds, width in pairs) / len(pairs)
+    assert row.epoch_seconds.lo == pytest.approx(low) and row.epoch_seconds.hi == pytest.approx(high)
+
+
+def test_a_time_of_zero_gives_no_rate_and_no_speedup():
+    rows = compute_results([run(1, [0.2, 0.0], half_width=0.0), run(2, [0.2, 0.0], half_width=0.0)]).rows
+    assert all(row.throughput is None and row.speedup is None for row in rows)
+    assert rows[0].as_printed.throughput is None
+
+
+def test_rows_stand_in_reading_order():
+    runs = [run(4, [9, 5]), run(1, [9, 5], model="ResNet152"), run(0, [9, 5]), run(1, [9, 5]), run(2, [9, 5])]
+    rows = compute_results([*runs, run(1, [9, 5], practice=True)]).rows
+    assert [(row.practice, row.model, row.n_gpus) for row in rows] == [
+        (False, "ResNet50", 0),
+        (False, "ResNet50", 1),
+        (False, "ResNet50", 2),
+        (False, "ResNet50", 4),
+        (False, "ResNet152", 1),
+        (True, "ResNet50", 1),
+    ]

@@ -1,0 +1,209 @@
+"""Amdahl, Gustafson and Karp-Flatt against scipy on exact data, and against the truth on noisy data."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+import scipy.optimize
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.core.interval import Interval
+from labtui.core.results import compute_results
+from labtui.core.results.laws import (
+    ScalingPoint,
+    amdahl_speedup,
+    fit_amdahl,
+    fit_gustafson,
+    gustafson_speedup,
+    karp_flatt,
+)
+from labtui.core.results.steady import student_t95
+
+from .helpers import results_of, run
+
+fractions = st.floats(min_value=-0.05, max_value=0.95)
+sizes = st.lists(st.sampled_from([2, 3, 4, 8, 16, 32]), min_size=1, max_size=6, unique=True)
+
+
+def exact(n: int, seconds: float) -> ScalingPoint:
+    return ScalingPoint(n=n, seconds=Interval.exact(seconds))
+
+
+@given(s=st.floats(min_value=-0.02, max_value=0.95), counts=sizes, first=st.floats(0.1, 1e4))
+def test_exact_data_give_back_their_fraction(s, counts, first):
+    by_amdahl = [exact(n, first / amdahl_speedup(s, n)) for n in counts]
+    assert fit_amdahl(exact(1, first), by_amdahl).fraction.value == pytest.approx(s, abs=1e-9)
+    by_gustafson = [exact(n, first / gustafson_speedup(s, n)) for n in counts]
+    assert fit_gustafson(exact(1, first), by_gustafson).fraction.value == pytest.approx(s, abs=1e-9)
+
+
+@given(times=st.lists(st.floats(1, 100), min_size=1, max_size=6), first=st.floats(1, 100))
+def test_fits_agree_with_scipy_on_any_data(times, first):
+    counts = [2, 4, 8, 16, 24, 32][: len(times)]
+    points = [exact(n, time) for n, time in zip(counts, times, strict=True)]
+    speedups = [first / time for time in times]
+    amdahl = scipy.optimize.lsq_linear(
+        [[1 - 1 / n] for n in counts],
+        [1 / s - 1 / n for s, n in zip(speedups, counts, strict=True)],
+        tol=1e-14,
+    )
+    gustafson = scipy.optimize.lsq_linear(
+        [[n - 1.0] for n in counts], [n - s for s, n in zip(speedups, counts, strict=True)], tol=1e-14
+    )
+    scale = max(1.0, abs(amdahl.x[0]), abs(gustafson.x[0]))
+    assert fit_amdahl(exact(1, first), points).fraction.value == pytest.approx(amdahl.x[0], abs=1e-9 * scale)
+    found = fit_gustafson(exact(1, first), points).fraction.value
+    assert found == pytest.approx(gustafson.x[0], abs=1e-9 * scale)
+
+
+@given(speedup=st.floats(0.1, 40), n=st.integers(2, 32))
+def test_karp_flatt_is_the_fraction_amdahl_needs(speedup, n):
+    fraction = karp_flatt(Interval.exact(speedup), n).value
+    assert amdahl_speedup(fraction, n) == pytest.approx(speedup)
+
+
+def test_karp_flatt_turns_the_bounds_and_means_nothing_for_one():
+    found = karp_flatt(Interval(1.7, 1.6, 1.8), 2)
+    assert found.lo == pytest.approx((1 / 1.8 - 0.5) / 0.5) and found.hi == pytest.approx(
+        (1 / 1.6 - 0.5) / 0.5
+    )
+    assert karp_flatt(Interval.exact(1.0), 1) is None
+
+
+def test_superlinear_runs_have_a_negative_fraction_that_is_said_and_not_clipped():
+    results = compute_results([run(1, [9, 10.0]), run(2, [9, 4.5]), run(4, [9, 2.2])])
+    for fit in results.fits:
+        assert fit.serial_fraction.hi < 0
+        assert "superlinear" in fit.note
+    assert all(row.karp_flatt is None or row.karp_flatt.value < 0 for row in results.rows)
+    assert results.rows[1].efficiency.value > 1
+
+
+def test_few_points_are_said_to_be_few():
+    two = compute_results([run(1, [9, 10]), run(2, [9, 6])]).fits
+    assert {fit.points for fit in two} == {2}
+    assert all("cannot show that the law holds" in fit.note for fit in two)
+    three = compute_results([run(1, [9, 10]), run(2, [9, 6]), run(4, [9, 4])]).fits
+    assert all("too few to pin a law" in fit.note for fit in three)
+    assert not compute_results([run(1, [9, 10])]).fits
+    assert not compute_results([run(2, [9, 6]), run(4, [9, 4])]).fits
+
+
+def test_many_exact_points_leave_nothing_to_say():
+    times = {n: 100 / amdahl_speedup(0.1, n) for n in (1, 2, 4, 8, 16)}
+    results = compute_results([run(n, [200, t, t, t], batch=2048 * n) for n, t in times.items()])
+    amdahl = next(fit for fit in results.fits if fit.law == "amdahl")
+    assert amdahl.note is None and amdahl.points == 5 and amdahl.scatter_known
+    assert amdahl.serial_fraction.value == pytest.approx(0.1, abs=1e-9)
+    assert not results.predictions or results.predictions[0].n_gpus > 16
+
+
+def test_a_growing_fraction_is_pointed_out():
+    results = compute_results([run(1, [9, 100.0]), run(2, [9, 52.0]), run(4, [9, 40.0])])
+    assert all("rises with the GPUs" in fit.note for fit in results.fits)
+
+
+# --------------------------------------------------------------------------- noise
+
+
+def measured_with_noise(rng: random.Random, *, fraction: float, epochs: int, sigma: float, unit: float):
+    """A point per size: epochs that scatter by sigma, printed in whole `unit`s (seconds)."""
+    points = []
+    for n in (1, 2, 4):
+        true = 30.0 / amdahl_speedup(fraction, n)
+        taken = [rng.gauss(true, sigma * true) for _ in range(epochs)]
+        printed = [unit * round(time / unit) for time in taken]
+        mean = sum(printed) / epochs
+        deviation = math.sqrt(sum((time - mean) ** 2 for time in printed) / (epochs - 1))
+        points.append(
+            ScalingPoint(
+                n=n,
+                seconds=Interval.around(mean, unit / 2),
+                standard_error=deviation / math.sqrt(epochs),
+                count=epochs,
+            )
+        )
+    return points
+
+
+@pytest.mark.parametrize("epochs", [3, 4, 9])
+@pytest.mark.parametrize("unit", [1e-6, 0.025])
+def test_the_interval_contains_the_truth_at_the_stated_rate(epochs, unit):
+    """95 % from scatter alone; the bounds of printing only widen it."""
+    rng = random.Random(20260 + epochs)
+    tries, fraction = 1500, 0.12
+    held = 0
+    for _ in range(tries):
+        first, *others = measured_with_noise(rng, fraction=fraction, epochs=epochs, sigma=0.01, unit=unit)
+        fitted = fit_amdahl(first, others)
+        assert fitted.scatter_known
+        held += fitted.fraction.contains(fraction)
+    # 95 % of 1500 is 1425; three binomial standard deviations below is 1400.
+    assert held >= 1400
+    if unit < 1e-3:
+        assert held < tries, "an interval that always holds the truth is too wide to be a 95 % interval"
+
+
+def test_gustafsons_interval_contains_the_truth_too():
+    rng = random.Random(7)
+    held, tries, fraction = 0, 1000, 0.3
+    for _ in range(tries):
+        points = []
+        for n in (1, 2, 4, 8):
+            true = 20.0 / gustafson_speedup(fraction, n)
+            taken = [rng.gauss(true, 0.01 * true) for _ in range(4)]
+            mean = sum(taken) / 4
+            deviation = math.sqrt(sum((time - mean) ** 2 for time in taken) / 3)
+            points.append(
+                ScalingPoint(n=n, seconds=Interval.exact(mean), standard_error=deviation / 2, count=4)
+            )
+        held += fit_gustafson(points[0], points[1:]).fraction.contains(fraction)
+    assert 925 <= held < tries
+
+
+def test_without_scatter_the_interval_is_a_hard_bound():
+    """Times that are only rounded: the truth is always inside, and the note says what is not covered."""
+    rng = random.Random(3)
+    for _ in range(500):
+        fraction = rng.uniform(0, 0.5)
+        points = []
+        for n in (1, 2, 4):
+            true = 14.0 / amdahl_speedup(fraction, n)
+            points.append(ScalingPoint(n=n, seconds=Interval.around(round(true), 0.5)))
+        fitted = fit_amdahl(points[0], points[1:])
+        assert fitted.fraction.contains(fraction) and not fitted.scatter_known
+    results = results_of("ResNet50.31337.out")
+    assert all("not how epochs scatter" in fit.note for fit in results.fits)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 5, 10, 30, 31, 60, 1000, 3.7])
+def test_students_t_agrees_with_scipy(degrees):
+    expected = scipy.stats.t.ppf(0.975, math.floor(degrees))
+    assert student_t95(degrees) == pytest.approx(expected, abs=1e-4)
+
+
+# --------------------------------------------------------------------------- prediction
+
+
+def test_the_prediction_is_a_band_between_the_laws():
+    (prediction,) = results_of("ResNet50.31337.out").predictions
+    assert prediction.n_gpus == 8
+    amdahl, gustafson = results_of("ResNet50.31337.out").fits
+    assert prediction.speedup.lo == pytest.approx(amdahl_speedup(amdahl.serial_fraction.hi, 8))
+    assert prediction.speedup.hi == pytest.approx(gustafson_speedup(gustafson.serial_fraction.lo, 8))
+    assert prediction.speedup.lo < prediction.speedup.value < prediction.speedup.hi
+    assert prediction.batch_ceiling == pytest.approx(25 / 4 / 8)
+    assert "second node" in prediction.note
+    assert prediction.epoch_seconds.value * prediction.speedup.value == pytest.approx(13.6)
+    assert prediction.throughput.value == pytest.approx(50_000 / 13.6 * prediction.speedup.value)
+
+
+def test_nothing_is_predicted_where_it_was_measured_or_where_the_law_breaks():
+    measured = compute_results([run(n, [9, 40 / n]) for n in (1, 2, 8)])
+    assert not measured.predictions
+    absurd = compute_results([run(1, [9, 10.0]), run(2, [9, 0.5])])
+    assert not absurd.predictions
