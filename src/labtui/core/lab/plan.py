@@ -204,7 +204,7 @@ def fill(text: str, places: Mapping[str, str]) -> str:
 def cpus_for(gpus: int, profile: Profile, prescribed: int | None = None) -> int:
     """CPUs a job asks for: the site's number per GPU, else what a CPU run prescribes; at most a node."""
     if gpus:
-        return min(gpus * profile.cpus_per_gpu, max(profile.cpus_per_node, profile.cpus_per_gpu))
+        return gpus * profile.cpus_per_gpu
     return max(1, min(prescribed or profile.cpus_per_gpu, max(profile.cpus_per_node, 1)))
 
 

@@ -1,0 +1,337 @@
+"""The `#SBATCH` lines: are they read at all, and do they ask for what the site and the runs need?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from labtui.core.preflight.context import (
+    Context,
+    add_directive,
+    comment_out,
+    found,
+    replace_line,
+    rule,
+    set_value,
+)
+from labtui.core.preflight.findings import Edit, Finding, Fix, Severity
+
+_SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
+_OTHER_PROGRAM = re.compile(r"#!\s*/\S+")
+
+
+@rule("shebang", "error", "directives", "The first line is not a clean `#!/bin/bash`.")
+def shebang(context: Context) -> Iterator[Finding]:
+    """Missing, not in the first line, or with stray text behind the shell's name."""
+    for job in context.jobs:
+        if not job.text.strip():
+            continue
+        line = job.lines[0].rstrip("\r")
+        match = _SHEBANG.match(line)
+        if match and re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
+            continue
+        if match is None and _OTHER_PROGRAM.match(line):
+            continue  # another interpreter: unusual, but the student's choice
+        if match is None and not line.startswith("#!"):
+            effect = "sbatch wants a script whose first line starts with #! and names the shell."
+            edit = Edit(1, job.lines[0], ("#!/bin/bash", job.lines[0]))
+            if not line.strip() or line.strip("\ufeff \t\u200b").startswith("#!"):
+                edit = Edit(1, job.lines[0], ("#!/bin/bash",))
+        else:
+            effect = (
+                "What stands behind the shell's name is given to it as an argument; the job dies at once."
+            )
+            edit = Edit(1, job.lines[0], ("#!/bin/bash",))
+        yield found(
+            "shebang", job.name, 1, line, effect, fix=Fix(job.name, "start with #!/bin/bash", (edit,))
+        )
+
+
+@rule("not-a-directive", "warning", "directives", "`# SBATCH` or `#sbatch`: a comment to Slurm.")
+def not_a_directive(context: Context) -> Iterator[Finding]:
+    """A directive is spelled `#SBATCH`, at the very start of the line."""
+    for job in context.jobs:
+        for number, line in enumerate(job.lines, 1):
+            match = re.match(r"(?P<head>\s*#\s*SBATCH)(?=\s+-)", line, re.IGNORECASE)
+            if match and match["head"] != "#SBATCH":
+                effect = "Slurm reads only lines that begin with #SBATCH; this one is a comment to it."
+                fixed = "#SBATCH" + line[match.end() :]
+                fix = replace_line(job.name, number, line, fixed, "spell it #SBATCH")
+                yield found("not-a-directive", job.name, number, line, effect, fix=fix)
+
+
+@rule("late-directive", "error", "directives", "A directive after the first command: Slurm ignores it.")
+def late_directive(context: Context) -> Iterator[Finding]:
+    """Directives count up to the first command only."""
+    for job in context.jobs:
+        for number in dict.fromkeys(d.line for d in job.directives if d.late):
+            line = job.lines[number - 1]
+            last = max((d.line for d in job.directives if not d.late), default=1)
+            effect = "Slurm stops reading directives at the first command; this one has no effect."
+            edits = (
+                Edit(last, job.lines[last - 1], (job.lines[last - 1], line)),
+                Edit(number, line, (f"#{line}",)),
+            )
+            fix = Fix(job.name, "move it up to the other directives", edits) if last < number else None
+            yield found("late-directive", job.name, number, line, effect, fix=fix)
+
+
+@rule("gres-blank", "error", "directives", "A blank inside `gpu: 4`: the number is cut off.")
+def gres_blank(context: Context) -> Iterator[Finding]:
+    """`--gres gpu: 4`."""
+    for job in context.jobs:
+        for number, line in enumerate(job.lines, 1):
+            match = re.search(r"^#SBATCH\b.*--gres[= ]+[\w:]+:(?P<gap>[ \t]+)(?=\d)", line)
+            if match:
+                fixed = line[: match.start("gap")] + line[match.end("gap") :]
+                effect = "Slurm cuts the value at the blank: no number of GPUs arrives."
+                fix = replace_line(job.name, number, line, fixed, "close the gap")
+                yield found("gres-blank", job.name, number, line, effect, fix=fix)
+
+
+# --------------------------------------------------------------------------- whose account
+
+
+@rule("account", "error", "directives", "No account, or that of another course.")
+def account(context: Context) -> Iterator[Finding]:
+    """The account in example scripts belongs to another year."""
+    for job in context.jobs:
+        given = job.last("account")
+        if given is None:
+            if context.account and context.profile.account_pattern:
+                fix = add_directive(job, f"--account={context.account}")
+                effect = "This site refuses jobs that name no account."
+                yield found("account", job.name, 1, job.lines[0], effect, fix=fix)
+            continue
+        if context.account and given.value not in {"", context.account} and _plain(given.value):
+            effect = f"The job would be charged to {given.value}; yours is {context.account}."
+            title = f"use {context.account}"
+            fix = set_value(job, given.line, given.value, context.account, title)
+            yield found("account", job.name, given.line, given.text, effect, fix=fix)
+
+
+def _plain(value: str) -> bool:
+    """Whether a value is a name and no placeholder (those have their own rule)."""
+    return re.fullmatch(r"[A-Za-z0-9_.-]+", value) is not None and not re.search(r"X{2,}|N{2,}", value)
+
+
+# --------------------------------------------------------------------------- which queue
+
+
+@rule(
+    "queue",
+    "error",
+    "directives",
+    "No queue, one for CPUs under a GPU job, or one that does not fit its partition.",
+)
+def queue(context: Context) -> Iterator[Finding]:
+    """The QoS (or partition) against the profile."""
+    option = context.profile.queue_option
+    for job in context.jobs:
+        wanted = context.profile.gpu_queue if job.gpus else context.profile.cpu_queue
+        given = job.last(option)
+        if given is None:
+            if wanted and option == "qos":
+                fix = add_directive(job, f"--{option}={wanted}")
+                yield found(
+                    "queue", job.name, 1, job.lines[0], "This site refuses jobs that name no QoS.", fix=fix
+                )
+            continue
+        known = context.profile.queue(given.value)
+        if known is None:
+            if context.profile.queues and _plain(given.value):
+                effect = f"The profile of {context.profile.title} does not know {given.value}."
+                yield found("queue", job.name, given.line, given.text, effect, severity="warning")
+            continue
+        if job.gpus and known.devices == "cpu":
+            effect = f"{given.value} leads to nodes without GPUs; the job waits forever or trains on the CPU."
+            fix = set_value(job, given.line, given.value, wanted, f"use {wanted}") if wanted else None
+            yield found("queue", job.name, given.line, given.text, effect, fix=fix)
+        partition = job.last("partition")
+        if option == "qos" and partition and known.partition and partition.value != known.partition:
+            effect = f"{given.value} belongs to the partition {known.partition}, not to {partition.value}."
+            title = f"use {known.partition}"
+            fix = set_value(job, partition.line, partition.value, known.partition, title)
+            yield found("queue", job.name, partition.line, partition.text, effect, fix=fix)
+
+
+@rule("forbidden-option", "error", "directives", "An option the site refuses, such as `--mem`.")
+def forbidden_option(context: Context) -> Iterator[Finding]:
+    """What the profile lists as refused, each with the site's reason."""
+    refused = {name.lstrip("-"): reason for name, reason in context.profile.forbidden.items()}
+    for job in context.jobs:
+        for directive in job.directives:
+            if directive.name in refused and not directive.late:
+                effect = f"--{directive.name} is refused here: {refused[directive.name]}."
+                fix = comment_out(job, directive.line, "leave the line out")
+                yield found("forbidden-option", job.name, directive.line, directive.text, effect, fix=fix)
+
+
+# --------------------------------------------------------------------------- time
+
+
+@rule(
+    "time",
+    "error",
+    "directives",
+    "No time limit, one above the queue's, or minutes that are read as seconds.",
+)
+def time(context: Context) -> Iterator[Finding]:
+    """`--time 00:15` is fifteen seconds: with two fields Slurm reads minutes and seconds."""
+    for job in context.jobs:
+        given = job.last("time")
+        if given is None:
+            minutes = context.draft.time_limit_minutes if context.draft else 0
+            if minutes:
+                fix = add_directive(job, f"--time={minutes // 60:02d}:{minutes % 60:02d}:00")
+                effect = (
+                    "Without a limit the site refuses the job, or takes the longest, which waits longest."
+                )
+                yield found("time", job.name, 1, job.lines[0], effect, fix=fix)
+            continue
+        two = re.fullmatch(r"(\d{1,2}):(\d{2})", given.value)
+        if two and int(two[1]) < 5:
+            seconds = int(two[1]) * 60 + int(two[2])
+            effect = f"With two fields Slurm reads minutes and seconds: {given.value} is {seconds} seconds."
+            fix = set_value(job, given.line, given.value, f"{given.value}:00", f"write {given.value}:00")
+            severity: Severity = "error" if seconds < 60 else "warning"
+            yield found("time", job.name, given.line, given.text, effect, fix=fix, severity=severity)
+            continue
+        known = context.profile.queue(job.value(context.profile.queue_option))
+        asked, most = minutes_of(given.value), known.max_minutes if known else None
+        if asked is not None and most is not None and asked > most:
+            limit = f"{most // 60:02d}:{most % 60:02d}:00"
+            effect = f"{known.name if known else ''} allows at most {most} minutes; the job would be refused."
+            fix = set_value(job, given.line, given.value, limit, f"write {limit}")
+            yield found("time", job.name, given.line, given.text, effect, fix=fix)
+
+
+def minutes_of(value: str) -> float | None:
+    """Slurm's time formats in minutes: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; None for anything else."""
+    match = re.fullmatch(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?", value)
+    if match is None:
+        return None
+    days, a, b, c = (int(part) if part is not None else None for part in match.groups())
+    a = a or 0
+    if days is not None:
+        return days * 1440 + a * 60 + (b or 0) + (c or 0) / 60
+    if c is not None:
+        return a * 60 + (b or 0) + c / 60
+    return a + (b or 0) / 60
+
+
+# --------------------------------------------------------------------------- GPUs and CPUs
+
+
+@rule("no-gpu-asked", "error", "directives", "GPU runs in a job that asks for no GPU.")
+def no_gpu_asked(context: Context) -> Iterator[Finding]:
+    """The draft is for GPUs, the script has no `--gres`."""
+    if not context.wants_gpus or context.draft is None:
+        return
+    for job in context.jobs:
+        broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
+        if job.gpus == 0 and not broken:
+            fix = add_directive(job, f"--gres={context.profile.gres}:{context.draft.gpus}")
+            effect = "The job gets no GPU: the training fails or, without a word, uses the CPU."
+            yield found("no-gpu-asked", job.name, 1, job.lines[0], effect, fix=fix)
+
+
+@rule("few-cpus", "error", "directives", "Fewer CPUs than the site wants for the GPUs asked for.")
+def few_cpus(context: Context) -> Iterator[Finding]:
+    """MareNostrum 5 wants 20 per GPU."""
+    for job in context.jobs:
+        if not job.gpus:
+            continue
+        tasks = job.value("ntasks") or job.value("ntasks-per-node") or "1"
+        needed = job.gpus * context.profile.cpus_per_gpu
+        cpus = (job.cpus or 1) * (int(tasks[:6]) if tasks.isdigit() else 1)
+        given = job.last("cpus-per-task")
+        if cpus >= needed or (given is not None and job.cpus is None):
+            continue
+        effect = f"{job.gpus} GPU{'s' if job.gpus > 1 else ''} need at least {needed} CPUs here, not {cpus}."
+        if given is None:
+            fix = add_directive(job, f"--cpus-per-task={needed}")
+            yield found("few-cpus", job.name, 1, job.lines[0], effect, fix=fix)
+        else:
+            fix = set_value(job, given.line, given.value, str(needed), f"ask for {needed}")
+            yield found("few-cpus", job.name, given.line, given.text, effect, fix=fix)
+
+
+@rule("many-cpus", "warning", "directives", "A whole node's CPUs for a part of its GPUs.")
+def many_cpus(context: Context) -> Iterator[Finding]:
+    """80 CPUs for one GPU wait longer, and the first epoch then compares with no 20-CPU run's."""
+    for job in context.jobs:
+        fair = job.gpus * context.profile.cpus_per_gpu
+        given = job.last("cpus-per-task")
+        if (
+            given
+            and job.gpus
+            and job.cpus
+            and job.cpus >= 2 * fair
+            and job.gpus < context.profile.gpus_per_node
+        ):
+            effect = f"{job.cpus} CPUs for {job.gpus} GPU{'s' if job.gpus > 1 else ''}: {fair} are its share."
+            fix = set_value(job, given.line, given.value, str(fair), f"ask for {fair}")
+            yield found("many-cpus", job.name, given.line, given.text, effect, fix=fix)
+
+
+@rule("host-memory", "warning", "directives", "Too few CPUs (and so too little memory) for the data cache.")
+def host_memory(context: Context) -> Iterator[Finding]:
+    """A training's cache takes 9.83 GB; memory comes with the CPUs, 6.25 GB each on MareNostrum 5."""
+    share = context.profile.cpus_per_gpu
+    for job in context.jobs:
+        given = job.last("cpus-per-task")
+        at_once = max(1, sum(command.text.rstrip().endswith("&") for command in job.trainings))
+        if given and job.trainings and job.cpus and job.cpus < share and job.cpus * 6.25 < 12.0 * at_once:
+            effect = (
+                f"{at_once} data cache{'s' if at_once > 1 else ''} of 9.8 GB beside {job.cpus} CPUs' memory."
+            )
+            fix = set_value(job, given.line, given.value, str(share * at_once), f"ask for {share * at_once}")
+            yield found("host-memory", job.name, given.line, given.text, effect, fix=fix)
+
+
+# --------------------------------------------------------------------------- logs
+
+
+@rule("log-name", "warning", "directives", "Log names labtui would not find.")
+def log_name(context: Context) -> Iterator[Finding]:
+    """The logs labtui follows are `%x.%j.out` and `%x.%j.err`."""
+    for job in context.jobs:
+        for option, ending in (("output", "out"), ("error", "err")):
+            given, wanted = job.last(option), f"%x.%j.{ending}"
+            if given is None:
+                effect = f"Without --{option} the log gets another name and labtui cannot follow it."
+                fix = add_directive(job, f"--{option}={wanted}")
+                yield found("log-name", job.name, 1, job.lines[0], effect, fix=fix)
+            elif given.value not in {wanted, f"./{wanted}"} and not _folder(given.value):
+                effect = f"labtui looks for {wanted}; with {given.value} it finds no log."
+                fix = set_value(job, given.line, given.value, wanted, f"write {wanted}")
+                yield found("log-name", job.name, given.line, given.text, effect, fix=fix)
+
+
+@rule(
+    "output-folder",
+    "error",
+    "directives",
+    "Logs in a folder that does not exist: the job dies without a trace.",
+)
+def output_folder(context: Context) -> Iterator[Finding]:
+    """Slurm makes no folders for logs."""
+    for job in context.jobs:
+        for option, ending in (("output", "out"), ("error", "err")):
+            given = job.last(option)
+            folder = _folder(given.value) if given else ""
+            if given is None or not folder or context.remote.get(folder):
+                continue
+            if any(name.startswith(f"{folder}/") for name in context.files):
+                continue
+            effect = f"Slurm does not make {folder}; without it the job ends at once and leaves no log."
+            fix = set_value(
+                job, given.line, given.value, f"%x.%j.{ending}", "put the log beside the job script"
+            )
+            yield found("output-folder", job.name, given.line, given.text, effect, fix=fix)
+
+
+def _folder(value: str) -> str:
+    """The folder a log name leads into; "" for the directory of the job itself."""
+    return value.removeprefix("./").rpartition("/")[0]

@@ -1,0 +1,138 @@
+"""Files and paths: scripts that do not travel with the job, and things that are not on the cluster."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from labtui.core.preflight.context import Context, found, replace_line, rule
+from labtui.core.preflight.findings import Finding
+from labtui.core.preflight.script import without_comment
+
+_RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
+_ABSOLUTE = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)*[\w.+-]+")
+
+
+@rule("script-missing", "error", "paths", "A script the job runs is not among the files sent.")
+def script_missing(context: Context) -> Iterator[Finding]:
+    """Relative names only: absolute ones are the cluster's business."""
+    for job in context.jobs:
+        for command in job.commands:
+            match = _RUNS.search(command.text)
+            if (
+                match is None
+                or match["script"].startswith("/")
+                or re.search(r"^\s*cd\s", job.text, re.MULTILINE)
+            ):
+                continue
+            name = match["script"].removeprefix("./")
+            if name not in context.files:
+                effect = (
+                    f"{name} is not in scripts/, so the job would not find it. Make it, or correct the name."
+                )
+                line = job.lines[command.line - 1]
+                yield found("script-missing", job.name, command.line, line, effect)
+
+
+@rule("module-missing", "error", "paths", "A Python module the script imports is not sent with it.")
+def module_missing(context: Context) -> Iterator[Finding]:
+    """The lab's own helper modules (`cifar`, `resnet_lab`), unless the script adds a path of its own."""
+    every = {name.rpartition("/")[2].removesuffix(".py") for name in context.files if name.endswith(".py")}
+    for name, tree in context.trees.items():
+        text = context.pythons[name]
+        if tree is None or "sys.path" in text:
+            continue
+        for node in ast.walk(tree):
+            for module in _imported(node):
+                if module in {"cifar", "resnet_lab", "load_cifar"} and module not in every:
+                    line = text.split("\n")[node.lineno - 1] if isinstance(node, ast.stmt) else ""
+                    number = node.lineno if isinstance(node, ast.stmt) else 0
+                    effect = (
+                        f"Python will say: No module named '{module}'. Put {module}.py into scripts/ again."
+                    )
+                    yield found("module-missing", name, number, line, effect)
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [node.module.partition(".")[0]]
+    return []
+
+
+@rule("other-path", "warning", "paths", "A path of another course's account.")
+def other_path(context: Context) -> Iterator[Finding]:
+    """In commands and in Python strings; the `--account` directive has its own rule."""
+    pattern = context.profile.account_pattern
+    if not pattern or not context.account:
+        return
+    try:
+        group = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])")
+    except re.error:
+        return
+    for name, number, line, code in _code_lines(context):
+        others = {m[0] for path in _ABSOLUTE.finditer(code) for m in group.finditer(path[0])} - {
+            context.account
+        }
+        if others:
+            fixed = code
+            for other in others:
+                fixed = re.sub(rf"(?<![A-Za-z0-9]){re.escape(other)}(?![A-Za-z0-9])", context.account, fixed)
+            effect = f"This path belongs to {', '.join(sorted(others))}; your course's files are elsewhere."
+            title = f"use {context.account}"
+            fix = replace_line(name, number, line, fixed + line[len(code) :], title)
+            yield found("other-path", name, number, line, effect, fix=fix)
+
+
+def _code_lines(context: Context) -> Iterator[tuple[str, int, str, str]]:
+    """File, line number, line and its code: commands of shells, and Python lines that hold a string."""
+    for job in context.shells:
+        for number, line in enumerate(job.lines, 1):
+            if not line.startswith("#"):
+                yield job.name, number, line, without_comment(line)
+    for name, text in context.pythons.items():
+        tree = context.trees[name]
+        strings = {
+            node.lineno
+            for node in (ast.walk(tree) if tree is not None else ())
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/")
+        }
+        for number, line in enumerate(text.split("\n"), 1):
+            if number in strings:
+                yield name, number, line, line
+
+
+@rule("container-missing", "error", "paths", "The container image is not on the cluster.")
+def container_missing(context: Context) -> Iterator[Finding]:
+    """Only where the cluster was asked."""
+    for job in context.jobs:
+        for number, line in enumerate(job.lines, 1):
+            for match in _ABSOLUTE.finditer(without_comment(line)):
+                path = match[0]
+                if path.endswith((".sif", ".simg")) and context.remote.get(path) is False:
+                    wanted = context.draft.container if context.draft else ""
+                    known = bool(wanted) and wanted != path and context.remote.get(wanted, True)
+                    fixed = line.replace(path, wanted) if known else line
+                    fix = replace_line(job.name, number, line, fixed, f"use {wanted}")
+                    effect = f"{path} is not on the cluster: singularity could not open the image."
+                    yield found("container-missing", job.name, number, line, effect, fix=fix)
+
+
+@rule("data-missing", "error", "paths", "The data set is not where the job looks for it.")
+def data_missing(context: Context) -> Iterator[Finding]:
+    """Only where the cluster was asked."""
+    for name, number, line, code in _code_lines(context):
+        for match in _ABSOLUTE.finditer(code):
+            path = match[0]
+            if context.remote.get(path) is False and not path.endswith((".sif", ".simg")):
+                wanted = context.draft.data_dir if context.draft else ""
+                known = (
+                    bool(wanted) and wanted != path and "cifar" in path and context.remote.get(wanted, True)
+                )
+                fix = replace_line(
+                    name, number, line, line.replace(path, wanted) if known else line, f"use {wanted}"
+                )
+                effect = f"{path} is not on the cluster."
+                yield found("data-missing", name, number, line, effect, fix=fix)
