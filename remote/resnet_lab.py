@@ -68,10 +68,7 @@ def main(train, parallel):
     except Problem as problem:
         _fail(problem.code, str(problem), "aborted")
     except _data_problem() as problem:
-        hint = (
-            "Say where cifar-10-batches-py lies with --data FOLDER or the environment variable CIFAR10_DATA."
-        )
-        _fail(EXIT_DATA, "{} {}".format(problem, hint), "no data")
+        _fail(EXIT_DATA, str(problem), "no data")
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         _fail(EXIT_MEMORY, _memory_sentence(args, error), "out of memory")
     except Terminated:
@@ -172,16 +169,18 @@ def parse_options(parallel, argv=None):
         ("--threads", args.threads),
     ):
         if value is not None and value < 1:
-            parser.error("{} must be at least 1, not {}".format(name, value))
+            parser.error("argument {}: must be at least 1, not {}".format(name, value))
     if args.learning_rate is None:
         args.learning_rate = 0.01 * args.replicas
     if not 0 < args.learning_rate < math.inf:
-        parser.error("--learning_rate must be a number above 0, not {}".format(args.learning_rate))
+        parser.error("argument --learning_rate: must be a number above 0, not {}".format(args.learning_rate))
     if args.image_size < 32:
-        parser.error("--image-size must be at least 32 for a ResNet, not {}".format(args.image_size))
+        parser.error(
+            "argument --image-size: must be at least 32 for a ResNet, not {}".format(args.image_size)
+        )
     if args.batch_size < args.replicas:
         parser.error(
-            "--batch_size {} is the global batch: it must hold an image for each of the {} replicas".format(
+            "argument --batch_size: {} is the global batch, but must hold an image for each of {} replicas".format(
                 args.batch_size, args.replicas
             )
         )

@@ -28,6 +28,7 @@ TEST_FILES = ["test_batch"]
 DATA_DIR = os.environ.get("CIFAR10_DATA") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "cifar-10-batches-py"
 )
+WHERE = "Name the folder cifar-10-batches-py with --data FOLDER or in the environment variable CIFAR10_DATA."
 
 
 class DataProblem(Exception):
@@ -76,10 +77,12 @@ def pipeline(images, labels, image_size):
 def check_folder(path):
     """Raises DataProblem when the folder or one of its files is not there."""
     if not os.path.isdir(path):
-        raise DataProblem("The data folder {} does not exist.".format(path))
+        raise DataProblem("The data folder {} does not exist. {}".format(path, WHERE))
     missing = [name for name in TRAIN_FILES + TEST_FILES if not os.path.isfile(os.path.join(path, name))]
     if missing:
-        raise DataProblem("The data folder {} is incomplete: {} missing.".format(path, ", ".join(missing)))
+        raise DataProblem(
+            "The data folder {} is incomplete: {} missing. {}".format(path, ", ".join(missing), WHERE)
+        )
 
 
 def read_files(path, names, limit):

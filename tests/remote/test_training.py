@@ -1,0 +1,198 @@
+"""The training scripts, run with the TensorFlow that is installed here, on CPU devices and small images."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser
+
+from labtui.core.logs import join_streams, parse_log
+from tests.remote.conftest import IMAGES, Trained, command, environment, trained
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
+
+RULESET = "6.1.0"
+
+
+def records(run: Trained) -> list[tuple[str, Any, dict[str, Any]]]:
+    """(key, value, metadata) of every record, as the mlperf-logging package reads them."""
+    lines, errors = mlp_parser.parse_file(str(run.file), ruleset=RULESET)
+    assert errors == []
+    return [(line.key, line.value["value"], line.value["metadata"]) for line in lines]
+
+
+def facts(run: Trained) -> dict[str, Any]:
+    """Records that state a value, by key."""
+    return {key: value for key, value, _ in records(run) if value is not None}
+
+
+def metadata(run: Trained, key: str) -> list[dict[str, Any]]:
+    """The metadata of all records with this key."""
+    return [found for name, _, found in records(run) if name == key]
+
+
+def plain(run: Trained) -> list[str]:
+    """What a reader without MLPerf's records sees."""
+    return [line for line in run.lines if not line.startswith(":::MLLOG")]
+
+
+# --------------------------------------------------------------------------- two replicas
+
+
+def test_banner_is_the_books(two_replicas: Trained) -> None:
+    assert two_replicas.status == 0, two_replicas.err.decode()
+    banner = plain(two_replicas)[:4]
+    assert banner[0] == " Model ResNet50 2 GPUs "
+    assert set(banner[1]) == {"-"}
+    assert banner[2:] == ["Batch_size: 16", "Num_replicas: 2 "]
+
+
+def test_keras_prints_its_own_lines_after_the_banner(two_replicas: Trained) -> None:
+    lines = plain(two_replicas)[5:]
+    assert [line for line in lines if line.startswith("Epoch")] == ["Epoch 1/3", "Epoch 2/3", "Epoch 3/3"]
+    summaries = [line for line in lines if re.match(r"3/3 - \d+s - ", line)]
+    assert len(summaries) == 3
+    assert all("loss: " in line and "accuracy: " in line and "/step" in line for line in summaries)
+
+
+def test_facts_of_the_run(two_replicas: Trained) -> None:
+    found = facts(two_replicas)
+    assert found["model_name"] == "ResNet50"
+    assert found["device"] == "cpu"
+    assert (found["n_gpus"], found["num_replicas"]) == (2, 2)
+    assert (found["global_batch_size"], found["train_samples"], found["epochs"]) == (16, IMAGES, 3)
+    assert (found["opt_name"], found["opt_base_learning_rate"]) == ("sgd", 0.02)
+    assert found["framework"].startswith("tensorflow 2.")
+    assert found["host"]
+    assert metadata(two_replicas, "device")[0]["practice"] is True
+
+
+def test_epochs_and_run_are_measured(two_replicas: Trained) -> None:
+    stops = metadata(two_replicas, "epoch_stop")
+    assert [stop["epoch_num"] for stop in stops] == [1, 2, 3]
+    assert [start["epoch_num"] for start in metadata(two_replicas, "epoch_start")] == [1, 2, 3]
+    assert all(stop["steps"] == 3 and stop["samples"] == IMAGES and stop["seconds"] > 0 for stop in stops)
+    (end,) = metadata(two_replicas, "run_stop")
+    assert end["status"] == "success"
+    assert sum(stop["seconds"] for stop in stops) <= end["seconds"]
+    assert [stop["run_seconds"] for stop in stops] == sorted(stop["run_seconds"] for stop in stops)
+
+
+def test_metrics_are_those_keras_prints(two_replicas: Trained) -> None:
+    tracked = [
+        (found["epoch_num"], value) for key, value, found in records(two_replicas) if key == "tracked_stats"
+    ]
+    printed = [line for line in plain(two_replicas) if "/step" in line]
+    for (number, value), line in zip(tracked, printed, strict=True):
+        assert f"loss: {value['loss']:.4f}" in line, number
+
+
+def test_seconds_are_what_keras_measured(two_replicas: Trained) -> None:
+    """Our clock and Keras's agree within the rounding of what Keras prints."""
+    with_records = parse_log(two_replicas.out).runs[0]
+    without = parse_log("\n".join(plain(two_replicas)).encode()).runs[0]
+    stops = metadata(two_replicas, "epoch_stop")
+    for mine, keras, stop in zip(with_records.epochs, without.epochs, stops, strict=True):
+        assert mine.source == "mllog" and keras.source == "keras"
+        assert mine.seconds.contains(stop["seconds"])
+        # The two clocks start and stop one after the other; one millisecond per step holds that.
+        slack = 0.001 * stop["steps"]
+        assert keras.seconds.lo - slack <= stop["seconds"] <= keras.seconds.hi + slack
+
+
+def test_labtui_reads_one_complete_run(two_replicas: Trained) -> None:
+    report = parse_log(two_replicas.out)
+    (run,) = report.runs
+    assert (run.model, run.n_gpus, run.batch_size, run.epochs_planned) == ("ResNet50", 2, 16, 3)
+    assert (run.outcome, run.images, run.learning_rate) == ("completed", IMAGES, 0.02)
+    assert run.practice
+    both = join_streams(report, parse_log(two_replicas.err))
+    assert both.diagnosis == (), "the CPU was asked for, so the missing GPU is no finding"
+
+
+def test_the_real_compliance_checker_accepts_the_records(two_replicas: Trained, tmp_path: Path) -> None:
+    """The package's own rules for every key we write; a run without submission keys has no others to meet."""
+    rules = yaml.safe_load(
+        (Path(mlp_compliance.__file__).parent / f"training_{RULESET}" / "common.yaml").read_text()
+    )
+    ours = {"run_stop", "epoch_start", "epoch_stop", "train_samples"}
+    kept = [rule for rule in rules if "BEGIN" in rule or rule.get("KEY", {}).get("NAME") in ours]
+    assert len(kept) == 1 + len(ours)
+    started = {"NAME": "run_start", "REQ": "EXACTLY_ONE", "POST": " s['run_started'] = True "}
+    config = tmp_path / "rules.yaml"
+    config.write_text(yaml.safe_dump([*kept, {"KEY": started}]))
+    checker = mlp_compliance.make_checker("training", RULESET, quiet=False, werror=True)
+    assert checker.check_file(str(two_replicas.file), str(config)), checker.overwritable
+    broken = tmp_path / "broken.out"
+    broken.write_bytes(two_replicas.out.replace(b'"epoch_num"', b'"number"'))
+    assert not mlp_compliance.make_checker("training", RULESET, False, True).check_file(
+        str(broken), str(config)
+    )
+
+
+# --------------------------------------------------------------------------- sequential
+
+
+def test_sequential_run_on_the_cpu(sequential: Trained) -> None:
+    assert sequential.status == 0, sequential.err.decode()
+    assert plain(sequential)[0] == " Model ResNet50 0 GPUs "
+    found = facts(sequential)
+    assert (found["device"], found["n_gpus"], found["num_replicas"]) == ("cpu", 0, 1)
+    assert (found["train_samples"], found["opt_base_learning_rate"]) == (12, 0.01)
+    assert metadata(sequential, "device")[0]["practice"] is False
+    (run,) = parse_log(sequential.out).runs
+    assert (run.device, run.n_gpus, run.practice, len(run.epochs)) == ("cpu", 0, False, 1)
+    assert run.epochs[0].steps == 2
+
+
+# --------------------------------------------------------------------------- ends that are no success
+
+
+def test_out_of_memory_says_so(data: Path, tmp_path: Path) -> None:
+    """One image of 480 GB: the allocator refuses at once, as a GPU's does with a batch that is too large."""
+    run = trained(
+        tmp_path, "ResNet50_seq.py", "--data", str(data), "--image-size", "200000", "--images", "2",
+        "--batch_size", "2",
+    )  # fmt: skip
+    assert run.status == 5
+    last = run.err.decode().strip().splitlines()[-1]
+    assert last.startswith("error: Out of memory with a global batch of 2 on 1 replica(s)")
+    assert "--batch_size 1" in last and "OOM when allocating tensor" in last
+    assert b"Traceback" not in run.err
+    (end,) = metadata(run, "run_stop")
+    assert (end["status"], end["reason"]) == ("aborted", "out of memory")
+    assert parse_log(run.out).runs[0].outcome != "completed"
+
+
+def test_termination_closes_the_run(data: Path, tmp_path: Path) -> None:
+    """SIGTERM, as scancel and the time limit send it, between two epochs of a long run."""
+    words = ["--epochs", "100000", "--batch_size", "8", "--images", "8", "--data", str(data)]
+    process = subprocess.Popen(
+        command("ResNet50_seq.py", *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=tmp_path,
+    )
+    assert process.stdout is not None
+    seen = b""
+    for line in process.stdout:
+        seen += line
+        if b"epoch_stop" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=120)
+    assert process.returncode == 143
+    stops = [line for line in (seen + rest).decode().splitlines() if '"run_stop"' in line]
+    assert len(stops) == 1
+    end = json.loads(stops[0].removeprefix(":::MLLOG "))["metadata"]
+    assert (end["status"], end["reason"]) == ("aborted", "terminated")
+    assert errors.decode().strip().splitlines()[-1].startswith("error: The training was terminated")
+    assert b"Traceback" not in errors
