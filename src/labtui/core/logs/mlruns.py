@@ -121,12 +121,15 @@ def _epoch_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) ->
         run.clocked = None
     if seconds is None or seconds < 0:
         return
-    steps = _whole(record.number("steps"))
-    _keep(
-        tracker,
-        run,
-        EpochSample(epoch=epoch, seconds=measured(seconds), steps=steps, source="mllog", line=line),
+    sample = EpochSample(
+        epoch=epoch,
+        seconds=measured(seconds),
+        steps=_whole(record.number("steps")),
+        source="mllog",
+        line=line,
+        ended_at=None if record.time_ms is None else record.time_ms / 1000,
     )
+    _keep(tracker, run, sample)
 
 
 def _elapsed(start_ms: float | None, stop_ms: float | None) -> float | None:
