@@ -1,0 +1,215 @@
+"""Things that go wrong, rehearsed: each happens to the practice cluster as it happens to a real one, and is a lesson.
+
+An incident waits for its moment (a job that is queued, or has run for a while) and then acts on the cluster; labtui is told nothing beforehand.
+`--rehearse NAME` chooses some, `--seeded N` lets chance choose, the same for the same N.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from labtui.errors import UsageError
+from labtui.practice.cluster import PracticeCluster
+from labtui.practice.slurm.job import PENDING, RUNNING, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What happened, what is to be seen, and what to learn from it."""
+
+    name: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A kind of trouble. `moment` is the job state it waits for; `strike(cluster, job, now, chance)` makes it happen."""
+
+    lesson: Lesson
+    moment: str
+    strike: Callable[[PracticeCluster, Job, float, random.Random], None]
+
+
+def _wait_in_queue(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    moment = now
+    reasons = []
+    for reason in ("Priority", "Resources", "QOSGrpNodeLimit", "ReqNodeNotAvail"):
+        moment += chance.uniform(40, 90)
+        reasons.append((reason, moment))
+    with cluster.controller.lock:
+        cluster.controller.waits[job.job_id] = reasons
+
+
+def _run_out_of_time(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    with cluster.controller.lock:
+        job.time_limit_s = job.elapsed_s(now) + 1
+
+
+def _fail_node(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    cluster.controller.fail_node(job.job_id, now)
+
+
+def _run_out_of_memory(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    cluster.controller.run_out_of_memory(job.job_id, now)
+
+
+def _drop_connection(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    cluster.drop_connections()
+
+
+def _stop_accounting(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    cluster.controller.accounting_down_until = now + 400
+
+
+def _stop_controller(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    cluster.controller.down_until = now + 240
+
+
+def _fill_disk(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    cluster.full_until = now + 400
+
+
+INCIDENTS: dict[str, Incident] = {
+    "queue": Incident(
+        Lesson(
+            "queue",
+            "The job waits, for one reason after another",
+            "Priority: others come first. Resources: it is next, but no node is free. A group limit: the course uses all it may. "
+            "ReqNodeNotAvail: maintenance. Nothing is wrong with the job; a shorter time limit lets the scheduler fit it in earlier.",
+        ),
+        PENDING,
+        _wait_in_queue,
+    ),
+    "time-limit": Incident(
+        Lesson(
+            "time-limit",
+            "The job is killed at its time limit",
+            "The epochs that were printed still count; the last one is lost. Ask for epochs x steady epoch time + the warm-up epoch, with a "
+            "margin: the runs table knows both.",
+        ),
+        RUNNING,
+        _run_out_of_time,
+    ),
+    "node-failure": Incident(
+        Lesson(
+            "node-failure",
+            "The node dies under the job",
+            "Not your fault. labtui asks Slurm not to restart its jobs, because a restart empties the log and spoils the timing: the run "
+            "ends as a node failure, and you submit it again. A job without --no-requeue would start anew with the same id.",
+        ),
+        RUNNING,
+        _fail_node,
+    ),
+    "out-of-memory": Incident(
+        Lesson(
+            "out-of-memory",
+            "The node's memory is used up and the kernel ends the training",
+            "This is host memory, not GPU memory: the cached images take 9.8 GB per process, and memory comes with the cores you ask for.",
+        ),
+        RUNNING,
+        _run_out_of_memory,
+    ),
+    "drop": Incident(
+        Lesson(
+            "drop",
+            "The connection is cut",
+            "The job goes on without you. labtui says offline, shows the age of what it shows, comes back by itself and reads what it missed.",
+        ),
+        RUNNING,
+        _drop_connection,
+    ),
+    "accounting": Incident(
+        Lesson(
+            "accounting",
+            "Accounting (slurmdbd) is down",
+            "sacct refuses while squeue works. A job that left the queue is 'settling', not finished, until accounting speaks again.",
+        ),
+        RUNNING,
+        _stop_accounting,
+    ),
+    "controller": Incident(
+        Lesson(
+            "controller",
+            "Slurm's controller does not answer",
+            "squeue fails. labtui keeps the last picture, says since when it is unknown, and never takes silence for an end.",
+        ),
+        RUNNING,
+        _stop_controller,
+    ),
+    "quota": Incident(
+        Lesson(
+            "quota",
+            "The disk quota is used up",
+            "Files cannot be pushed and jobs cannot be submitted. Nothing is lost: the submission waits here; free space (bsc_quota shows it), "
+            "then try again.",
+        ),
+        PENDING,
+        _fill_disk,
+    ),
+}
+
+
+def choose(names: Iterable[str], seeded: int | None) -> list[str]:
+    """The incidents asked for by name, and three by chance when a seed is given. Raises UsageError for an unknown name."""
+    chosen = []
+    for name in names:
+        if name not in INCIDENTS:
+            raise UsageError(f"There is no incident called {name!r}.", f"There are: {', '.join(INCIDENTS)}.")
+        chosen.append(name)
+    if seeded is not None:
+        chosen += random.Random(seeded).sample(sorted(INCIDENTS), 3)
+    return list(dict.fromkeys(chosen))
+
+
+class IncidentPlan:
+    """Lets the chosen incidents happen, one after another, each to another job where there are enough."""
+
+    def __init__(
+        self,
+        cluster: PracticeCluster,
+        names: list[str],
+        seed: int,
+        notify: Callable[[Lesson], None] = lambda lesson: None,
+    ) -> None:
+        self._cluster = cluster
+        self._waiting = list(names)
+        self._chance = random.Random(seed)
+        self._notify = notify
+        self._struck: set[int] = set()
+        self._stop = threading.Event()
+        self.happened: list[Lesson] = []
+        if names:
+            threading.Thread(target=self._watch, name="practice-incidents", daemon=True).start()
+
+    def close(self) -> None:
+        """Nothing more goes wrong."""
+        self._stop.set()
+
+    def _watch(self) -> None:
+        while self._waiting and not self._stop.wait(0.1):
+            self.look(self._cluster.clock.now())
+
+    def look(self, now: float) -> None:
+        """Let the next incident happen if its moment has come."""
+        if not self._waiting:
+            return
+        incident = INCIDENTS[self._waiting[0]]
+        with self._cluster.controller.lock:
+            ripe = [
+                job
+                for job in self._cluster.controller.accounting()
+                if job.state == incident.moment
+                and job.job_id not in self._struck
+                and (incident.moment == PENDING or job.elapsed_s(now) >= 60)
+            ]
+        if not ripe:
+            return
+        self._waiting.pop(0)
+        self._struck.add(ripe[0].job_id)
+        incident.strike(self._cluster, ripe[0], now, self._chance)
+        self.happened.append(incident.lesson)
+        self._notify(incident.lesson)
