@@ -43,7 +43,7 @@ class Lane:
         self._requests = RequestQueue()
         self._line = Line(context)
         self._sender = Sender(context)
-        self._tailer = Tailer(context)
+        self._tailer = Tailer(context, lambda: self._poller.changed())
         self._poller = Poller(context, self._tailer.script_ended, self._sender.freed)
         self._watchdog = Watchdog(context.clock, self._slept, self._line.mark_stale, context.cluster.close)
         self._closing = threading.Event()

@@ -17,6 +17,8 @@ from labtui.engine.folder import LabFolder, file_name
 
 SUFFIXES: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
 STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
+READ_STREAMS: tuple[Stream, ...] = ("out", "err")
+"""The streams that tell of epochs and failures."""
 
 
 def mirror_name(job_name: str, job_id: str, stream: Stream, segment: int) -> str:

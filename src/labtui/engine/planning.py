@@ -151,18 +151,18 @@ def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep: 
         time_limit_minutes=named.time_limit_minutes,
         script_file=script_file,
         remote_dir=remote_dir,
-        remote_logs=remote_logs(remote_dir, named),
+        remote_logs=logs_of(remote_dir, named.job_name, gpus=named.gpus),
         script_hashes=hashes(files),
         practice=session.settings.practice or session.profile.status == "practice",
     )
     return Planned(event, text, files)
 
 
-def remote_logs(remote_dir: str, draft: SubmissionDraft) -> dict[str, str]:
-    """Where the job's logs will be, by stream; ``%j`` stands for the job id."""
-    base = f"{remote_dir}/{draft.job_name}.%j"
+def logs_of(remote_dir: str, job_name: str, *, gpus: int) -> dict[str, str]:
+    """Where a job's logs will be, by stream; ``%j`` stands for the job id."""
+    base = f"{remote_dir}/{job_name}.%j"
     logs = {"out": f"{base}.out", "err": f"{base}.err"}
-    if draft.gpus:
+    if gpus:
         logs["gpu"] = f"{base}.gpu.csv"
     return logs
 

@@ -164,7 +164,7 @@ class Session:
         """
         from labtui.engine.labs import load_edition
 
-        return load_edition(self.settings.edition)
+        return load_edition(self.settings.edition, self.folder)
 
     @property
     def commands(self) -> tuple[CommandRecord, ...]:

@@ -7,6 +7,7 @@ one nothing of the transaction is in the file.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import threading
@@ -233,6 +234,23 @@ def _damaged(what: str) -> StoreError:
         f"The lab folder's database is damaged ({what}).",
         "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
     )
+
+
+def raw_snapshots(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
+    """Blobs by digest and path -> digest by token, as far as a (perhaps damaged) database still gives them."""
+    blobs: dict[str, bytes] = {}
+    snapshots: dict[str, dict[str, str]] = {}
+    try:
+        connection = _connect(f"{path.as_uri()}?mode=ro")
+        for digest, data in connection.execute("SELECT hash, data FROM blobs"):
+            if hashlib.sha256(data).hexdigest() == digest:
+                blobs[digest] = data
+        for token, name, digest in connection.execute("SELECT token, path, hash FROM snapshots"):
+            snapshots.setdefault(token, {})[name] = digest
+        connection.close()
+    except (sqlite3.Error, TypeError):
+        pass
+    return blobs, snapshots
 
 
 def raw_events(path: Path) -> Iterable[AnyEvent]:

@@ -7,10 +7,11 @@ screen another one has its turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from labtui.core.events import AnyEvent, LogGrew, LogSegmentStarted, SamplesReset
+from labtui.core.events import AnyEvent, LogGrew, LogSegmentStarted, RunEnded, SamplesReset
 from labtui.core.model import JobPhase, JobView, RunPhase, Stream, SubmissionStatus
 from labtui.core.state import SubmissionState
 from labtui.engine import mirrors
@@ -52,8 +53,10 @@ class Followed:
 class Tailer:
     """Copies logs and reads them. Lane thread only; `watch` may be called from any."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, run_ended: Callable[[], None]) -> None:
+        """`run_ended` is told when a log shows that a run is over: the queue will soon say so, too."""
         self._context = context
+        self._run_ended = run_ended
         self._followed: dict[tuple[str, Stream], Followed] = {}
         self._readers: dict[str, SubmissionReader] = {}
         self._on_screen: frozenset[str] = frozenset()
@@ -187,6 +190,8 @@ class Tailer:
             if submission.logs.get(item.stream) is None:
                 events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
             events.extend(self._reader(submission).feed(item.stream, step.grown, context.state, at))
+            if any(isinstance(event, RunEnded) for event in events):
+                self._run_ended()
             events.append(self._grew(submission, item, complete=False))
             item.quiet_since, item.looks_since_end, item.complete = None, 0, False
         elif item.quiet_since is None:

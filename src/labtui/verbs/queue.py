@@ -1,0 +1,115 @@
+"""`labtui queue`: runs, jobs and the waiting line, with the age of what is shown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+from labtui.core.model import JobView, SubmissionStatus
+from labtui.core.profile import Profile
+from labtui.core.state import LabState, RunState
+from labtui.errors import LabError
+from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_error
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Folder and form of the answer."""
+    add_folder_argument(parser)
+    parser.add_argument(
+        "--offline", action="store_true", help="show what is stored, without asking the cluster"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask the queue once if a job lives, then print."""
+    from labtui.core.jobs import live
+
+    with Open(args, start=False) as lab:
+        if not args.offline and live(lab.state):
+            lab.session.start()
+            _ask_once(lab)
+        rows = [_row(lab.state, run, lab.session.profile) for run in lab.state.runs.values()]
+        if args.json:
+            print(json.dumps({"refreshed_at": lab.state.refreshed_at, "runs": rows}, indent=1))
+        else:
+            _print(rows, lab.state)
+    return 0
+
+
+def _ask_once(lab: Open) -> None:
+    try:
+        lab.online()
+        if not lab.session.read_only:
+            lab.session.refresh()
+            lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
+    except LabError as error:
+        say_error(error)
+        say("What follows is what was last known.")
+    for problem in lab.state.problems:
+        say(f"labtui: {problem.sentence}")
+
+
+def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
+    from labtui.core.policy import waiting_reason
+
+    submission = state.submissions[run.token]
+    sentence = submission.sentence
+    if submission.status is SubmissionStatus.WAITING:
+        sentence = waiting_reason(state, profile, submission)
+    return {
+        "run": run.run_id,
+        "task": run.task_id,
+        "model": run.spec.model,
+        "n_gpus": run.spec.n_gpus,
+        "batch_size": run.spec.batch_size,
+        "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
+        "phase": run.phase.value,
+        "outcome": run.outcome,
+        "submission": {"token": run.token, "status": submission.status.value, "sentence": sentence},
+        "job": _job(submission.job) if submission.job else None,
+    }
+
+
+def _job(job: JobView) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "phase": job.phase.value,
+        "slurm_state": job.slurm_state,
+        "reason": job.reason,
+        "start_estimate": job.start_estimate,
+        "start_time": job.start_time,
+        "end_time": job.end_time,
+        "node": job.node,
+        "exit_code": job.exit_code,
+        "evidence": job.evidence,
+        "seen_at": job.seen_at,
+        "unknown_since": job.unknown_since,
+    }
+
+
+def _print(rows: list[dict[str, Any]], state: LabState) -> None:
+    if not rows:
+        say("Nothing was submitted yet: `labtui submit TASK`.")
+        return
+    for row in rows:
+        job = row["job"] or {}
+        epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
+        device = f"{row['n_gpus']} GPU" if row["n_gpus"] else "CPU"
+        why = _reason(job) or row["submission"]["sentence"]
+        line = (
+            f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}"
+        )
+        print(plain(f"{line}  {job.get('job_id', '-'):<9} {why}").rstrip())
+    if state.refreshed_at is not None:
+        say(f"read {max(0.0, time.time() - state.refreshed_at):.0f} s ago")
+
+
+def _reason(job: dict[str, Any]) -> str:
+    if not job.get("reason"):
+        return ""
+    from labtui.core.slurm.reasons import explain_reason
+
+    return f"{job['reason']}: {explain_reason(job['reason'])}"

@@ -1,0 +1,267 @@
+"""`labtui submit TASK`: submit the runs of a task. A dry run takes the same path and stops before sending."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from labtui.core.model import SubmissionDraft, SubmissionStatus
+from labtui.core.state import LabState
+from labtui.errors import LabError, UsageError
+from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_error
+
+if TYPE_CHECKING:
+    from labtui.core.lab.plan import PlanOverrides
+    from labtui.engine.planning import Preview
+
+_UNKNOWN_LIMIT_S = 400.0
+"""How long an unanswered submission is looked up before the verb leaves it to the next session."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The task, what to change of its plan, and how far to go."""
+    parser.add_argument("task", metavar="TASK", help="a task's number in the lab, e.g. 10.5")
+    add_folder_argument(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show script, files and findings; send nothing"
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="with --dry-run: do not ask the cluster either"
+    )
+    parser.add_argument(
+        "--run", type=int, action="append", metavar="N", help="only the N-th job of the task's plan"
+    )
+    parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
+    parser.add_argument("--epochs", type=int, metavar="N")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="batch of each GPU (the global batch is N x GPUs)"
+    )
+    parser.add_argument(
+        "--form", choices=("cpu", "one-gpu", "one-job", "job-per-size"), help="how runs become jobs"
+    )
+    parser.add_argument("--time", type=int, metavar="MINUTES", help="time limit of each job")
+    parser.add_argument("--qos", default="", help="another queue this time")
+    parser.add_argument("--account", default="", help="another account this time")
+    parser.add_argument(
+        "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
+    )
+    parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
+    parser.add_argument("--wait", action="store_true", help="stay until Slurm has taken all of them")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, check, and (unless it is a dry run) submit."""
+    with Open(args, start=False) as lab:
+        drafts = _drafts(lab, args)
+        previews = [lab.session.preview(draft) for draft in drafts]
+        if args.dry_run:
+            return _dry_run(lab, args, drafts, previews)
+        if _blocked(previews) and not args.force:
+            _show_findings(previews)
+            say("Nothing was submitted. Correct this, or submit with --force.")
+            return 1
+        _show_findings(previews)
+        return _submit(lab, args, drafts)
+
+
+def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
+    drafts = lab.session.drafts(args.task, _overrides(args))
+    if args.run:
+        wrong = [number for number in args.run if not 1 <= number <= len(drafts)]
+        if wrong:
+            raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
+        drafts = tuple(drafts[number - 1] for number in args.run)
+    if not drafts:
+        raise UsageError(f"Task {args.task} plans no runs that fit.", "`labtui labs` shows what it asks for.")
+    if not args.script_args:
+        return list(drafts)
+    more = tuple(shlex.split(args.script_args))
+    return [
+        replace(draft, runs=tuple(replace(spec, extra_args=spec.extra_args + more) for spec in draft.runs))
+        for draft in drafts
+    ]
+
+
+def _overrides(args: argparse.Namespace) -> PlanOverrides:
+    from labtui.core.lab.plan import PlanOverrides
+
+    try:
+        gpus = tuple(int(number) for number in args.gpus.split(",")) if args.gpus else None
+    except ValueError:
+        raise UsageError("--gpus takes numbers with commas between them, e.g. 1,2,4.") from None
+    return PlanOverrides(
+        form=args.form,
+        gpus=gpus,
+        per_gpu_batch=args.batch_size,
+        epochs=args.epochs,
+        time_limit_minutes=args.time,
+        account=args.account,
+        qos=args.qos,
+    )
+
+
+# --------------------------------------------------------------------------- what was found
+
+
+def _blocked(previews: list[Preview]) -> bool:
+    return any(found.severity == "error" for preview in previews for found in preview.findings)
+
+
+def _show_findings(previews: list[Preview]) -> None:
+    shown = set()
+    for preview in previews:
+        for found in preview.findings:
+            place = f"{found.file}:{found.line}" if found.line else found.file
+            text = f"{found.severity}: {place}: {found.effect}"
+            if text not in shown:
+                shown.add(text)
+                say(text)
+
+
+# --------------------------------------------------------------------------- dry run
+
+
+def _dry_run(
+    lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], previews: list[Preview]
+) -> int:
+    words = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts)
+    rows = [_row(draft, preview, word) for draft, preview, word in zip(drafts, previews, words, strict=True)]
+    if args.json:
+        print(json.dumps({"dry_run": True, "submissions": rows}, indent=1))
+    else:
+        for row in rows:
+            _print_row(row)
+    refused = any(word is not None and not word["ok"] and not word["wait"] for word in words)
+    return 1 if refused or _blocked(previews) else 0
+
+
+def _ask_cluster(lab: Open, drafts: list[SubmissionDraft]) -> list[dict[str, Any] | None]:
+    """The cluster's own word on each draft; None where it could not be asked."""
+    lab.session.start()
+    words: list[dict[str, Any] | None] = []
+    try:
+        lab.online()
+        for draft in drafts:
+            words.append(asdict(lab.session.test_only(draft).result(timeout=300)))
+    except LabError as error:
+        say_error(error)
+        say("The cluster was not asked.")
+    return [*words, *[None] * (len(drafts) - len(words))]
+
+
+def _row(draft: SubmissionDraft, preview: Preview, word: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "task": draft.task_id,
+        "form": draft.form,
+        "job_name": draft.job_name,
+        "account": draft.account,
+        "qos": draft.qos,
+        "gpus": draft.gpus,
+        "cpus": draft.cpus,
+        "time_limit_minutes": draft.time_limit_minutes,
+        "runs": [asdict(spec) for spec in draft.runs],
+        "script": preview.script,
+        "files": [asdict(item) for item in preview.files],
+        "findings": [_finding(found) for found in preview.findings],
+        "seconds": asdict(preview.seconds) if preview.seconds else None,
+        "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
+        "test_only": word,
+    }
+
+
+def _finding(found: Any) -> dict[str, Any]:
+    return {
+        "rule": found.rule,
+        "severity": found.severity,
+        "file": found.file,
+        "line": found.line,
+        "text": found.text,
+        "effect": found.effect,
+        "fix": found.fix.title if found.fix else None,
+    }
+
+
+def _print_row(row: dict[str, Any]) -> None:
+    runs = ", ".join(
+        f"{spec['model']} {spec['n_gpus']} GPUs batch {spec['batch_size']}" for spec in row["runs"]
+    )
+    print(f"# {row['job_name']}: {plain(runs)}")
+    print(row["script"].rstrip())
+    for item in row["files"]:
+        print(f"# file {item['path']} {item['size']} bytes{' (yours, changed)' if item['changed'] else ''}")
+    for found in row["findings"]:
+        print(f"# {found['severity']} {found['file']}:{found['line']} {plain(found['effect'])}")
+    if row["seconds"]:
+        print(f"# expected: {row['seconds']['lo']:.0f} to {row['seconds']['hi']:.0f} s")
+    if row["test_only"]:
+        print(f"# the cluster says: {plain(row['test_only']['sentence'])}")
+
+
+# --------------------------------------------------------------------------- submitting
+
+
+def _submit(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft]) -> int:
+    lab.session.start()
+    futures = [lab.session.submit(draft) for draft in drafts]
+    tokens = [event for event in lab.state.submissions][-len(futures) :]
+    say(
+        f"{len(tokens)} {'submission is' if len(tokens) == 1 else 'submissions are'} stored and will be sent once."
+    )
+    trouble: LabError | None = None
+    try:
+        lab.online()
+        lab.wait(
+            lambda state: _settled(lab, state, tokens, wait=args.wait),
+            limit_s=None if args.wait else _UNKNOWN_LIMIT_S,
+        )
+    except LabError as error:
+        trouble = error
+    rows = [_outcome(lab.state, token) for token in tokens]
+    if args.json:
+        print(json.dumps({"submissions": rows}, indent=1))
+    else:
+        for row in rows:
+            print(
+                plain(f"{row['job_name']}  {row['status']}  {row['job_id'] or ''} {row['sentence']}").rstrip()
+            )
+    if trouble is not None:
+        say_error(trouble)
+    if any(row["status"] in ("waiting", "unknown", "sending") for row in rows):
+        say("The rest waits in line; it is sent while `labtui` or `labtui watch` runs.")
+    if trouble is not None:
+        return 2
+    return 1 if any(row["status"] == "refused" for row in rows) else 0
+
+
+def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
+    """Whether there is nothing more to learn soon: all are taken or refused, or wait for something that takes long."""
+    from labtui.core.policy import sendable
+
+    lab.check_line(patient=wait)
+    items = [state.submissions[token] for token in tokens]
+    if any(item.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN) for item in items):
+        return False
+    waiting = [item for item in items if item.status is SubmissionStatus.WAITING]
+    if not waiting:
+        return True
+    shut = {item.qos for item in waiting if item.sentence}
+    return not wait and sendable(state, lab.session.profile, shut) is None
+
+
+def _outcome(state: LabState, token: str) -> dict[str, Any]:
+    item = state.submissions[token]
+    return {
+        "token": token,
+        "task": item.task_id,
+        "job_name": item.job_name,
+        "status": item.status.value,
+        "job_id": item.job.job_id if item.job else None,
+        "sentence": item.sentence,
+        "hint": item.hint,
+        "runs": list(item.run_ids),
+        "script_file": item.script_file,
+    }

@@ -1,0 +1,161 @@
+"""What the verbs share: an open session, questions on a terminal, words on stderr, waiting with updates.
+
+Data goes to stdout, everything else to stderr. Nothing is asked unless stdin is a terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from labtui.core.events import AnyEvent
+from labtui.core.state import LabState
+from labtui.errors import ConnectionLost, LabError, LoginRefused
+
+if TYPE_CHECKING:
+    from labtui.cluster.prompts import Question
+    from labtui.engine.session import Session, Update
+
+_NO_TERMINAL_HINT = (
+    "Use a key (an agent, or --identity at `labtui init`), or run this in a terminal. "
+    "For a host key: `labtui init --host-key SHA256:...`."
+)
+
+
+def plain(text: str) -> str:
+    """A text from outside, harmless on a terminal: control characters become blanks."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def say(text: str) -> None:
+    """A line of progress or explanation, on stderr."""
+    print(plain(text), file=sys.stderr, flush=True)
+
+
+def say_error(error: LabError) -> None:
+    """An error's sentence and hint, on stderr."""
+    say(f"labtui: {error.sentence}")
+    if error.hint:
+        say(f"  hint: {error.hint}")
+
+
+class TerminalPrompter:
+    """Asks on the terminal, if stdin is one; passwords are not echoed and never kept."""
+
+    def __init__(self) -> None:
+        self.unasked: str = ""
+
+    def ask(self, question: Question) -> str | None:
+        """The answer, or None."""
+        if not sys.stdin.isatty():
+            self.unasked = plain(question.text)
+            return None
+        import getpass
+
+        text = plain(question.text).strip()
+        try:
+            if question.kind == "host-key":
+                say(f"{plain(question.host)}: {text}")
+                say(f"  its fingerprint is {question.fingerprint}")
+                return "yes" if input("Is that the right one? Type yes: ").strip().lower() == "yes" else None
+            if question.echo:
+                return input(f"{text} ")
+            return getpass.getpass(f"{text} ", stream=sys.stderr)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+
+def add_folder_argument(parser: argparse.ArgumentParser) -> None:
+    """``--folder DIR``: the lab folder, when it is not here."""
+    parser.add_argument(
+        "--folder", default=".", metavar="DIR", help="the lab folder (default: here or above)"
+    )
+
+
+class Open:
+    """A session for the length of a verb, with its updates as a queue."""
+
+    def __init__(self, args: argparse.Namespace, *, start: bool = True) -> None:
+        """Open the lab folder of `args.folder`. `start` False: look at what is stored, connect to nothing."""
+        from labtui.engine.folder import find_folder
+        from labtui.engine.session import Session
+
+        self._updates: deque[AnyEvent] = deque()
+        self._changed = threading.Condition()
+        self._prompter = TerminalPrompter()
+        self.session: Session = Session.open(find_folder(args.folder), prompter=self._prompter, start=False)
+        self.session.subscribe(self._take)
+        if start:
+            self.session.start()
+
+    def __enter__(self) -> Open:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.session.close()
+
+    @property
+    def state(self) -> LabState:
+        """The latest state."""
+        return self.session.state
+
+    def _take(self, update: Update) -> None:
+        with self._changed:
+            self._updates.extend(update.events)
+            self._changed.notify_all()
+
+    def events(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[AnyEvent]:
+        """Events as they come, until `done` says so or the time is over; those before `done` are all given."""
+        end = None if limit_s is None else time.monotonic() + limit_s
+        while True:
+            over = done(self.state)
+            with self._changed:
+                if not self._updates and not over:
+                    left = 0.5 if end is None else min(0.5, end - time.monotonic())
+                    self._changed.wait(max(0.0, left))
+                batch = list(self._updates)
+                self._updates.clear()
+            yield from batch
+            if not batch and (over or (end is not None and time.monotonic() >= end)):
+                return
+
+    def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:
+        """Wait until `done`; says whether it came to pass."""
+        for _ in self.events(done, limit_s=limit_s):
+            pass
+        return done(self.state)
+
+    def online(self, *, limit_s: float = 120.0) -> None:
+        """Wait for the connection.
+
+        Raises:
+            LabError: why there is none (also when a question could not be asked).
+        """
+        if self.session.read_only:
+            return
+        self.wait(
+            lambda state: state.connection.status in ("online", "stale", "offline", "needs-login"),
+            limit_s=limit_s,
+        )
+        self.check_line()
+
+    def check_line(self, *, patient: bool = False) -> None:
+        """Raise why there is no connection; `patient` accepts one that will be tried again."""
+        connection = self.state.connection
+        if connection.status == "needs-login":
+            raise LoginRefused(connection.sentence, self._hint(connection.hint))
+        if connection.status == "offline" and connection.sentence and not patient:
+            raise ConnectionLost(connection.sentence, connection.hint)
+
+    def _hint(self, hint: str) -> str:
+        return _NO_TERMINAL_HINT if self._prompter.unasked else hint
+
+
+def run_number(text: str) -> int:
+    """A run's number from the command line: ``3`` or ``#3``."""
+    return int(text.removeprefix("#"))
