@@ -70,7 +70,7 @@ class Bridge:
         state: LabState = update.state
         self._post(StateArrived(state))
 
-    def follow(self, name: str, future: Future[Any], done: str = "") -> None:
+    def follow(self, name: str, future: Future[Any], done: str = "", about: Any = None) -> None:
         """Post `ActionEnded` when the request has been answered."""
 
         def ended(finished: Future[Any]) -> None:
@@ -78,6 +78,6 @@ class Bridge:
                 return
             error = finished.exception()
             result = None if error else finished.result()
-            self._post(ActionEnded(name, done, result, error))
+            self._post(ActionEnded(name, done, result, error, about))
 
         future.add_done_callback(ended)

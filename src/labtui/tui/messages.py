@@ -34,12 +34,20 @@ class PromptAsked(Message):
 class ActionEnded(Message):
     """A request to the session ended; `error` is what it said no with. `done` says it in words when it went well."""
 
-    def __init__(self, name: str, done: str, result: Any = None, error: BaseException | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        done: str,
+        result: Any = None,
+        error: BaseException | None = None,
+        about: Any = None,
+    ) -> None:
         super().__init__()
         self.name = name
         self.done = done
         self.result = result
         self.error = error
+        self.about = about
 
 
 class TaskChosen(Message):

@@ -61,6 +61,14 @@ class Operations:
 
         await self.push_screen(PlanScreen(self.session, self.desk.edition, self.desk.task_id, drafts))
 
+    def after_submit(self: Any) -> None:
+        """Show the runs that were just put into the waiting line."""
+        self.desk.arrived(self.session.state)
+        self.desk.choose_task(self.desk.task_id)
+        self.repaint()
+        if self.main is not None:
+            self.call_later(self.main.show_pane, "runs")
+
     def ask_cancel(self: Any) -> None:
         """Cancel the selected run, after asking."""
         run = self.desk.picture().run

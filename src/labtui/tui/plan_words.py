@@ -1,0 +1,200 @@
+"""What the plan screen says about drafts, previews, findings and verdicts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from labtui.core.interval import Interval
+from labtui.core.model import SubmissionDraft
+from labtui.errors import LabError
+from labtui.tui import format as words
+from labtui.tui.plan_table import PlanRow
+from labtui.tui.themes import Roles
+from labtui.tui.widgets.keyed_table import Column, Row
+
+if TYPE_CHECKING:
+    from labtui.core.preflight import Finding
+    from labtui.engine.planning import Preview
+
+FINDING_COLUMNS = (Column("severity", ""), Column("place", " where"), Column("effect", " what it does"), Column("fix", " "))
+SEVERITY = {"error": "✘ error", "warning": "! warning"}
+FORMS = {"cpu": "on the CPU", "one-gpu": "one GPU", "one-job": "one job for all sizes", "job-per-size": "one job per size"}
+
+
+def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str, ...]:
+    """One row of the plan table; a row that is left out says so."""
+    spec = row.spec
+    limit = f"{draft.time_limit_minutes} min" if draft is not None else words.NOTHING
+    rate = "script's" if spec.learning_rate is None else f"{spec.learning_rate:g}"
+    job = f"  job {number}: {FORMS[draft.form]}" if draft is not None else "  left out"
+    gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
+    each = str(spec.per_gpu_batch) if spec.device == "gpu" else words.NOTHING
+    return (
+        "✔" if row.included else "○",
+        f" {spec.model}",
+        f" {gpus}",
+        f" {spec.batch_size}",
+        f" {each}",
+        f" {rate}",
+        f" {spec.epochs}",
+        f" {limit}",
+        job,
+    )
+
+
+def _total(parts: Sequence[Interval | None]) -> Interval | None:
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    return Interval(sum(p.value for p in known), sum(p.lo for p in known), sum(p.hi for p in known))
+
+
+def cost_line(
+    drafts: Sequence[SubmissionDraft],
+    previews: Sequence[Preview | LabError],
+    verdicts: Mapping[SubmissionDraft, str],
+    styles: Roles,
+) -> Text:
+    """Expected time and GPU-hours of the whole plan, then Slurm's verdicts."""
+    text = Text(f"{len(drafts)} job{'s' if len(drafts) != 1 else ''}")
+    good = [preview for preview in previews if not isinstance(preview, LabError)]
+    seconds = _total([preview.seconds for preview in good]) if len(good) == len(drafts) else None
+    hours = _total([preview.gpu_hours for preview in good]) if len(good) == len(drafts) else None
+    most = sum(draft.gpus * draft.time_limit_minutes for draft in drafts) / 60
+    if seconds is not None:
+        text.append(f", expected to run {words.duration(seconds.lo)} to {words.duration(seconds.hi)} in all")
+    if hours is not None and most:
+        text.append(f", {hours.lo:.2f} to {hours.hi:.2f} GPU-h")
+    if most:
+        text.append(f" (at most {most:.2f} GPU-h by their time limits)", style=styles.quiet)
+    if drafts:
+        first = drafts[0]
+        text.append(f"\naccount {first.account or '?'}, {first.qos or 'no QoS'}", style=styles.quiet)
+    for number, draft in enumerate(drafts, 1):
+        if word := verdicts.get(draft):
+            text.append(f"\njob {number}: {word}")
+    return text
+
+
+def view_line(view: str, views: Sequence[str], preview: Preview | LabError | None, place: int) -> Text:
+    """The names of the views with their counts; the current one reversed."""
+    text = Text()
+    for name in views:
+        count = ""
+        if preview is not None and not isinstance(preview, LabError):
+            if name == "findings":
+                count = f" {len(preview.findings)}" if preview.findings else " none"
+            elif name == "files":
+                count = f" {len(preview.files)}"
+        text.append(f" {name}{count} ", style="reverse" if name == view else "").append(" ")
+    return text.append(f"of job {place + 1}", style="dim")
+
+
+def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]:
+    """Severity, place, first sentence, whether there is a fix."""
+    if preview is None or isinstance(preview, LabError):
+        return []
+    rows = []
+    for index, finding in enumerate(preview.findings):
+        style = styles.bad if finding.severity == "error" else styles.warn
+        where = f" {finding.file}:{finding.line}" if finding.line else f" {finding.file}"
+        effect = " ".join(finding.effect.split())
+        rows.append(
+            Row(
+                f"{index}|{finding.rule}|{where}",
+                (
+                    Text(SEVERITY[finding.severity], style=style),
+                    where,
+                    f" {effect if len(effect) < 90 else effect[:89] + '…'}",
+                    " f fixes it" if finding.fix is not None else " ",
+                ),
+            )
+        )
+    return rows
+
+
+def page(
+    view: str,
+    preview: Preview | LabError | None,
+    draft: SubmissionDraft | None,
+    finding: Finding | None,
+    session: Any,
+    styles: Roles,
+) -> Text:
+    """The text under the tabs."""
+    if preview is None:
+        return Text("Looking at the files ..." if draft is not None else "Every run is left out.", style="dim")
+    if isinstance(preview, LabError):
+        return Text(f"{preview.sentence}\n{preview.hint}")
+    if view == "script":
+        return Text(preview.script)
+    if view == "files":
+        return _files(preview, session, styles)
+    if finding is None:
+        return Text("Nothing to complain about in the scripts and the job file. Ask Slurm itself with y.")
+    text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
+    return text.append(" ".join(finding.effect.split()))
+
+
+def _files(preview: Preview, session: Any, styles: Roles) -> Text:
+    """What travels with the job; the student's own changes are marked and shown."""
+    import difflib
+
+    from labtui import assets
+
+    text = Text()
+    for change in preview.files:
+        mark = "changed by you" if change.changed else ""
+        text.append(f"{change.path:<32} {words.bytes_size(change.size):>10}  ").append(f"{mark}\n", style=styles.warn)
+    for change in preview.files:
+        if not change.changed:
+            continue
+        own = session.folder.inside(f"scripts/{change.path}").read_bytes().decode("utf-8", "replace")
+        original = assets.read_remote(change.path).decode("utf-8", "replace")
+        lines = difflib.unified_diff(
+            original.splitlines(), own.splitlines(), f"{change.path} (as it came)", f"{change.path} (yours)", lineterm="", n=1
+        )
+        text.append("\n")
+        for line in lines:
+            style = styles.good if line.startswith("+") else styles.bad if line.startswith("-") else ""
+            text.append(f"{line}\n", style=style)
+    return text
+
+
+def verdict(result: Any, error: BaseException | None) -> str:
+    """Slurm's own word in one line."""
+    if error is not None:
+        hint = getattr(error, "hint", "")
+        return f"{error} {hint}".strip()
+    word = "✔" if result.ok else "✘"
+    return f"{word} {result.sentence or ('Slurm would accept it.' if result.ok else 'Slurm would refuse it.')} {result.hint}".rstrip()
+
+
+def stops(previews: Sequence[Preview | LabError]) -> str:
+    """A sentence when something must be put right first, else ""."""
+    for number, preview in enumerate(previews, 1):
+        if isinstance(preview, LabError):
+            return f"Job {number} cannot be made: {preview.sentence}"
+        errors = [finding for finding in preview.findings if finding.severity == "error"]
+        if errors:
+            return f"Job {number} has {len(errors)} error{'s' if len(errors) != 1 else ''} to put right first ({errors[0].file}:{errors[0].line})."
+    return ""
+
+
+def question(drafts: Sequence[SubmissionDraft], previews: Sequence[Preview | LabError]) -> tuple[str, Text]:
+    """The last question before submitting, and what is in it."""
+    runs = sum(len(draft.runs) for draft in drafts)
+    text = f"Submit {len(drafts)} job{'s' if len(drafts) != 1 else ''} with {runs} run{'s' if runs != 1 else ''}?"
+    details = Text()
+    for draft in drafts:
+        labels = ", ".join(spec.label for spec in draft.runs)
+        details.append(f"{draft.job_name}: {labels}; {draft.time_limit_minutes} min, {draft.qos}\n")
+    warnings = [f for preview in previews if not isinstance(preview, LabError) for f in preview.findings if f.severity == "warning"]
+    for finding in warnings[:6]:
+        details.append(f"! {finding.file}:{finding.line} {' '.join(finding.effect.split())}\n")
+    if len(drafts) > 1:
+        details.append("If the queue takes one job at a time, the others stay in labtui's waiting line and follow by themselves.")
+    return text, details
