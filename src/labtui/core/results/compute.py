@@ -37,7 +37,7 @@ def compute_results(runs: Iterable[MeasuredRun], *, images: int = CIFAR10_IMAGES
         configuration: _measure(configuration, tuple(members)) for configuration, members in groups.items()
     }
     measured = {key: row for key, row in rows.items() if row.epoch_seconds is not None}
-    compared = tuple(_compare(row, measured) if key in measured else row for key, row in rows.items())
+    compared = tuple(_compare(row, measured) for row in rows.values())
     fits = fit_laws(compared)
     return Results(
         images=images,
@@ -153,6 +153,8 @@ def _compare(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> Res
     baseline_key, note = find_baseline(row.configuration, tuple(measured))
     baseline = measured.get(baseline_key) if baseline_key else None
     row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline_key)
+    if row.epoch_seconds is None:
+        return row
     row = _with_acceleration(row, measured)
     if baseline is None:
         if row.device == "gpu":

@@ -1,0 +1,218 @@
+"""Charts as data: the published figures from the published logs, and what every chart must hold."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from labtui.core.charts import ChartSpec
+from labtui.core.interval import Interval
+from labtui.core.results import compute_results
+from labtui.core.results.charts import scaling_lines, slug, task_charts
+from labtui.core.results.law_charts import law_charts
+from labtui.core.results.more_charts import lab_charts
+from labtui.core.results.run_charts import accuracy_chart, epoch_chart, gpu_chart
+from labtui.core.sampler import GpuSample
+
+from .helpers import published, read_logs, results_of, run
+
+CHAPTER10 = published("chapter10.toml")
+TABLES = {table["id"]: table for table in CHAPTER10["tables"]}
+BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
+# The order of figures in the chapter: time, throughput, speedup, efficiency.
+KEYS = ("epoch-time", "throughput", "speedup", "efficiency")
+
+
+def by_key(charts) -> dict[str, ChartSpec]:
+    found = {chart.key: chart for chart in charts}
+    assert len(found) == len(charts), "two charts share a key"
+    return found
+
+
+def published_values(table, key):
+    """A figure's marks from the printed numbers of its table, computed here and not by the program."""
+    for line in table["rows"]:
+        value = {
+            "epoch-time": float(line["seconds"]),
+            "throughput": CHAPTER10["images"] / float(line["seconds"]),
+            "speedup": float(line["speedup"]),
+            "efficiency": float(line["efficiency"]) / 100,
+        }[key]
+        yield float(line["gpus"]), value
+
+
+@pytest.mark.parametrize("figure", CHAPTER10["figures"], ids=lambda figure: figure["ids"][0])
+def test_figures_10_4_to_10_15_from_the_published_logs(figure):
+    charts = by_key(task_charts(results_of(*BOTH), model=figure.get("model"), reading="as-printed"))
+    assert tuple(charts) == KEYS
+    for key in KEYS:
+        chart = charts[key]
+        measured = [series for series in chart.series if series.role == "measured"]
+        assert [series.name for series in measured] == [TABLES[name]["model"] for name in figure["tables"]]
+        for series, name in zip(measured, figure["tables"], strict=True):
+            marks = [(point.x, point.y) for point in series.points]
+            assert marks == pytest.approx(list(published_values(TABLES[name], key)))
+        assert [label for _, label in chart.x_ticks] == ["1", "2", "4"]
+        assert not chart.practice and "whole seconds of epoch 2" in chart.notes[0]
+    # One network is drawn as bars, several as lines; the speedup has its ideal line.
+    assert charts["speedup"].kind == ("bars" if "model" in figure else "lines")
+    (ideal,) = [series for series in charts["speedup"].series if series.role == "ideal"]
+    assert [(point.x, point.y) for point in ideal.points] == [(1, 1), (2, 2), (4, 4)]
+    assert charts["efficiency"].percent and charts["efficiency"].y_max >= 1
+
+
+def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows():
+    results = results_of(*BOTH)
+    charts = by_key(task_charts(results, model="ResNet50"))
+    rows = [row for row in results.rows if row.model == "ResNet50"]
+    for key, field in zip(KEYS, ("epoch_seconds", "throughput", "speedup", "efficiency"), strict=True):
+        for point, row in zip(charts[key].series[0].points, rows, strict=True):
+            value = getattr(row, field)
+            assert (point.y, point.lo, point.hi) == (value.value, value.lo, value.hi)
+    assert [point.label for point in charts["speedup"].series[0].points] == ["1.00", "1.68", "2.53"]
+    assert [point.label for point in charts["efficiency"].series[0].points] == ["100.0 %", "84.0 %", "63.2 %"]
+
+
+def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
+    results = compute_results([*read_logs(*BOTH), *read_logs(*CPU_GPU)])
+    charts = lab_charts(results)
+    keys = by_key(charts)
+    assert set(KEYS) < set(keys)
+    assert {"throughput-per-gpu", "first-epoch", "cpu-gpu-resnet50", "efficiency-loss-resnet50"} < set(keys)
+    assert {"amdahl-resnet50", "gustafson-resnet152"} < set(keys)
+    for chart in charts:
+        assert chart.title and chart.x_label and chart.y_label and not chart.empty
+        for series in chart.series:
+            for point in series.points:
+                low = point.lo if point.lo is not None else point.y
+                high = point.hi if point.hi is not None else point.y
+                assert low <= point.y <= high
+                assert chart.y_min is None or chart.y_min <= low
+                assert chart.y_max is None or high <= chart.y_max
+
+
+CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
+
+
+def test_cpu_against_gpu():
+    (chart,) = [chart for chart in lab_charts(results_of(*CPU_GPU)) if chart.key == "cpu-gpu-resnet50"]
+    assert [label for _, label in chart.x_ticks] == ["CPU", "1 GPU"]
+    assert [round(point.y, 3) for point in chart.series[0].points] == [215, 14.308]
+    assert "15.0 times" in chart.notes[0]
+    charts = lab_charts(results_of(*CPU_GPU), reading="as-printed")
+    (chart,) = [chart for chart in charts if chart.key == "cpu-gpu-resnet50"]
+    assert [point.y for point in chart.series[0].points] == [215, 14]
+    assert "15.4 times" in chart.notes[0]
+
+
+def test_the_sequential_run_is_no_point_of_a_scaling_line():
+    (line,) = scaling_lines(compute_results([*read_logs(BOTH[0]), *read_logs(*CPU_GPU)]).rows)
+    assert [row.batch_size for row in line.rows] == [2048, 4096, 8192]
+    (alone,) = scaling_lines(results_of(*CPU_GPU).rows)
+    assert [row.n_gpus for row in alone.rows] == [1]
+
+
+def test_two_series_of_one_network_are_told_apart():
+    runs = [run(n, [9, 20 / n], batch=b * n) for b in (1024, 2048) for n in (1, 2)]
+    chart = by_key(task_charts(compute_results(runs)))["epoch-time"]
+    assert [series.name for series in chart.series] == [
+        "ResNet50 (1,024 per GPU)",
+        "ResNet50 (2,048 per GPU)",
+    ]
+
+
+def test_first_epochs_are_hollow():
+    chart = by_key(lab_charts(results_of(BOTH[0])))["first-epoch"]
+    first, steady = chart.series
+    assert [point.y for point in first.points] == [29, 31, 47] and all(point.hollow for point in first.points)
+    assert not any(point.hollow for point in steady.points)
+
+
+def test_lost_efficiency_adds_up_to_all_of_it():
+    chart = by_key(lab_charts(results_of(BOTH[0])))["efficiency-loss-resnet50"]
+    for kept, batch, steps in zip(*(series.points for series in chart.series), strict=True):
+        assert kept.y + batch.y + steps.y == pytest.approx(1)
+    lost_to_batch = chart.series[1].points[2]
+    assert round(100 * lost_to_batch.y, 1) == 10.7
+
+
+def test_law_charts_show_curve_band_and_prediction():
+    results = results_of(BOTH[0])
+    amdahl, gustafson = law_charts(results)
+    for chart, fit in zip((amdahl, gustafson), results.fits, strict=True):
+        roles = {series.role: series for series in chart.series}
+        assert set(roles) == {"measured", "fit", "band", "ideal", "reference"}
+        assert roles["fit"].points[0].y == pytest.approx(1) and roles["fit"].points[-1].x == 8
+        assert all(point.lo <= point.y <= point.hi for point in roles["band"].points)
+        (mark,) = roles["reference"].points
+        assert mark.hollow and mark.x == 8 and mark.lo < mark.hi
+        assert f"{100 * fit.serial_fraction.value:.1f} %" in chart.notes[0]
+
+
+def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
+    results = compute_results([run(1, [29, 14]), run(2, [31], live=True), run(4, [47, 5], live=True)])
+    chart = by_key(task_charts(results))["epoch-time"]
+    (series,) = chart.series
+    first, second, third = series.points
+    assert (first.hollow, first.live) == (False, False)
+    assert (second.hollow, second.live) == (True, True)
+    assert (third.hollow, third.live) == (False, True)
+    assert any("still going" in note for note in chart.notes)
+
+
+def test_practice_never_shares_a_chart_and_is_marked():
+    runs = [run(n, [9, 20 / n], practice=practice) for n in (1, 2) for practice in (False, True)]
+    charts = by_key(task_charts(compute_results(runs)))
+    assert set(charts) == {*KEYS, *(f"{key}-practice" for key in KEYS)}
+    for key, chart in charts.items():
+        assert chart.practice == key.endswith("-practice")
+    alone = task_charts(compute_results([run(1, [9, 5], practice=True)]))
+    assert all(chart.practice and not chart.key.endswith("-practice") for chart in alone)
+
+
+def test_no_runs_no_charts():
+    nothing = compute_results([])
+    assert task_charts(nothing) == () and lab_charts(nothing) == () and law_charts(nothing) == ()
+
+
+def test_epochs_and_accuracy_over_time():
+    results = results_of(BOTH[0])
+    epochs = epoch_chart(results)
+    assert [series.name for series in epochs.series] == [
+        "ResNet50 · 1 GPU",
+        "ResNet50 · 2 GPUs",
+        "ResNet50 · 4 GPUs",
+    ]
+    assert [point.hollow for point in epochs.series[0].points] == [True, False]
+    accuracy = accuracy_chart(results)
+    assert [point.y for point in accuracy.series[0].points] == [0.1629, 0.2195]
+    assert accuracy.percent
+
+
+def test_repeated_runs_have_names_of_their_own():
+    results = compute_results([run(1, [9, 5], run_id=1), run(1, [9, 6], run_id=2)])
+    assert [series.name for series in epoch_chart(results).series] == [
+        "ResNet50 · 1 GPU, run 1",
+        "ResNet50 · 1 GPU, run 2",
+    ]
+
+
+def test_gpu_chart_keeps_its_marks_few_and_its_range():
+    samples = [GpuSample(at=100.0 + t, index=0, utilization=(t % 10) / 10) for t in range(5000)]
+    chart = gpu_chart(samples)
+    (series,) = chart.series
+    assert 100 < len(series.points) <= 240
+    assert series.points[0].lo == 0.0 and series.points[0].hi == 0.9
+    assert chart.percent and series.points[0].x < 30
+
+
+def test_model_names_from_logs_make_safe_keys():
+    assert slug("../../etc/passwd") == "etc-passwd" and slug("☃") == "unnamed"
+    charts = lab_charts(compute_results([run(1, [9, 5], model="../x"), run(2, [9, 3], model="../x")]))
+    assert all("/" not in chart.key and "." not in chart.key for chart in charts)
+
+
+def test_points_refuse_what_is_not_finite():
+    with pytest.raises(ValueError, match="finite"):
+        Interval(math.nan, math.nan, math.nan)

@@ -1,0 +1,134 @@
+"""GPU-hours, what a job form wastes, time limits and what is left of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.core.cost import compare_forms, gpu_hours_of_limit, lab_cost
+from labtui.core.forecast import (
+    expected_seconds,
+    remaining_seconds,
+    time_limit,
+    time_limit_for,
+    training_seconds,
+)
+from labtui.core.interval import Interval
+from labtui.core.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.core.results import compute_results, measured_from_state
+from labtui.core.state import LabState, LogState, RunState, SubmissionState
+
+from .helpers import epoch, results_of, run
+
+
+def spec(n_gpus: int, epochs: int = 2) -> RunSpec:
+    return RunSpec(
+        model="ResNet50",
+        device="gpu",
+        n_gpus=n_gpus,
+        batch_size=2048 * n_gpus,
+        epochs=epochs,
+        script="ResNet50.py",
+    )
+
+
+def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment: int = 0) -> LabState:
+    runs = {
+        number: RunState(
+            run_id=number,
+            token="t1",
+            task_id="10.5",
+            spec=spec(n),
+            epochs=(epoch(1, 30, line=5), epoch(2, 10, line=9)),
+            outcome="completed",
+            practice=practice,
+        )
+        for number, n in ((1, 1), (2, 4))
+    }
+    job = JobView(
+        job_id="77",
+        phase=phase,
+        start_time=1000.0,
+        end_time=None if phase is JobPhase.RUNNING else 1360.0,
+    )
+    submission = SubmissionState(
+        token="t1",
+        task_id="10.5",
+        form="one-job",
+        job_name="ResNet50-1-4gpu-ab12",
+        run_ids=(1, 2),
+        planned_at=900.0,
+        status=SubmissionStatus.ACCEPTED,
+        gpus=4,
+        cpus=80,
+        job=job,
+        logs={"out": LogState(segment=segment)},
+        practice=practice,
+    )
+    return LabState(submissions={"t1": submission}, runs=runs)
+
+
+def test_gpu_hours_allocated_and_used():
+    cost = lab_cost(lab(), now=9e9)
+    (job,) = cost.jobs
+    assert job.allocated == pytest.approx(4 * 360 / 3600)
+    assert job.used == pytest.approx((1 * 40 + 4 * 40) / 3600)
+    assert job.idle_share == pytest.approx(1 - 200 / 1440)
+    assert job.core_hours == pytest.approx(8.0)
+    assert cost.tasks["10.5"] == cost.total and cost.total.jobs == 1
+
+
+def test_a_running_job_grows_and_practice_costs_nothing():
+    state = lab(phase=JobPhase.RUNNING)
+    assert lab_cost(state, now=1090.0).total.allocated == pytest.approx(4 * 90 / 3600)
+    assert lab_cost(lab(practice=True), now=9e9).total.allocated == 0
+
+
+def test_runs_of_a_folder_know_their_job_and_log():
+    first, second = measured_from_state(lab(segment=1))
+    assert (first.job_id, first.source, first.form) == (
+        "77",
+        "logs/ResNet50-1-4gpu-ab12.77.restart1.out",
+        "one-job",
+    )
+    assert second.run.n_gpus == 4 and not second.live
+    rows = compute_results([first, second]).rows
+    assert rows[1].speedup.value == pytest.approx(1.0)
+    assert rows[1].origins[0].line == 9
+
+
+def test_what_the_one_job_form_wastes_on_the_books_runs():
+    rows = results_of("ResNet50.31337.out").rows
+    trainings = [(row.n_gpus, training_seconds(2, row.epoch_seconds, row.warmup_seconds)) for row in rows]
+    forms = compare_forms(trainings)
+    seconds = {1: 29 + 13.6, 2: 31 + 8.099, 4: 47 + 5.376}
+    assert forms.one_job.value * 3600 == pytest.approx(4 * sum(seconds.values()))
+    assert forms.job_per_size.value * 3600 == pytest.approx(sum(n * time for n, time in seconds.items()))
+    assert 0.35 < forms.wasted_share < 0.45
+    assert forms.one_job.lo < forms.one_job.value < forms.one_job.hi
+    assert compare_forms([]).wasted_share == 0.0
+
+
+def test_time_limit_holds_the_training_with_a_margin():
+    limit = time_limit(50, Interval.around(14, 0.5), Interval.around(24, 0.5), margin=0.25, start_up=60)
+    assert limit.expected_seconds.value == pytest.approx(24 + 49 * 14)
+    assert limit.minutes * 60 >= (24.5 + 49 * 14.5) * 1.25 + 60
+    assert (limit.minutes - 1) * 60 < (24.5 + 49 * 14.5) * 1.25 + 60
+    several = time_limit_for([Interval.exact(600.0), Interval.exact(300.0)], margin=0, start_up=30)
+    assert several.minutes == 16
+    assert time_limit(1, Interval.exact(1.0), None).minutes >= 1
+
+
+def test_expected_and_remaining_time():
+    results = results_of("ResNet50.31337.out")
+    assert expected_seconds(spec(4, epochs=5), results).value == pytest.approx(47 + 4 * 5.376)
+    assert expected_seconds(spec(8), results) is None
+    assert expected_seconds(spec(4), results, practice=True) is None
+    row = results.rows[2]
+    assert remaining_seconds(5, 2, row).value == pytest.approx(3 * 5.376)
+    assert remaining_seconds(2, 5, row).value == 0
+    assert remaining_seconds(None, 2, row) is None
+    assert remaining_seconds(5, 1, compute_results([run(1, [29.0])]).rows[0]) is None
+
+
+def test_the_most_a_job_can_cost():
+    assert gpu_hours_of_limit(4, 75) == 5.0
