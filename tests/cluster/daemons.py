@@ -160,6 +160,6 @@ class Daemons:
         if (self.root / "var/lib/mysql/mysql").exists():
             return
         self.run(
-            "mysql_install_db", "--no-defaults", "--datadir=/var/lib/mysql", "--user=mysql", "--skip-test-db",
+            "mariadb-install-db", "--no-defaults", "--datadir=/var/lib/mysql", "--user=mysql", "--skip-test-db",
             "--auth-root-authentication-method=normal", "--innodb-log-file-size=8M",
         )  # fmt: skip

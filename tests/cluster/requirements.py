@@ -14,7 +14,7 @@ PROGRAMS = {
     "ssh-keygen": "openssh-client",
     "munged": "munge",
     "mariadbd": "mariadb-server",
-    "mysql_install_db": "mariadb-server",
+    "mariadb-install-db": "mariadb-server",
     "slurmdbd": "slurmdbd",
     "slurmctld": "slurm-wlm",
     "slurmd": "slurm-wlm",

@@ -54,7 +54,7 @@ def test_forbidden_places(slurm_site: Site) -> None:
     with pytest.raises(PermissionError):
         sftp.mkdir("/labtui-was-here")
     with pytest.raises(FileNotFoundError):
-        sftp.listdir("/nowhere/at/all")
+        sftp.listdir(f"{slurm_site.scratch}/nowhere/at/all")
     sftp.close()
 
 
