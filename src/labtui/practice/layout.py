@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import shlex
+import shutil
 import stat
 import sys
 from collections.abc import Mapping
@@ -160,13 +161,17 @@ def _write_data(folder: Path, *, real: bool) -> None:
 
 def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
     python = shlex.quote(sys.executable)
-    shim = f"#!/bin/sh\nexec {python} -I -S {shlex.quote(str(HERE / 'shim.py'))} "
+    # bash and not sh: dash drops the environment entry that holds the function `module`.
+    shim = f"#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / 'shim.py'))} "
     scripts = {name: f'{shim}{name} "$@"\n' for name in PROGRAMS}
-    tool = f"#!/bin/sh\nexec {python} -I -S {shlex.quote(str(HERE / 'tools.py'))} "
+    tool = f"#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / 'tools.py'))} "
     scripts |= {name: f'{tool}{name} "$@"\n' for name in ("date", "sleep", "nvidia-smi")}
     scripts["singularity"] = SINGULARITY
     scripts["apptainer"] = SINGULARITY
     scripts["srun"] = _SRUN
+    # Whoever the laptop's user is, on the cluster it is the student.
+    scripts["whoami"] = '#!/bin/sh\necho "$USER"\n'
+    scripts["id"] = f'#!/bin/sh\n[ "$1" = -un ] && {{ echo "$USER"; exit; }}\nexec {shutil.which("id")} "$@"\n'
     scripts["bsc_quota"] = (
         f"#!/bin/sh\necho 'group {environment.get('USER', 'nct')}'\necho 'gpfs_projects GRP 12.0 GB 1.0 TB 1.1 TB 0 KB'\n"
     )

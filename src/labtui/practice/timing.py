@@ -7,7 +7,7 @@ published epochs of the course's book, chapter 10 (milliseconds per step times s
     ResNet50    1 GPU, batch  256: 196 x  73 ms = 14.308 s     ResNet152   1 GPU, batch 1024: 49 x 668 ms = 32.732 s
     ResNet50    1 GPU, batch 2048:  25 x 544 ms = 13.600 s     ResNet152  2 GPUs, batch 2048: 25 x 718 ms = 17.950 s
     ResNet50   2 GPUs, batch 4096:  13 x 623 ms =  8.099 s     ResNet152  4 GPUs, batch 4096: 13 x 773 ms = 10.049 s
-    ResNet50   4 GPUs, batch 8192:   7 x 768 ms =  5.376 s     ResNet50, CPU (80 cores): about 215 s
+    ResNet50   4 GPUs, batch 8192:   7 x 768 ms =  5.376 s     ResNet50, CPU (20 cores): about 215 s
 
 ResNet101 has no published epochs; its constants lie between the two by arithmetic per image (7.2 of 3.5 to 10.9 GFLOP).
 """
@@ -88,7 +88,7 @@ class Training:
     batch: int
     images: int = IMAGES
     image_size: int = FULL_SIZE
-    cores: int = 80
+    cores: int = 20
     mirrored: bool = True
 
     @property
@@ -106,7 +106,7 @@ def steady_seconds(training: Training) -> float:
     """Seconds of an epoch after the first, without noise."""
     network = NETWORKS[training.network]
     if training.gpus == 0:
-        per_image = network.cpu_image_ms * (80 / max(1, training.cores)) ** 0.9
+        per_image = network.cpu_image_ms * (20 / max(1, training.cores)) ** 0.75
         return training.images * per_image * training.scale / 1000
     step_ms = _interpolated(network.step_ms, training.gpus)
     image_ms = network.image_ms * training.scale

@@ -300,7 +300,10 @@ def sinfo(call: Call, _control: Controller, _now: float) -> Answer:
 def sacctmgr(call: Call, control: Controller, now: float) -> Answer:
     """``show qos`` and ``show assoc`` in the parsable form, and in a table."""
     words = [word for word in call.words if not word.startswith("-")]
-    flags = {letter for word in call.words if word.startswith("-") for letter in word.lstrip("-")[:3]}
+    flags = [word for word in call.words if word.startswith("-")]
+    letters = {letter for word in flags if not word.startswith("--") for letter in word[1:]}
+    plain = "P" in letters or "--parsable2" in flags
+    barred = "p" in letters or "--parsable" in flags
     if now < control.accounting_down_until:
         return 1, "", "sacctmgr: error: Problem talking to the database: Connection refused\n"
     if words[:1] != ["show"] or len(words) < 2:
@@ -340,10 +343,10 @@ def sacctmgr(call: Call, control: Controller, now: float) -> Answer:
     ).split(",")
     names = [name.partition("%")[0] for name in asked]
     lines = [[row.get(name.lower(), "") for name in names] for row in rows]
-    if "n" not in flags:
+    if "n" not in letters and "--noheader" not in flags:
         lines.insert(0, names)
-    if "P" in flags or "p" in flags:
-        tail = "|" if "p" in flags else ""
+    if plain or barred:
+        tail = "" if plain else "|"
         return 0, "".join("|".join(line) + tail + "\n" for line in lines), ""
     return 0, "".join(" ".join(f"{text[:20]:>20}" for text in line) + " \n" for line in lines), ""
 
