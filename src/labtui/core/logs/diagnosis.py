@@ -33,6 +33,13 @@ class Finding:
     failure: Failure | None = None
 
 
+def _holds(text: str, words: tuple[str, ...]) -> bool:
+    for word in words:  # noqa: SIM110 (`any` costs twice as much, and this is asked of every line)
+        if word in text:
+            return True
+    return False
+
+
 class Diagnoser:
     """Reads the lines that are no training lines, in order."""
 
@@ -55,6 +62,11 @@ class Diagnoser:
         return tuple(self._found)
 
     @property
+    def in_trace(self) -> bool:
+        """Whether a traceback is being read: until it ends, every line may matter."""
+        return self._in_trace
+
+    @property
     def failures(self) -> tuple[Failure, ...]:
         """How processes ended badly, in the order of the log; one per process."""
         return tuple(self._failures)
@@ -64,7 +76,7 @@ class Diagnoser:
         self._enter(run)
         if self._in_trace:
             return self._inside_trace(number, text)
-        if not SUSPECT.search(text):
+        if not _holds(text, SUSPECT):
             return Finding()
         if _TRACEBACK in text:
             self._begin_trace()
@@ -120,7 +132,7 @@ class Diagnoser:
         if HARMLESS.search(text):
             return Finding()
         for rule in RULES:
-            if rule.pattern.search(text):
+            if _holds(text, rule.near) and rule.pattern.search(text):
                 failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
                 return Finding(self._tell(rule, number, text), failure)
         if _ENDED.match(text):

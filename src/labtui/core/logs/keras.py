@@ -9,8 +9,8 @@
 How Keras rounds (read in its sources, the same in all of them): the seconds field is ``%.0f`` of the epoch;
 a per-unit field is whole seconds from 1 s on (and for exactly 0), else whole milliseconds from 1 ms on,
 else whole microseconds. At verbose=2 the step time is the whole epoch over the steps; in a bar it leaves
-out the first step. (tf.keras 2.2 to 2.6 start their clock after the first step: what they print is short
-by it.)
+out the first step. (Some releases of tf.keras before 2.6 started their clock after the first step: what they
+print is short by it.)
 What may not enter: which run a line belongs to.
 """
 
@@ -111,7 +111,7 @@ def read_summary(text: str) -> Summary | None:
         units, metrics, glued = _read_rest(old["rest"])
         return Summary(int(old["seconds"]), units=units, metrics=metrics, glued=glued) if metrics else None
     units, metrics, glued = _read_rest(match["rest"])
-    if not (units or metrics or match["bar"]):
+    if not (units or metrics or (match["bar"] or "").startswith("[")):
         return None
     done, unknown = int(match["done"]), match["total"] == "Unknown"
     total = done if unknown else int(match["total"])

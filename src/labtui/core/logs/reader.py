@@ -23,15 +23,24 @@ from labtui.core.logs.heads import (
     read_said,
 )
 from labtui.core.logs.keras import read_header, read_summary
-from labtui.core.logs.lines import Line, LineCutter
+from labtui.core.logs.lines import BINARY_LOOK, Line, LineCutter
 from labtui.core.logs.mllog import read_record
 from labtui.core.logs.mlruns import take_record
-from labtui.core.logs.rules import NO_GPU_SIGN
+from labtui.core.logs.rules import NO_GPU_SIGN, SUSPECT
 from labtui.core.logs.runs import RunTracker
 from labtui.core.logs.trainers import Trainers
 
 if TYPE_CHECKING:
     from labtui.core.model import Diagnosis, ParsedRun, Stream
+
+WORDS = (
+    *("/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "Epoch", "EPOCH", ":::ML"),
+    *("Model", "size: ", "SIZE: ", "eplicas: ", "EPLICAS: ", "evices: ", "EVICES: ", "Train on"),
+    *("ob Name", "ob name", "OB NAME", "practice: ", "job: ", "run-", ".py", "Device: "),
+    *("images/sec", "img/sec", "imgs/s", "### ", "@1 ", ">>>", "finished"),
+    *SUSPECT,
+)  # fmt: skip
+"""Every grammar's lines hold one of these; lines with none are not even cut."""
 
 _RANK = re.compile(r"\[(?:default|rank)?(\d{1,5})\]:? ?|(\d{1,5}): |\[\d+,(\d{1,5})\]<std(?:out|err)>: ?")
 
@@ -44,7 +53,7 @@ class LogReader:
     """
 
     def __init__(self, *, stream: Stream = "out", job_name: str = "") -> None:
-        self._cutter = LineCutter()
+        self._cutter = LineCutter(WORDS)
         self._tracker = RunTracker()
         self._diagnoser = Diagnoser(stream)
         self._trainers = Trainers(self._tracker)
@@ -58,6 +67,7 @@ class LogReader:
         """Take the next bytes of the log; any cutting of the bytes gives the same events."""
         for line in self._cutter.feed(data):
             self._take(line)
+            self._cutter.every_line = self._diagnoser.in_trace
         return self._drain()
 
     def finish(self) -> list[LogEvent]:
@@ -85,7 +95,7 @@ class LogReader:
     def report(self) -> LogReport:
         """Everything read so far."""
         cutter = self._cutter
-        binary = cutter.zeros > 0 and cutter.zeros * 50 > min(cutter.size, 1 << 20)
+        binary = cutter.zeros > 0 and cutter.zeros * 50 > min(cutter.size, BINARY_LOOK)
         return LogReport(
             runs=self.runs,
             diagnosis=self.diagnosis,
@@ -135,11 +145,20 @@ class LogReader:
             if record is not None:
                 take_record(tracker, number, record)
                 return True
-        if header := read_header(text):
+        if "Epoch" in text and (header := read_header(text)):
             tracker.header(number, header, takeover=takeover)
         elif summary := read_summary(text):
             tracker.summary(number, summary, continues=line.continues)
-        elif banner := read_banner(text):
+        elif self._trainers.take(number, text):
+            return True
+        else:
+            return self._announcement(number, text)
+        return True
+
+    def _announcement(self, number: int, text: str) -> bool:
+        """Lines of a head: banners, batch sizes, job headers, echoed commands."""
+        tracker = self._tracker
+        if banner := read_banner(text):
             tracker.banner(number, banner)
         elif head := read_head(text):
             tracker.tell(number, head, batch_line=is_batch_line(text))
@@ -154,7 +173,7 @@ class LogReader:
             if command.no_gpu_flag:
                 self._note(self._diagnoser.without_gpu_flag(number, text, tracker.index))
         else:
-            return self._trainers.take(number, text)
+            return False
         return True
 
     def _diagnose(self, line: Line, text: str) -> None:

@@ -17,10 +17,13 @@ from labtui.core.model import DiagnosisKind, Outcome
 class Rule:
     """A text, its kind, and what it makes of the run (`outcome` None: a surprise, no failure).
 
+    `near` are words of which the text holds one: looking for them first is cheap.
+
     `job_level`: Slurm or the kernel ended the job, so only its last run can be meant.
     """
 
     kind: DiagnosisKind
+    near: tuple[str, ...]
     pattern: re.Pattern[str]
     advice: str
     outcome: Outcome | None = "failed"
@@ -69,12 +72,14 @@ _FILE = (
 
 def _rule(
     kind: DiagnosisKind,
+    near: str,
     pattern: str,
     advice: str,
+    *,
     outcome: Outcome | None = "failed",
     job_level: bool = False,
 ) -> Rule:
-    return Rule(kind, re.compile(pattern), advice, outcome, job_level)
+    return Rule(kind, tuple(near.split("|")), re.compile(pattern), advice, outcome, job_level)
 
 
 NO_GPU_SIGN = "There are non-GPU devices in"
@@ -83,85 +88,98 @@ NO_GPU_SIGN = "There are non-GPU devices in"
 RULES: tuple[Rule, ...] = (
     _rule(
         "time-limit",
+        "TIME LIMIT",
         r"CANCELLED AT .{0,60}DUE TO TIME LIMIT|DUE TO TIME LIMIT \*\*\*",
         "The time limit was too short: ask for epochs x time per epoch plus the warm-up, with a margin.",
-        "time-limit",
-        True,
+        outcome="time-limit",
+        job_level=True,
     ),
     _rule(
         "cancelled",
+        "TASK FAILURE",
         r"\*\*\* .{0,200}CANCELLED AT .{0,60}DUE TO TASK FAILURE",
         "One task failed and Slurm ended the others: the cause stands further up in this log.",
-        "failed",
-        True,
+        outcome="failed",
+        job_level=True,
     ),
     _rule(
         "cancelled",
+        "PREEMPTION|NODE FAILURE|JOB REQUEUE",
         r"\*\*\* .{0,200}CANCELLED AT .{0,60}DUE TO (?:PREEMPTION|NODE FAILURE|JOB REQUEUE)",
         "The cluster took the job off its node; nothing is wrong with the script. Submit it again.",
-        "cancelled",
-        True,
+        outcome="cancelled",
+        job_level=True,
     ),
     _rule(
         "cancelled",
+        "CANCELLED AT",
         r"\*\*\* .{0,200}CANCELLED AT ",
         "The job was cancelled. If that was not you, ask who shares the account; then submit it again.",
-        "cancelled",
-        True,
+        outcome="cancelled",
+        job_level=True,
     ),
     _rule(
         "cancelled",
+        "KeyboardInterrupt|srun: ",
         r"^(?:KeyboardInterrupt\b|srun: Cancelled|srun: interrupt)",
         "The program was interrupted from outside. Submit it again if that was not meant.",
-        "cancelled",
+        outcome="cancelled",
     ),
     _rule(
         "cancelled",
+        "terminated from outside",
         r"error: The training was terminated from outside",
         "The job was cancelled or its time was over; Slurm's own line tells which.",
-        "cancelled",
+        outcome="cancelled",
     ),
     _rule(
         "no-gpu",
+        "TensorFlow sees",
         r"error: .{0,200}TensorFlow sees (?:no GPU|none|only \d)",
         "Start the container with `singularity exec --nv ...` and ask Slurm for as many GPUs as the training uses "
         "(--gres=gpu:N).",
     ),
     _rule(
         "missing-file",
+        "data folder|CIFAR-10|cannot be read",
         r"error: (?:The data folder |.{0,400}is not a CIFAR-10 file|.{0,400}cannot be read: )",
         "Say where cifar-10-batches-py lies on the cluster (data directory in lab.toml), or copy it there again.",
     ),
     _rule(
         "host-memory",
+        "oom-kill|oom_kill|OOM Killed|out-of-memory|memory limit",
         r"oom[-_]kill|OOM Killed|cgroup out-of-memory handler|[Ee]xceeded (?:job|step) memory limit",
         _HOST,
-        "oom",
-        True,
+        outcome="oom",
+        job_level=True,
     ),
     _rule(
         "host-memory",
+        "Killed|MemoryError|bad_alloc|allocator cpu|allocator mklcpu|allocator mkl_cpu|Allocator (cpu|Allocator (mkl",
         r"(?:^|: line \d+: +\d+ )Killed(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
         r"|by allocator (?:mkl)?_?cpu|Allocator \((?:mkl)?_?cpu\) ran out of memory",
         _HOST,
-        "oom",
+        outcome="oom",
     ),
     _rule(
         "oom",
+        "out of memory|OutOfMemory|OUT_OF_MEMORY|OOM when|Out of memory|ResourceExhausted|ALLOC_FAILED",
         r"ran out of memory trying to allocate|ResourceExhaustedError|OOM when allocating tensor"
         r"|error: Out of memory with a global batch|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError"
         r"|RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory|CU(?:DNN|BLAS)_STATUS_ALLOC_FAILED",
         _HALVE,
-        "oom",
+        outcome="oom",
     ),
-    _rule("quota", r"Disk quota exceeded|No space left on device", _QUOTA),
+    _rule("quota", "quota exceeded|No space left", r"Disk quota exceeded|No space left on device", _QUOTA),
     _rule(
         "container",
+        "executable file not found",
         r"FATAL: .{0,4000}executable file not found in \$PATH",
         "The container starts but does not hold this program: check the command after the image's name.",
     ),
     _rule(
         "container",
+        "ould not open image|image format|SIF image|Image path|session directory|container encryption|FATAL: |ABORT",
         r"[Cc]ould not open image|image format not recognized|SIF image .{0,4000} is corrupted"
         r"|ERROR +: Image path .{0,4000} doesn't exist|failed to resolve session directory"
         r"|While checking container encryption|^(?:FATAL: {2,}|ABORT +: Retval)",
@@ -169,28 +187,33 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "bad-arguments",
+        "\\r'|^M|cannot execute|DOS line",
         r"\$'\\r': command not found|: \$'.{0,400}\\r'|bad interpreter: .{0,200}\^M|cannot execute: required file not found"
         r"|DOS line breaks",
         "The script has Windows line ends (CRLF): save it with LF line ends (`dos2unix FILE`) and send it again.",
     ),
     _rule(
         "bad-arguments",
+        "unrecognized arguments|error: argument|arguments are required|ambiguous option|no such option|invalid int|invalid float",
         r"error: unrecognized arguments|error: (?:argument |the following arguments are required)"
         r"|error: ambiguous option|error: no such option|invalid (?:int|float) value",
         _DASHES,
     ),
     _rule(
         "bad-arguments",
+        "SyntaxError",
         r"SyntaxError: (?:invalid (?:non-printable )?character|Non-(?:UTF-8|ASCII))",
         "The source holds a character that only looks right (curly quote, long dash, special blank): retype it.",
     ),
     _rule(
         "bad-arguments",
+        "QOSMaxSubmit|job submit limit",
         r"QOSMaxSubmitJobPerUserLimit|job submit limit, user's size",
         "The queue takes no more of your jobs now: nothing is wrong with this one; send it when the last has ended.",
     ),
     _rule(
         "bad-arguments",
+        "sbatch: |srun: |Minimum cpus",
         r"(?:sbatch|srun): (?:error: |fatal: )?(?:Batch job submission failed|No (?:account|QoS) specified|Invalid (?:account|qos"
         r"|generic resource)|Requested (?:time limit|node configuration)|This does not look like a batch script"
         r"|Batch script is empty)|Minimum cpus requested should be",
@@ -199,56 +222,74 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "no-gpu",
+        "non-GPU devices|cuInit|GPU libraries|dynamic library|CUDA-capable|cuda drivers|nv files",
         r"There are non-GPU devices in|failed call to cuInit|Cannot dlopen some GPU libraries"
         r"|Could not load dynamic library 'lib(?:cuda|cudart|cublas|cudnn)\b|no CUDA-capable device"
         r"|Could not find cuda drivers|Could not find any nv files on this host",
         _NO_GPU,
-        None,
+        outcome=None,
     ),
     _rule(
         "no-gpu",
+        "No CUDA GPUs|Torch not compiled|no NVIDIA driver",
         r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|Found no NVIDIA driver",
         _NO_GPU,
     ),
     _rule(
         "missing-module",
+        "No module named",
         r"No module named '?cifar",
         "Python does not find cifar.py: put the folder that holds it (cifar-utils) beside the script, or correct the "
         "path the script adds to sys.path.",
     ),
     _rule(
         "missing-module",
+        "No module named|ModuleNotFound|ImportError",
         r"ModuleNotFoundError|No module named |ImportError: .{0,400}(?:cannot open shared object|cannot import name)",
         "Python lacks this package here: check that the script runs inside the course container and that no other "
         "Python's paths leak into it (`module purge` first).",
     ),
     _rule(
         "missing-module",
+        "module: command",
         r"\bmodule: command not found",
         "The shell does not know `module`: the job must start from a login shell (`#!/bin/bash -l`).",
-        None,
+        outcome=None,
     ),
     _rule(
         "missing-module",
+        "load module|module(s)|modulefile|Lmod has",
         r"Cannot load module .{0,400} without these module\(s\) loaded"
         r"|The following module\(s\) are unknown|Unable to locate a modulefile for|Lmod has detected the following error",
         "Load the modules this line names first, in that order, or correct the module's name.",
     ),
-    _rule("missing-module", r"(?:^|: )(?:line \d+: )?[\w./+-]+: command not found", _MODULE),
+    _rule(
+        "missing-module", "command not found", r"(?:^|: )(?:line \d+: )?[\w./+-]+: command not found", _MODULE
+    ),
     _rule(
         "missing-file",
+        "open stdout file|open stderr file",
         r"Could not open std(?:out|err) file",
         "The folder for the log does not exist: create it before submitting, or let the log lie beside the script.",
     ),
-    _rule("missing-file", r"FileNotFoundError|can't open file|NotFoundError: .{0,400}No such file", _FILE),
-    _rule("missing-file", r"(?:^|: )[^:]{1,400}: No such file or directory", _FILE),
+    _rule(
+        "missing-file",
+        "FileNotFoundError|can't open file|NotFoundError",
+        r"FileNotFoundError|can't open file|NotFoundError: .{0,400}No such file",
+        _FILE,
+    ),
+    _rule(
+        "missing-file", "No such file or directory", r"(?:^|: )[^:]{1,400}: No such file or directory", _FILE
+    ),
 )
 """In order of trust: the first rule that matches a line speaks for it."""
 
-SUSPECT = re.compile(
-    r"CANCELLED|TIME LIMIT|[Mm]emory|MEMORY|oom|OOM|Killed|Exhausted|EXHAUSTED|bad_alloc|ALLOC_FAILED|quota|No space left|FATAL"
-    r"|ABORT|image|session directory|container|\\r|\^M|cannot execute|DOS line|rror|invalid|QOS|job submit|sbatch|srun"
-    r"|GPU|cuInit|dynamic library|CUDA|cuda|NVIDIA|nv files|No module|module|not found|No such file|can't open|Could not"
-    r"|KeyboardInterrupt|Minimum cpus|[Ii]nterrupt|Traceback|exception|Exception"
+SUSPECT: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        [
+            *(word for rule in RULES for word in rule.near),
+            *("error: ", "Traceback (most", "above exception", "Exception ignored", "Logging error"),
+        ]
+    )
 )
-"""A quick look: a line without any of these words needs no rule."""
+"""A quick look: a line without any of these needs no rule."""

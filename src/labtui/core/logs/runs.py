@@ -54,6 +54,7 @@ class OpenRun:
     unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
     last_total: int | None = None
     throughput: Interval | None = None
+    batch_seconds: tuple[float, float] | None = None  # mean seconds a batch as printed, half its last place
     interleaved: bool = False
     failure: Failure | None = None
     masked: bool = False  # trains on the CPU whatever its banner says
@@ -91,13 +92,22 @@ class OpenRun:
             epochs=tuple(samples[epoch] for epoch in sorted(samples)),
             images=facts.images,
             learning_rate=facts.learning_rate,
-            throughput=self.throughput,
+            throughput=self.throughput or self._rate(),
             interleaved=self.interleaved,
             practice=bool(facts.practice),
             framework=facts.framework or "",
             first_line=self.first_line,
             last_line=self.last_line,
         )
+
+    def _rate(self) -> Interval | None:
+        """Images per second of a trainer that prints the mean time of a batch."""
+        if self.batch_seconds is None or not self.facts.batch_size:
+            return None
+        mean, half = self.batch_seconds
+        if mean <= half:
+            return None
+        return Interval.exact(float(self.facts.batch_size)).over(Interval(mean, mean - half, mean + half))
 
     def unmask(self) -> None:
         """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""

@@ -7,7 +7,7 @@ Keras and MLPerf.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from labtui.core.interval import Interval
 from labtui.core.logs.runs import Facts, OpenRun, RunTracker
@@ -58,7 +58,15 @@ class _Batches:
     mean: float
     half: float
     line: int
-    metrics: dict[str, float]
+    meters: str
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def _ours(text: str) -> bool:
+    for word in _WORDS:  # noqa: SIM110 (`any` costs twice as much, and this is asked of every line)
+        if word in text:
+            return True
+    return False
 
 
 class Trainers:
@@ -78,9 +86,9 @@ class Trainers:
 
     def take(self, line: int, text: str) -> bool:
         """Take a line if it is one of ours; True when it was."""
-        if not any(word in text for word in _WORDS):
+        if not _ours(text):
             return False
-        if match := _PROGRESS.match(text):
+        if "Epoch: [" in text and (match := _PROGRESS.match(text)):
             self._progress(line, match)
             return True
         bare = _BOOK.sub("", text, count=1)
@@ -106,15 +114,12 @@ class Trainers:
                 self._complete(proven=epoch == before.epoch + 1)
         elif run.stopped or (run.training and run.facts.framework != "pytorch"):
             run = self._tracker.begin(line, Facts())
-        run.learn(Facts(framework="pytorch"))
-        decimals = len(match[5].partition(".")[2])
-        metrics = {name: float(value) for name, value in _METER.findall(match[6]) if name != "Data"}
-        mean, half = float(match[5]), 0.5 * 10.0**-decimals
-        self._batches = _Batches(epoch, index + 1, total, mean, half, line, metrics)
+        if run.facts.framework != "pytorch":
+            run.learn(Facts(framework="pytorch"))
+        mean, half = float(match[5]), 0.5 * 10.0 ** -len(match[5].partition(".")[2])
+        self._batches = _Batches(epoch, index + 1, total, mean, half, line, match[6])
         self._batches_run = self._tracker.index
-        if run.facts.batch_size and mean - half > 0:
-            run.throughput = Interval(mean, mean - half, mean + half)
-            run.throughput = Interval.exact(float(run.facts.batch_size)).over(run.throughput)
+        run.batch_seconds = (mean, half)
 
     def _restart(self, run: OpenRun, line: int) -> OpenRun:
         self._batches = None
@@ -143,7 +148,7 @@ class Trainers:
             seconds=Interval(value, low, high),
             steps=seen.total,
             ms_per_step=seen.mean * 1000,
-            metrics=seen.metrics,
+            metrics={**dict(_meters(seen.meters)), **seen.metrics},
             source="pytorch",
             line=seen.line,
         )
@@ -242,6 +247,11 @@ class Trainers:
             line=line,
         )
         self._tracker.store(run, sample)
+
+
+def _meters(text: str) -> list[tuple[str, float]]:
+    """The running means of a progress line, by name."""
+    return [(name, float(value)) for name, value in _METER.findall(text) if name != "Data"]
 
 
 def _rounded(text: str) -> Interval:

@@ -1,0 +1,146 @@
+"""Logs of every grammar, built the way the programs build them; data for the tests of this folder."""
+
+from __future__ import annotations
+
+import json
+
+MODELS = ("ResNet50", "ResNet152")
+
+
+def banner(model: str, gpus: int, batch: int) -> str:
+    """The lab scripts' head, blanks as in the original."""
+    return f" Model {model} {gpus} GPUs \n{'-' * 40}\nBatch_size: {batch}\nNum_replicas: {gpus} \n"
+
+
+def mllog(
+    key: str, value: object = None, *, ms: int = 0, event: str = "POINT_IN_TIME", **metadata: object
+) -> str:
+    """One MLPerf record."""
+    record = {
+        "namespace": "",
+        "time_ms": ms,
+        "event_type": event,
+        "key": key,
+        "value": value,
+        "metadata": metadata,
+    }
+    return ":::MLLOG " + json.dumps(record) + "\n"
+
+
+def old_bar(done: int, total: int, tail: str) -> str:
+    """The bar of Keras 2: 30 wide."""
+    filled = done * 30 // total
+    bar = "=" * filled if done == total else "=" * max(0, filled - 1) + ">" + "." * (30 - max(1, filled))
+    return f"{done:{len(str(total))}d}/{total} [{bar}] - {tail}"
+
+
+def new_bar(done: int, total: int, time: str, tail: str) -> str:
+    """The bar of Keras 3: ANSI and U+2501, 20 wide; the time left has no label."""
+    width = 20 * done // total
+    filled = f"\x1b[32m{chr(0x2501) * width}\x1b[0m" if width else ""
+    return (
+        f"\x1b[1m{done:{len(str(total))}d}/{total}\x1b[0m {filled}\x1b[37m{chr(0x2501) * (20 - width)}\x1b[0m"
+        f" \x1b[1m{time}\x1b[0m {tail}"
+    )
+
+
+def joined(pieces: list[str]) -> str:
+    """A bar as it lies in a file: each piece walks back over the last one."""
+    out, width = "", 0
+    for piece in pieces:
+        out += "\b" * width + "\r" + piece
+        width = len(piece)
+    return out + "\n"
+
+
+def old_epoch(total: int = 10, seconds: int = 2, step: str = "222ms/step", metrics: str = "loss: 2.0") -> str:
+    """One epoch of Keras 2 at verbose=1."""
+    pieces = [old_bar(done, total, f"ETA: 1:0{done % 10} - {metrics}") for done in range(1, total)]
+    return joined([*pieces, old_bar(total, total, f"{seconds}s {step} - {metrics}")])
+
+
+def new_epoch(total: int = 10, seconds: int = 2, step: str = "222ms/step", metrics: str = "loss: 2.0") -> str:
+    """One epoch of Keras 3 at verbose=1."""
+    pieces = [new_bar(done, total, f"{total - done}s", f"{step} - {metrics}") for done in range(1, total + 1)]
+    return joined([*pieces, new_bar(total, total, f"{seconds}s", f"{step} - {metrics}")])
+
+
+THREE_RUNS = (
+    "Job Name: ResNet50\nJob ID: 31337\n\n"
+    "| NVIDIA-SMI 535.54.03    Driver Version: 535.54.03    CUDA Version: 12.2     |\n"
+    + banner("ResNet50", 1, 2048)
+    + "Epoch 1/2\n25/25 - 29s - loss: 2.2484 - accuracy: 0.1629 - 29s/epoch - 1s/step\n"
+    + "Epoch 2/2\n25/25 - 14s - loss: 2.1255 - accuracy: 0.2195 - 14s/epoch - 544ms/step\n"
+    + banner("ResNet50", 2, 4096)
+    + "Epoch 1/2\n13/13 - 31s - loss: 2.2603 - accuracy: 0.1494 - 31s/epoch - 2s/step\n"
+    + "Epoch 2/2\n13/13 - 8s - loss: 2.1533 - accuracy: 0.2064 - 8s/epoch - 623ms/step\n"
+    + banner("ResNet50", 4, 8192)
+    + "Epoch 1/2\n7/7 - 47s - loss: 2.2741 - accuracy: 0.1514 - 47s/epoch - 7s/step\n"
+    + "Epoch 2/2\n7/7 - 5s - loss: 2.1481 - accuracy: 0.2160 - 5s/epoch - 768ms/step\n"
+)
+
+MIXED = (
+    banner("ResNet50", 2, 4096)
+    + mllog("global_batch_size", 4096)
+    + mllog("train_samples", 50000)
+    + mllog("run_start", ms=1_000, event="INTERVAL_START")
+    + mllog("epoch_start", ms=1_000, event="INTERVAL_START", epoch_num=1)
+    + "Epoch 1/2\n13/13 - 31s - loss: 2.2603 - accuracy: 0.1494 - 31s/epoch - 2s/step\n"
+    + mllog("epoch_stop", ms=32_000, event="INTERVAL_END", epoch_num=1, seconds=31.0004, steps=13)
+    + mllog("tracked_stats", {"loss": 2.2603, "accuracy": 0.1494}, ms=32_000, epoch_num=1)
+    + mllog("epoch_start", ms=32_001, event="INTERVAL_START", epoch_num=2)
+    + "Epoch 2/2\n13/13 - 8s - loss: 2.1533 - accuracy: 0.2064 - 8s/epoch - 623ms/step\n"
+    + mllog("epoch_stop", ms=40_100, event="INTERVAL_END", epoch_num=2, seconds=8.0991, steps=13)
+    + mllog("run_stop", ms=40_200, event="INTERVAL_END", status="success")
+)
+
+BARS = (
+    "Epoch 1/3\n"
+    + old_epoch()
+    + "Epoch 2/3\n"
+    + new_epoch()
+    + "Epoch 3/3\n"
+    + old_epoch(seconds=3, step="300ms/step")
+)
+
+PYTORCH_OLD = "".join(
+    f"0: Epoch: [0][{index}/20]\tTime 0.58{index % 10} (0.633)\tData 0.273 (0.283)\tLoss 6.9 (6.9)\tPrec@1 0.1 (0.1)\n"
+    for index in range(20)
+)
+
+ERRORS = (
+    "2026-11-21 10:00:00.123456: W tensorflow/core/common_runtime/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of "
+    "memory trying to allocate 2.00GiB (rounded to 2147483648)requested by op ResNet/conv\n"
+    "Traceback (most recent call last):\n"
+    '  File "ResNet50.py", line 60, in <module>\n'
+    "    model.fit(train_ds)\n"
+    "tensorflow.python.framework.errors_impl.ResourceExhaustedError: Graph execution error:\n"
+    "\n"
+    "OOM when allocating tensor with shape[2048,64,64,64] and type float on /job:localhost/replica:0/task:0/device:GPU:0 "
+    "by allocator GPU_0_bfc\n"
+)
+
+NOISE = (
+    "2026-11-21 10:00:00.1: I tensorflow/core/util/port.cc:110] oneDNN custom operations are on. You may see slightly "
+    "different numerical results due to floating-point round-off errors from different computation orders.\n"
+    "2026-11-21 10:00:00.1: I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized to "
+    "use available CPU instructions in performance-critical operations.\n"
+    "2026-11-21 10:00:00.1: I tensorflow/compiler/xla/stream_executor/cuda/cuda_gpu_executor.cc:996] successful NUMA node "
+    "read from SysFS had negative value (-1), but there must be at least one NUMA node, so returning NUMA node zero.\n"
+    "2026-11-21 10:00:00.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find "
+    "TensorRT\n"
+    "2026-11-21 10:00:00.1: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library "
+    "'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file: No such file or directory\n"
+    "2026-11-21 10:00:00.1: I tensorflow/core/common_runtime/executor.cc:1197] [/device:CPU:0] (DEBUG INFO) Executor start "
+    "aborting (this does not indicate an error and you can ignore this message): INVALID_ARGUMENT: You must feed a value "
+    "for placeholder tensor 'Placeholder/_0' with dtype string and shape [1]\n"
+    "2026-11-21 10:00:00.1: W tensorflow/core/common_runtime/bfc_allocator.cc:290] Allocator (GPU_0_bfc) ran out of memory "
+    "trying to allocate 2.20GiB with freed_by_count=0. The caller indicates that this is not a failure, but this may mean "
+    "that there could be performance gains if more memory were available.\n"
+    "Exception ignored in: <function AtomicFunction.__del__ at 0x7f>\n"
+    "Traceback (most recent call last):\n"
+    '  File "/usr/lib/python3/atomic_function.py", line 285, in __del__\n'
+    "TypeError: 'NoneType' object is not subscriptable\n"
+)
+
+ALL = (THREE_RUNS, MIXED, BARS, PYTORCH_OLD, ERRORS, NOISE, BARS + ERRORS + THREE_RUNS)
