@@ -115,7 +115,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
     Action(
         "test_only",
-        "y",
+        "i",
         "ask Slurm",
         "ask the cluster whether it would accept this (`sbatch --test-only`)",
         "Plan",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +49,8 @@ class LabApp(Operations, App[int]):
         clock: Callable[[], float] = time.time,
         pane: str = "",
         start: bool = True,
+        lessons: Sequence[tuple[str, str]] = (),
+        factor: float | None = None,
     ) -> None:
         super().__init__()
         themes.register(self)
@@ -58,6 +60,8 @@ class LabApp(Operations, App[int]):
         self._bridge = Bridge(session, self.post_message)
         self._first_pane = pane or ("runs" if self.desk.run_id is not None else "task")
         self._start_session = start
+        self.lessons, self.factor = lessons, factor
+        self._lessons_told = 0
         self._known_problems: frozenset[str] = frozenset()
         self._prompts: list[PromptAsked] = []
 
@@ -119,6 +123,9 @@ class LabApp(Operations, App[int]):
             main.show(self.desk.picture())
 
     def _age(self) -> None:
+        for title, text in self.lessons[self._lessons_told :]:
+            self._lessons_told += 1
+            self.notify(text, title=title, severity="warning", timeout=20, markup=False)
         main = self.main
         if main is not None and main.picture is not None and main is self.screen:
             main.show_age(self.desk.picture())
@@ -226,7 +233,9 @@ class LabApp(Operations, App[int]):
         from labtui.tui.screens.texts import TextScreen, problems_text
 
         self.push_screen(
-            TextScreen("Problems that are not over", problems_text(self.desk.state, self.session))
+            TextScreen(
+                "Problems that are not over", problems_text(self.desk.state, self.session, self.lessons)
+            )
         )
 
     def action_refresh_now(self) -> None:

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from labtui.core.preflight import Finding
     from labtui.engine.planning import Preview
 
-FINDING_COLUMNS = (Column("severity", ""), Column("place", " where"), Column("effect", " what it does"), Column("fix", " "))
+FINDING_COLUMNS = (
+    Column("severity", ""),
+    Column("place", " where"),
+    Column("effect", " what it does"),
+    Column("fix", " "),
+)
 SEVERITY = {"error": "✘ error", "warning": "! warning"}
-FORMS = {"cpu": "on the CPU", "one-gpu": "one GPU", "one-job": "one job for all sizes", "job-per-size": "one job per size"}
+FORMS = {
+    "cpu": "on the CPU",
+    "one-gpu": "one GPU",
+    "one-job": "one job for all sizes",
+    "job-per-size": "one job per size",
+}
 
 
 def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str, ...]:
@@ -126,7 +136,9 @@ def page(
 ) -> Text:
     """The text under the tabs."""
     if preview is None:
-        return Text("Looking at the files ..." if draft is not None else "Every run is left out.", style="dim")
+        return Text(
+            "Looking at the files ..." if draft is not None else "Every run is left out.", style="dim"
+        )
     if isinstance(preview, LabError):
         return Text(f"{preview.sentence}\n{preview.hint}")
     if view == "script":
@@ -134,7 +146,7 @@ def page(
     if view == "files":
         return _files(preview, session, styles)
     if finding is None:
-        return Text("Nothing to complain about in the scripts and the job file. Ask Slurm itself with y.")
+        return Text("Nothing to complain about in the scripts and the job file. Ask Slurm itself with i.")
     text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
     return text.append(" ".join(finding.effect.split()))
 
@@ -148,14 +160,21 @@ def _files(preview: Preview, session: Any, styles: Roles) -> Text:
     text = Text()
     for change in preview.files:
         mark = "changed by you" if change.changed else ""
-        text.append(f"{change.path:<32} {words.bytes_size(change.size):>10}  ").append(f"{mark}\n", style=styles.warn)
+        text.append(f"{change.path:<32} {words.bytes_size(change.size):>10}  ").append(
+            f"{mark}\n", style=styles.warn
+        )
     for change in preview.files:
         if not change.changed:
             continue
         own = session.folder.inside(f"scripts/{change.path}").read_bytes().decode("utf-8", "replace")
         original = assets.read_remote(change.path).decode("utf-8", "replace")
         lines = difflib.unified_diff(
-            original.splitlines(), own.splitlines(), f"{change.path} (as it came)", f"{change.path} (yours)", lineterm="", n=1
+            original.splitlines(),
+            own.splitlines(),
+            f"{change.path} (as it came)",
+            f"{change.path} (yours)",
+            lineterm="",
+            n=1,
         )
         text.append("\n")
         for line in lines:
@@ -192,9 +211,17 @@ def question(drafts: Sequence[SubmissionDraft], previews: Sequence[Preview | Lab
     for draft in drafts:
         labels = ", ".join(spec.label for spec in draft.runs)
         details.append(f"{draft.job_name}: {labels}; {draft.time_limit_minutes} min, {draft.qos}\n")
-    warnings = [f for preview in previews if not isinstance(preview, LabError) for f in preview.findings if f.severity == "warning"]
+    warnings = [
+        f
+        for preview in previews
+        if not isinstance(preview, LabError)
+        for f in preview.findings
+        if f.severity == "warning"
+    ]
     for finding in warnings[:6]:
         details.append(f"! {finding.file}:{finding.line} {' '.join(finding.effect.split())}\n")
     if len(drafts) > 1:
-        details.append("If the queue takes one job at a time, the others stay in labtui's waiting line and follow by themselves.")
+        details.append(
+            "If the queue takes one job at a time, the others stay in labtui's waiting line and follow by themselves."
+        )
     return text, details

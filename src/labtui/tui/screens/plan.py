@@ -18,7 +18,17 @@ from labtui.core.model import SubmissionDraft
 from labtui.errors import LabError, UsageError
 from labtui.tui import actions, plan_words
 from labtui.tui.messages import ActionEnded
-from labtui.tui.plan_table import EDITABLE, WORDS, PlanRow, cell, changed, drafts_from, form_of, rows_of, scaled
+from labtui.tui.plan_table import (
+    EDITABLE,
+    WORDS,
+    PlanRow,
+    cell,
+    changed,
+    drafts_from,
+    form_of,
+    rows_of,
+    scaled,
+)
 from labtui.tui.screens.plan_fixing import PlanFixing
 from labtui.tui.themes import roles
 from labtui.tui.widgets.chrome import KeyLine
@@ -174,7 +184,9 @@ class PlanScreen(PlanFixing, Screen[None]):
             plan_words.cost_line(self.drafts, self.previews, self.verdicts, styles)
         )
         preview = self.previews[self.current] if self.current < len(self.previews) else None
-        self.query_one("#plan-tabs", Static).update(plan_words.view_line(self.view, VIEWS, preview, self.current))
+        self.query_one("#plan-tabs", Static).update(
+            plan_words.view_line(self.view, VIEWS, preview, self.current)
+        )
         findings = self.query_one("#plan-findings", KeyedTable)
         rows = plan_words.finding_rows(preview, styles) if self.view == "findings" else []
         findings.sync(plan_words.FINDING_COLUMNS, rows)
@@ -270,7 +282,10 @@ class PlanScreen(PlanFixing, Screen[None]):
             self.verdicts[draft] = "asking Slurm ..."
             script = self.scripts.get(draft)
             self.app.follow(  # type: ignore[attr-defined]
-                "test-only", lambda draft=draft, script=script: self.session.test_only(draft, script=script), "", about=draft
+                "test-only",
+                lambda draft=draft, script=script: self.session.test_only(draft, script=script),
+                "",
+                about=draft,
             )
         self._show_views()
 
@@ -315,7 +330,9 @@ class PlanScreen(PlanFixing, Screen[None]):
         draft = self.drafts[self.current]
         settings, profile = self.session.settings, self.session.profile
         remote = f"{settings.root or profile.root}/{self.edition.id}"
-        self.app.push_screen(TextScreen("The same by hand", submit_commands(draft, settings, profile, remote), copy=True))
+        self.app.push_screen(
+            TextScreen("The same by hand", submit_commands(draft, settings, profile, remote), copy=True)
+        )
 
     def focus_table_at(self, row: int, column: int) -> None:
         """Put the cursor on a cell (tests, clicks)."""

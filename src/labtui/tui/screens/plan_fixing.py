@@ -40,7 +40,9 @@ class PlanFixing:
         if text is None:
             self.notify(f"{finding.fix.file} is not in the lab folder.", severity="error", markup=False)
             return
-        shown = coloured_difference(preview_fix(text, finding.fix)) or Text("The file has changed; look again.")
+        shown = coloured_difference(preview_fix(text, finding.fix)) or Text(
+            "The file has changed; look again."
+        )
         screen = TextScreen(finding.fix.title, shown, ask="makes this change")
         self.app.push_screen(screen, lambda yes: self._apply(finding.fix, text) if yes else None)
 
@@ -95,6 +97,14 @@ def coloured_difference(lines: str) -> Text:
     """A unified difference; colour only adds to its signs."""
     page = Text()
     for line in lines.splitlines():
-        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim" if line.startswith("@") else ""
+        style = (
+            "green"
+            if line.startswith("+")
+            else "red"
+            if line.startswith("-")
+            else "dim"
+            if line.startswith("@")
+            else ""
+        )
         page.append(f"{line}\n", style=style)
     return page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -62,8 +63,8 @@ class TextScreen(ModalScreen[bool | None]):
             self.notify("Copied.", timeout=2)
 
 
-def problems_text(state: LabState, session: Any) -> Text:
-    """Every error that is not over, with its hint."""
+def problems_text(state: LabState, session: Any, lessons: Sequence[tuple[str, str]] = ()) -> Text:
+    """Every error that is not over, with its hint; then what a rehearsal let go wrong on purpose."""
     page = Text()
     for problem in state.problems:
         page.append(f"! {problem.sentence}\n", style="bold").append(
@@ -73,7 +74,9 @@ def problems_text(state: LabState, session: Any) -> Text:
         page.append("Nothing is wrong.\n\n")
     connection = state.connection
     page.append(f"Connection: {connection.status}. {connection.sentence} {connection.hint}".rstrip() + "\n")
-    page.append(f"Unexpected errors are written to {session.folder.problem_log}\n", style="dim")
+    for title, text in lessons:
+        page.append(f"\n{title}\n", style="bold").append(f"{text}\n")
+    page.append(f"\nUnexpected errors are written to {session.folder.problem_log}\n", style="dim")
     return page
 
 

@@ -64,7 +64,9 @@ class ChartsPane(Container):
         table = self.query_one(KeyedTable)
         one = self.query_one("#chart-which").display
         keep = (0, self._chosen + 1) if one else range(len(NUMBER_COLUMNS))
-        columns = [Column(NUMBER_COLUMNS[at], f"{'  ' if at else ''}{NUMBER_COLUMNS[at]}", at > 0) for at in keep]
+        columns = [
+            Column(NUMBER_COLUMNS[at], f"{'  ' if at else ''}{NUMBER_COLUMNS[at]}", at > 0) for at in keep
+        ]
         rows = [
             Row(f"{place}|{cells[0]}", tuple(f"{'  ' if at else ''}{cells[at]}" for at in keep))
             for place, cells in enumerate(self._numbers)
@@ -81,6 +83,12 @@ class ChartsPane(Container):
             names.append(f" {SHORT[key]} ", style="reverse" if index == self._chosen else "dim")
         self.query_one("#chart-which", Static).update(names)
         one = self.query_one("#chart-which").display
-        shown = [self._charts[key] for key in KEYS if key in self._charts and (not one or key == KEYS[self._chosen])]
+        shown = [
+            self._charts[key]
+            for key in KEYS
+            if key in self._charts and (not one or key == KEYS[self._chosen])
+        ]
         notes = dict.fromkeys(note for chart in shown for note in chart.notes)
-        self.query_one("#chart-notes", Static).update(Text("\n".join(f"• {note}" for note in notes), style="dim"))
+        self.query_one("#chart-notes", Static).update(
+            Text("\n".join(f"• {note}" for note in notes), style="dim")
+        )

@@ -114,7 +114,9 @@ def draw(spec: ChartSpec, width: int, height: int, palette: Palette) -> str | No
 class _Drawing:
     """One pass over a chart; positions on a bar chart are places in a row, on a line chart the true x."""
 
-    def __init__(self, figure: Any, plotext: Any, spec: ChartSpec, palette: Palette, width: int, height: int) -> None:
+    def __init__(
+        self, figure: Any, plotext: Any, spec: ChartSpec, palette: Palette, width: int, height: int
+    ) -> None:
         self.figure, self.plotext, self.spec, self.palette = figure, plotext, spec, palette
         self.width = width
         self.rows = height - 3  # what ticks and label leave

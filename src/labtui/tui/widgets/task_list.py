@@ -53,7 +53,9 @@ class TaskList(OptionList):
                 self.add_options(Option(task_text(row, styles), id=row.task_id) for row in rows)
             for index, row in enumerate(rows):
                 current = row.task_id == picture.task_id
-                self.replace_option_prompt_at_index(index, task_text(row, styles, current=current, width=width))
+                self.replace_option_prompt_at_index(
+                    index, task_text(row, styles, current=current, width=width)
+                )
                 if current and (picture.task_id != self._current or not same_tasks):
                     self.highlighted = index
         self._rows, self._current, self._shown = rows, picture.task_id, shown
@@ -82,7 +84,9 @@ class TaskLine(Widget):
         done, count = progress(picture)
         right = Text(f"{done} of {count} done  g tasks  [ ] step", style="dim")
         left = Text(" ")
-        left.append_text(task_text(row, roles(self.app), current=True) if row is not None else Text("no task"))
+        left.append_text(
+            task_text(row, roles(self.app), current=True) if row is not None else Text("no task")
+        )
         left.truncate(max(1, self.size.width - right.cell_len - 2), overflow="ellipsis")
         left.append(" " * max(1, self.size.width - left.cell_len - right.cell_len - 1))
         return left.append_text(right)

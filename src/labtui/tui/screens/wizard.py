@@ -1,0 +1,207 @@
+"""The first run: which lab, which cluster, who; try the connection; make the lab folder."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Button, Input, Label, Select, Static
+
+from labtui.errors import LabError, UsageError
+from labtui.tui import themes
+from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.messages import PromptAsked
+from labtui.tui.screens.prompts import prompt_screen
+
+if TYPE_CHECKING:
+    from labtui.engine.settings import Settings
+
+STYLES = Path(__file__).parent.parent / "styles"
+FIELDS = (
+    ("user", "User name there", "as in `ssh USER@...`"),
+    ("account", "Slurm account", "what jobs are charged to, for example nct_NNN"),
+    ("host", "Login host", "empty: the profile's; a name of your ~/.ssh/config works"),
+    ("port", "SSH port", "empty: 22, or as your SSH configuration says"),
+    ("identity", "Private key", "empty: your SSH agent and default keys; else a file"),
+    ("group", "Your group", "for the slides; may be empty"),
+)
+
+
+class TestEnded(Message):
+    """How the connection test went."""
+
+    __test__ = False
+
+    def __init__(self, ok: bool, text: str) -> None:
+        super().__init__()
+        self.ok = ok
+        self.text = text
+
+
+class WizardScreen(Screen[None]):
+    """A form; nothing is written before the folder is made, no secret is ever written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+q", "leave", "leave", show=False)]
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self.place = place
+
+    def compose(self) -> ComposeResult:
+        """Questions with what they mean, then two buttons."""
+        from labtui.engine.labs import list_editions
+        from labtui.engine.profiles import list_profiles, load_profile
+
+        labs = [(Text(f"{entry.title}"), entry.id) for entry in list_editions() if not entry.problem]
+        profiles = [load_profile(name) for name in list_profiles()]
+        clusters = [(Text(each.title), each.id) for each in profiles if each.status in {"current", "generic"}]
+        yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
+        with VerticalScroll(id="wizard-form"):
+            yield Static(
+                Text(
+                    "No account yet? Leave with esc and try `labtui practice`: the same evening, rehearsed."
+                ),
+                markup=False,
+            )
+            yield Label("Lab", markup=False)
+            yield Select(labs, allow_blank=False, id="lab", compact=True)
+            yield Label("Cluster", markup=False)
+            yield Select(clusters, allow_blank=False, id="cluster", compact=True)
+            for name, title, meaning in FIELDS:
+                yield Label(title, markup=False)
+                yield Input(placeholder=meaning, id=name, compact=True)
+            yield Label("Folder to make", markup=False)
+            yield Input(value=str(self.place), id="dir", compact=True)
+            with Horizontal(id="wizard-buttons"):
+                yield Button("Test the connection", id="test", compact=True)
+                yield Button("Make the folder", id="make", variant="primary", compact=True)
+            yield Static(Text(""), markup=False, id="wizard-answer")
+
+    def on_mount(self) -> None:
+        """Begin with the lab."""
+        self.query_one("#lab").focus()
+
+    # ------------------------------------------------------------------ what was typed
+
+    def settings(self) -> Settings:
+        """The settings as typed.
+
+        Raises:
+            UsageError: when something is missing or no number.
+        """
+        from labtui.engine.settings import Settings, changed
+
+        typed = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in FIELDS}
+        port = typed.pop("port")
+        if port and not port.isdigit():
+            raise UsageError(f"The port is a number, not {port!r}.", "Leave it empty for 22.")
+        lab, cluster = (
+            str(self.query_one("#lab", Select).value),
+            str(self.query_one("#cluster", Select).value),
+        )
+        return changed(Settings(edition=lab, profile=cluster), **typed, port=int(port) if port else None)
+
+    def _say(self, text: str, *, ok: bool | None = None) -> None:
+        mark = "" if ok is None else "✔ " if ok else "✘ "
+        styles = themes.roles(self.app)
+        style = "" if ok is None else styles.good if ok else styles.bad
+        self.query_one("#wizard-answer", Static).update(Text(f"{mark}{text}", style=style))
+
+    # ------------------------------------------------------------------ testing
+
+    @on(Button.Pressed, "#test")
+    def _test(self) -> None:
+        try:
+            settings = self.settings()
+        except LabError as error:
+            self._say(f"{error.sentence} {error.hint}", ok=False)
+            return
+        self._say("Connecting ...")
+        prompter: Any = self.app.prompter  # type: ignore[attr-defined]
+        arguments = (settings, prompter, self.post_message)
+        threading.Thread(target=try_connection, args=arguments, name="labtui-test", daemon=True).start()
+
+    def on_test_ended(self, message: TestEnded) -> None:
+        """Say how it went."""
+        self._say(message.text, ok=message.ok)
+
+    # ------------------------------------------------------------------ making
+
+    @on(Button.Pressed, "#make")
+    def _make(self) -> None:
+        from labtui.core.lab.plan import withheld_scripts
+        from labtui.engine.folder import LabFolder
+        from labtui.engine.labs import load_edition
+
+        try:
+            settings = self.settings()
+            place = self.query_one("#dir", Input).value.strip()
+            if not place:
+                raise UsageError("Say where the folder should be.")
+            withheld = withheld_scripts(load_edition(settings.edition))
+            folder = LabFolder.create(place, settings, withheld=withheld)
+        except LabError as error:
+            self._say(f"{error.sentence} {error.hint}", ok=False)
+            return
+        self.app.exit(folder.path)
+
+    def action_leave(self) -> None:
+        """No folder."""
+        self.app.exit(None)
+
+
+class WizardApp(App[Path | None]):
+    """The wizard alone; ends with the folder that was made, or None."""
+
+    TITLE = "labtui"
+    CSS_PATH: ClassVar[list[Path]] = [STYLES / "base.tcss", STYLES / "modals.tcss", STYLES / "wizard.tcss"]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        themes.register(self)
+        self.place = place
+        self.prompter = ScreenPrompter()
+
+    def get_default_screen(self) -> Screen[Any]:
+        """The form."""
+        return WizardScreen(self.place)
+
+    def on_mount(self) -> None:
+        """Questions of the connection test come here."""
+        self.prompter.attach(self.post_message)
+
+    def on_unmount(self) -> None:
+        """Nobody answers any more."""
+        self.prompter.close()
+
+    def on_prompt_asked(self, message: PromptAsked) -> None:
+        """Password, code, fingerprint."""
+        self.push_screen(prompt_screen(message.question), message.reply.put)
+
+
+def try_connection(settings: Settings, prompter: Any, post: Any) -> None:
+    """Log in, ask for the home directory, log out. Runs in a thread; posts `TestEnded`."""
+    from labtui.engine.profiles import load_profile
+    from labtui.engine.ssh import ssh_factory
+
+    try:
+        cluster = ssh_factory(settings, load_profile(settings.profile))(prompter, lambda record: None)
+        try:
+            cluster.connect()
+            home = cluster.home()
+            post(TestEnded(True, f"Logged in on {cluster.host}; your home is {home}."))
+        finally:
+            cluster.close()
+    except LabError as error:
+        post(TestEnded(False, f"{error.sentence} {error.hint}".strip()))
+    except Exception as error:  # a thread has nobody else to tell
+        post(TestEnded(False, f"The test ended unexpectedly ({type(error).__name__})."))

@@ -1,0 +1,109 @@
+"""`labtui` without a verb: open the lab folder here (or the one named), or make one with the student first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from labtui.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The folder."""
+    parser.add_argument("folder", nargs="?", help="the lab folder (default: here)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Open the screens.
+
+    Raises:
+        UsageError: there is no terminal, or the folder named is no lab folder.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "The screens need a terminal, and this is none.",
+            "The verbs work without one: `labtui --help` lists them (submit, watch, results ...).",
+        )
+    named = getattr(options, "folder", None)
+    path = _folder(named)
+    if path is None:
+        path = _make_one(Path(named) if named else None)
+    return 0 if path is None else show(path)
+
+
+def _folder(named: str | None) -> Path | None:
+    """The lab folder meant, or None when it has to be made."""
+    from labtui.engine.folder import SETTINGS_FILE, find_folder
+
+    if named is None:
+        try:
+            return find_folder()
+        except UsageError:
+            return None
+    path = Path(named).expanduser()
+    if (path / SETTINGS_FILE).is_file():
+        return path
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(
+            f"{named} is neither a verb of labtui nor a lab folder.", "`labtui --help` lists the verbs."
+        )
+    if not path.exists() and "/" not in named and "\\" not in named and not named.startswith("~"):
+        raise UsageError(
+            f"{named} is neither a verb of labtui nor a folder.",
+            "`labtui --help` lists the verbs; `labtui ./NAME` makes a new lab folder.",
+        )
+    return None
+
+
+def _make_one(place: Path | None) -> Path | None:
+    """The wizard; None when the student left it."""
+    from labtui.tui.screens.wizard import WizardApp
+
+    return WizardApp((place or Path.cwd() / "lab").expanduser()).run()
+
+
+def show(
+    folder: Path, *, practice_notes: Sequence[tuple[str, str]] = (), practice_factor: float | None = None
+) -> int:
+    """The screens over a lab folder until the student leaves; the exit code.
+
+    `practice_notes` is a list another thread appends (title, text) to: what a rehearsal teaches, shown as it comes.
+    `practice_factor` is how much faster than real a rehearsal's clock goes.
+    """
+    from labtui.engine.session import Session
+    from labtui.tui.app import LabApp
+    from labtui.tui.bridge import ScreenPrompter
+
+    prompter = ScreenPrompter()
+    session = Session.open(folder, prompter=prompter, start=False)
+    try:
+        app = LabApp(session, prompter=prompter, lessons=practice_notes, factor=practice_factor)
+        code = app.run()
+    finally:
+        prompter.close()
+        session.close()
+    if sys.stdout.isatty():
+        _say_what_goes_on(session.state)
+    return code or 0
+
+
+def _say_what_goes_on(state: object) -> None:
+    """After the screens are gone: what runs on without them."""
+    from labtui.core.model import RunPhase
+    from labtui.core.state import LabState
+
+    assert isinstance(state, LabState)
+    running = [
+        run
+        for run in state.runs.values()
+        if run.phase in {RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING}
+    ]
+    waiting = [run for run in state.runs.values() if run.phase is RunPhase.WAITING]
+    if running:
+        print(f"{len(running)} run(s) go on at the cluster; open labtui again to catch up.")
+    if waiting:
+        print(
+            f"{len(waiting)} run(s) stay in labtui's waiting line; they are sent while labtui (or `labtui watch`) is open."
+        )
