@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from labtui.core.events import AnyEvent, EpochSeen, RunEnded, RunStarted
 from labtui.core.logs import EpochRead, LogEvent, LogReader, LogReport, RunBegan, RunClosed, join_streams
 from labtui.core.model import Diagnosis, JobView, Outcome, ParsedRun, RunSpec, Stream
+from labtui.core.reduce import reduce_all
 from labtui.core.state import LabState, RunState, SubmissionState
 
 _OUTCOME_OF_STATE: dict[str, Outcome] = {
@@ -55,12 +56,33 @@ class SubmissionReader:
         told = reader.feed(data)
         if stream != "out":
             return []
-        return [event for item in told for event in self._news(item, state, at)]
+        return self._all_news(told, state, at)
+
+    def _all_news(self, told: list[LogEvent], state: LabState, at: float) -> list[AnyEvent]:
+        """What these tell beyond the state, each counted against the state after the one before."""
+        events: list[AnyEvent] = []
+        for item in told:
+            news = list(self._news(item, state, at))
+            state = reduce_all(state, news)
+            events.extend(news)
+        return [*events, *self._completed(state, at)]
+
+    def _completed(self, state: LabState, at: float) -> Iterator[AnyEvent]:
+        """Runs that said they are done are done, whatever else the job still does."""
+        runs = self._readers["out"].runs
+        for index, run_id in self._runs.items():
+            run = None if run_id is None else state.runs.get(run_id)
+            if run is None or run.outcome is not None or runs[index].outcome != "completed":
+                continue
+            yield from _ended(run, "completed", _diagnosis(self._report(), runs[index]), at)
 
     def _news(self, told: LogEvent, state: LabState, at: float) -> Iterator[AnyEvent]:
         if isinstance(told, RunBegan):
             if told.index > 0:
                 yield from self._earlier_runs_ended(told.index, state, at)
+            begun = self._match(told.run, state)
+            if begun is not None:
+                yield from _started(state.runs[begun], told.run, at)
             return
         if not isinstance(told, (EpochRead, RunClosed)):
             return
@@ -72,8 +94,6 @@ class SubmissionReader:
         if isinstance(told, EpochRead):
             if told.sample not in run.epochs:
                 yield EpochSeen(at=at, run_id=run.run_id, sample=told.sample)
-        elif told.run.outcome == "completed":
-            yield from _ended(run, "completed", _diagnosis(self._report(), told.run), at)
 
     def _earlier_runs_ended(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
         """Another run began: those before it in the log are over, however they ended."""
@@ -113,13 +133,13 @@ class SubmissionReader:
         for reader in self._readers.values():
             told = reader.finish()
             if reader is self._readers["out"]:
-                events.extend(event for item in told for event in self._news(item, state, at))
+                events = self._all_news(told, state, at)
+                state = reduce_all(state, events)
         report = self._report()
-        ended = {event.run_id for event in events if isinstance(event, RunEnded)}
         by_run = {self._runs.get(index): read for index, read in enumerate(report.runs)}
         for run_id in self._run_ids:
             run = state.runs.get(run_id)
-            if run is None or run_id in ended:
+            if run is None:
                 continue
             read = by_run.get(run_id)
             events.extend(_ended(run, _outcome(read, job), _diagnosis(report, read), at))
@@ -179,6 +199,8 @@ def _diagnosis(report: LogReport, read: ParsedRun | None) -> tuple[Diagnosis, ..
         for item in report.diagnosis
         if item.stream != "out" or read.first_line <= item.line <= read.last_line
     )
+    if read.practice:  # it was meant for the CPU
+        own = tuple(item for item in own if item.kind != "no-gpu")
     if read.outcome == "completed":  # a surprise is worth telling, the failure of another run is not
         return tuple(item for item in own if item.stream == "out" or item.kind == "no-gpu")
     return own or report.diagnosis
