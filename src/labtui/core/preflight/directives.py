@@ -51,7 +51,7 @@ def shebang(context: Context) -> Iterator[Finding]:
 def not_a_directive(context: Context) -> Iterator[Finding]:
     """A directive is spelled `#SBATCH`, at the very start of the line."""
     for job in context.jobs:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             match = re.match(r"(?P<head>\s*#\s*SBATCH)(?=\s+-)", line, re.IGNORECASE)
             if match and match["head"] != "#SBATCH":
                 effect = "Slurm reads only lines that begin with #SBATCH; this one is a comment to it."
@@ -66,13 +66,13 @@ def late_directive(context: Context) -> Iterator[Finding]:
     for job in context.jobs:
         for number in dict.fromkeys(d.line for d in job.directives if d.late):
             line = job.lines[number - 1]
-            last = max((d.line for d in job.directives if not d.late), default=1)
+            first = job.commands[0].line
+            command = job.lines[first - 1]
+            edits = [Edit(number, line, (f"#{line}",))]
+            if first < 2 or job.lines[first - 2] != line:
+                edits.insert(0, Edit(first, command, (line, command)))
             effect = "Slurm stops reading directives at the first command; this one has no effect."
-            edits = (
-                Edit(last, job.lines[last - 1], (job.lines[last - 1], line)),
-                Edit(number, line, (f"#{line}",)),
-            )
-            fix = Fix(job.name, "move it up to the other directives", edits) if last < number else None
+            fix = Fix(job.name, "move it up, before the first command", tuple(edits))
             yield found("late-directive", job.name, number, line, effect, fix=fix)
 
 
@@ -80,7 +80,7 @@ def late_directive(context: Context) -> Iterator[Finding]:
 def gres_blank(context: Context) -> Iterator[Finding]:
     """`--gres gpu: 4`."""
     for job in context.jobs:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             match = re.search(r"^#SBATCH\b.*--gres[= ]+[\w:]+:(?P<gap>[ \t]+)(?=\d)", line)
             if match:
                 fixed = line[: match.start("gap")] + line[match.end("gap") :]
@@ -153,6 +153,30 @@ def queue(context: Context) -> Iterator[Finding]:
             title = f"use {known.partition}"
             fix = set_value(job, partition.line, partition.value, known.partition, title)
             yield found("queue", job.name, partition.line, partition.text, effect, fix=fix)
+
+
+@rule(
+    "one-job-queue",
+    "error",
+    "directives",
+    "An array, or a job that submits a job, where one is allowed at a time.",
+)
+def one_job_queue(context: Context) -> Iterator[Finding]:
+    """Waiting and running jobs both count: acc_debug refuses the second."""
+    for job in context.jobs:
+        known = context.profile.queue(job.value(context.profile.queue_option))
+        if known is None or known.max_submit_per_user != 1:
+            continue
+        effect = f"{known.name} takes one job of yours, waiting or running; the others are refused."
+        array = job.last("array")
+        if array is not None:
+            fix = comment_out(job, array.line, "leave the array out")
+            yield found("one-job-queue", job.name, array.line, array.text, effect, fix=fix)
+        for command in job.commands:
+            if re.match(r"^\s*sbatch\s", command.text):
+                fix = comment_out(job, command.line, "leave it out") if command.line == command.end else None
+                line = job.lines[command.line - 1]
+                yield found("one-job-queue", job.name, command.line, line, effect, fix=fix)
 
 
 @rule("forbidden-option", "error", "directives", "An option the site refuses, such as `--mem`.")

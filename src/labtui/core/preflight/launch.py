@@ -234,11 +234,7 @@ def download(context: Context) -> Iterator[Finding]:
 def cpu_framework(context: Context) -> Iterator[Finding]:
     """`tensorflow-cpu`, `+cpu` wheels: in commands and in requirements files."""
     pattern = re.compile(r"\btensorflow[-_]cpu\b|\btorch\S*\+cpu\b|whl/cpu\b|\bintel-tensorflow\b")
-    texts = [
-        (job.name, n, line, without_comment(line))
-        for job in context.shells
-        for n, line in enumerate(job.lines, 1)
-    ]
+    texts = [(job.name, n, line, without_comment(line)) for job in context.shells for n, line in job.code]
     for name, text in context.files.items():
         if name.rpartition("/")[2].startswith("requirements") and name.endswith(".txt"):
             texts += [(name, n, line, line.partition("#")[0]) for n, line in enumerate(text.split("\n"), 1)]

@@ -44,7 +44,7 @@ def _code(line: str) -> str:
 def lone_dashes(context: Context) -> Iterator[Finding]:
     """In commands that run Python and in directives; `--` alone is also how a document breaks a line."""
     for job in context.shells:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             code = _code(line)
             after = re.search(r"^#SBATCH\b|\.py\b|\bsbatch\b|\bsrun\b", code)
             if after is None or not _LONE.search(code, after.start()):
@@ -84,7 +84,7 @@ def python_option(context: Context) -> Iterator[Finding]:
 def long_dash(context: Context) -> Iterator[Finding]:
     """In shell commands and directives; not in comments and not within text."""
     for job in context.shells:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             code = _code(line)
             outside = outside_quotes(code)
             hits = [m for m in _LONG_OPTION.finditer(code) if outside[m.start()]]
@@ -113,7 +113,7 @@ def curly_quotes(context: Context) -> Iterator[Finding]:
     """In shell code outside straight quotes, and in Python that does not parse."""
     effect = "Curly quotes are ordinary characters to bash and a syntax error to Python; they quote nothing."
     for job in context.shells:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             code = _code(line)
             if _bare(code):
                 fixed = _straight(code) + line[len(code) :]
@@ -151,9 +151,7 @@ def _straight(code: str) -> str:
 def invisible(context: Context) -> Iterator[Finding]:
     """In shell code and directives, and in Python that does not parse or begins with one."""
     effect = "A blank that is none, or a character without width: words run together or no longer match."
-    texts = [
-        (job.name, line, n, _code(line)) for job in context.shells for n, line in enumerate(job.lines, 1)
-    ]
+    texts = [(job.name, line, n, _code(line)) for job in context.shells for n, line in job.code]
     for name, text in context.pythons.items():
         if context.trees[name] is None:
             texts += [(name, line, n, line.partition("#")[0]) for n, line in enumerate(text.split("\n"), 1)]
@@ -221,7 +219,7 @@ def _joined(job: JobScript, number: int, text: str) -> tuple[Edit, ...]:
 def placeholder(context: Context) -> Iterator[Finding]:
     """In directives, commands and the strings of Python code."""
     for job in context.shells:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             code = _code(line)
             pattern = _HOLE if line.startswith("#SBATCH") else _COMMAND_HOLES
             match = pattern.search(code) or _NUMBERLESS.search(code)

@@ -89,7 +89,7 @@ def other_path(context: Context) -> Iterator[Finding]:
 def _code_lines(context: Context) -> Iterator[tuple[str, int, str, str]]:
     """File, line number, line and its code: commands of shells, and Python lines that hold a string."""
     for job in context.shells:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             if not line.startswith("#"):
                 yield job.name, number, line, without_comment(line)
     for name, text in context.pythons.items():
@@ -108,7 +108,7 @@ def _code_lines(context: Context) -> Iterator[tuple[str, int, str, str]]:
 def container_missing(context: Context) -> Iterator[Finding]:
     """Only where the cluster was asked."""
     for job in context.jobs:
-        for number, line in enumerate(job.lines, 1):
+        for number, line in job.code:
             for match in _ABSOLUTE.finditer(without_comment(line)):
                 path = match[0]
                 if path.endswith((".sif", ".simg")) and context.remote.get(path) is False:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 SHORT = {
     "A": "account",
@@ -52,14 +52,20 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class JobScript:
-    """A parsed job script. `lines` are the physical lines (a ``\\r`` stays at their end)."""
+    """A parsed job script. `lines` are the physical lines, carriage returns included."""
 
     name: str
     text: str
     lines: tuple[str, ...]
     directives: tuple[Directive, ...] = ()
     commands: tuple[Command, ...] = ()
-    trainings: tuple[Command, ...] = field(default=())
+    trainings: tuple[Command, ...] = ()
+    inert: frozenset[int] = frozenset()
+
+    @property
+    def code(self) -> Iterator[tuple[int, str]]:
+        """Lines with their numbers, here documents left out: what they hold is data."""
+        return ((n, line) for n, line in enumerate(self.lines, 1) if n not in self.inert)
 
     def last(self, name: str) -> Directive | None:
         """The directive that counts: the last one that Slurm reads."""
@@ -102,13 +108,19 @@ class JobScript:
 def read_script(name: str, text: str) -> JobScript:
     """Parse a job script (or any shell text)."""
     lines = tuple(text.split("\n"))
-    commands = tuple(_commands(lines))
+    inert: set[int] = set()
+    commands = tuple(_commands(lines, inert))
     first = commands[0].line if commands else len(lines) + 1
-    directives = tuple(d for number, line in enumerate(lines, 1) for d in _directives(number, line, first))
+    directives = tuple(
+        d
+        for number, line in enumerate(lines, 1)
+        if number not in inert
+        for d in _directives(number, line, first)
+    )
     trainings = tuple(
         c for c in commands if re.search(r"\b(?:python[\d.]*|torchrun)\b(?!\s*/).*\.py\b", c.text)
     )
-    return JobScript(name, text, lines, directives, commands, trainings)
+    return JobScript(name, text, lines, directives, commands, trainings, frozenset(inert))
 
 
 def _directives(number: int, line: str, first: int) -> Iterator[Directive]:
@@ -158,7 +170,8 @@ def without_comment(line: str) -> str:
     return line
 
 
-def _commands(lines: tuple[str, ...]) -> Iterator[Command]:
+def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
+    """The commands; the lines of here documents are added to `inert`."""
     number = 0
     while number < len(lines):
         start = number
@@ -173,7 +186,9 @@ def _commands(lines: tuple[str, ...]) -> Iterator[Command]:
         if here and "<<<" not in text:
             while number < len(lines) and lines[number].strip() != here[2]:
                 number += 1
+                inert.add(number)
             number += 1
+            inert.add(number)
 
 
 def outside_quotes(line: str) -> list[bool]:

@@ -1,0 +1,400 @@
+"""Files that break a rule, and near-misses that must not: one good job, changed in one place each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from labtui.core.lab.edition import parse_edition
+from labtui.core.lab.plan import PlanOverrides, task_drafts
+from labtui.core.model import SubmissionDraft
+from labtui.core.profile import Launch, Profile, Queue
+
+ACCOUNT = "nct_345"
+SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
+PROFILE = Profile(
+    id="mn5",
+    title="MareNostrum 5",
+    login_hosts=("alogin1.bsc.es",),
+    account_pattern="nct_[0-9]+",
+    default_account=ACCOUNT,
+    cpu_queue="gp_debug",
+    gpu_queue="acc_debug",
+    queues=(
+        Queue(name="acc_debug", devices="gpu", max_minutes=120, max_submit_per_user=1, partition="acc"),
+        Queue(name="gp_debug", devices="cpu", max_minutes=120, partition="gpp"),
+    ),
+    cpus_per_gpu=20,
+    gpus_per_node=4,
+    cpus_per_node=80,
+    data_dir="/gpfs/projects/{account}/cifar-utils/cifar-10-batches-py",
+    container="/gpfs/projects/{account}/MN5-NGC-TensorFlow-23.03.sif",
+    launch=Launch(modules=("singularity",)),
+    forbidden={"--mem": "memory is set by the site, per core"},
+)
+
+JOB = f"""#!/bin/bash
+#SBATCH --job-name=ResNet50
+#SBATCH --chdir .
+#SBATCH --output=%x.%j.out
+#SBATCH --error=%x.%j.err
+#SBATCH --nodes 1
+#SBATCH --ntasks-per-node 1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task 80          # at least 20 per GPU
+#SBATCH --time 01:15:00
+#SBATCH --account {ACCOUNT}
+#SBATCH --qos acc_debug
+
+echo "Job Name: $SLURM_JOB_NAME"
+nvidia-smi
+
+module purge
+module load singularity
+
+SINGULARITY_CONTAINER={SIF}
+singularity exec --nv $SINGULARITY_CONTAINER python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1
+singularity exec --nv $SINGULARITY_CONTAINER python ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2
+singularity exec --nv $SINGULARITY_CONTAINER \\
+    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4
+"""
+
+SCRIPT = """import argparse
+import tensorflow as tf
+
+from cifar import load_cifar
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--epochs', type=int, default=5)
+parser.add_argument("--batch_size", type=int, default=2048)  # global – not per GPU
+parser.add_argument('--n_gpus', type=int, default=1)
+args = parser.parse_args()
+train_ds, test_ds = load_cifar(args.batch_size)
+model = tf.keras.applications.resnet_v2.ResNet50V2(
+    include_top=True, weights=None,
+    input_shape=(128, 128, 3), classes=10)
+opt = tf.keras.optimizers.SGD(0.01 * args.n_gpus)
+model.compile(loss='sparse_categorical_crossentropy', optimizer=opt, metrics=['accuracy'])
+model.fit(train_ds, epochs=args.epochs, verbose=2)
+"""
+
+FILES = {"job.slurm": JOB, "ResNet50.py": SCRIPT, "cifar-utils/cifar.py": "def load_cifar(batch_size): ...\n"}
+
+EDITION = """
+format = 1
+id = "tiny"
+title = "t"
+course = "c"
+term = "t"
+source = "s"
+about = "a"
+[[tasks]]
+id = "1"
+title = "t"
+what = "w"
+why = "y"
+checks = [{ kind = "runs" }]
+[[tasks.runs]]
+form = "one-job"
+model = "ResNet50"
+device = "gpu"
+gpus = 4
+batch_size = 8192
+per_gpu_batch = 2048
+epochs = 5
+script = "ResNet50.py"
+[reference]
+runs = [{ model = "ResNet50", gpus = 4, first_epoch_seconds = 9, epoch_seconds = 5 }]
+"""
+
+
+def draft() -> SubmissionDraft:
+    """A draft for four GPUs on the profile above."""
+    return task_drafts(parse_edition(EDITION), "1", PROFILE, PlanOverrides(account=ACCOUNT))[0]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files that a rule must (or must not) speak about. `change` maps a file to (old, new) replacements."""
+
+    rule: str
+    name: str
+    change: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    fixable: bool = True
+    severity: str = ""
+    remote: dict[str, bool] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+
+    def files(self) -> dict[str, bytes]:
+        """The good files with the changes made."""
+        made = {name: text for name, text in FILES.items() if name not in self.remove}
+        for name, swaps in self.change.items():
+            text = made.get(name, "")
+            for old, new in swaps:
+                assert old in text, (self.rule, self.name, old)
+                text = text.replace(old, new) if old else new
+            made[name] = text
+        return {name: text.encode("utf-8", "surrogatepass") for name, text in made.items()}
+
+
+def job(rule: str, name: str, *swaps: tuple[str, str], **more: object) -> Case:
+    """A case that changes the job script."""
+    return Case(rule, name, {"job.slurm": swaps}, **more)  # type: ignore[arg-type]
+
+
+def py(rule: str, name: str, *swaps: tuple[str, str], **more: object) -> Case:
+    """A case that changes the training script."""
+    return Case(rule, name, {"ResNet50.py": swaps}, **more)  # type: ignore[arg-type]
+
+
+TIME = "#SBATCH --time 01:15:00"
+RUN1 = "python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
+LAST = "    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4"
+
+BROKEN = [
+    job("lone-dashes", "command", (RUN1, "python ResNet50.py -- epochs 5 -- batch_size 2048 -- n_gpus 1")),
+    job("lone-dashes", "directive", ("#SBATCH --nodes 1", "#SBATCH -- nodes=1")),
+    py("python-option", "blank", ("'--epochs'", "' -- epochs'")),
+    py("python-option", "long dash", ("'--epochs'", "' — epochs'")),
+    job("long-dash", "em dash in a directive", ("#SBATCH --nodes 1", "#SBATCH —nodes=1")),
+    job("long-dash", "em dash and blank", ("#SBATCH --nodes 1", "#SBATCH — nodes=1")),
+    job("long-dash", "en dash in a command", ("--epochs 5 --batch_size 2048", "–epochs 5 –batch_size 2048")),
+    job("long-dash", "short option", ("#SBATCH --nodes 1", "#SBATCH –N 1")),
+    job("curly-quotes", "directive", ("--job-name=ResNet50", "--job-name=”ResNet50”")),
+    job("curly-quotes", "command", ('echo "Job Name: $SLURM_JOB_NAME"', "echo “Job Name: $SLURM_JOB_NAME”")),
+    py(
+        "curly-quotes",
+        "python",
+        ("loss='sparse_categorical_crossentropy'", "loss=’sparse_categorical_crossentropy’"),
+    ),
+    job("invisible", "no-break blank", ("--epochs 5 --batch_size 2048", "--epochs\u00a05 --batch_size 2048")),
+    job("invisible", "zero width", ("#SBATCH --qos acc_debug", "#SBATCH --qos acc_de\u200bbug")),
+    py("invisible", "python", ("train_ds, test_ds", "train_ds,\u00a0test_ds")),
+    job("crlf", "whole file", ("\n", "\r\n")),
+    job(
+        "broken-command",
+        "options on a new line",
+        ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet50.py\n--epochs 5 --batch_size 2048"),
+    ),
+    job(
+        "broken-command",
+        "lone dashes at the end",
+        ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet50.py --\nepochs 5 --batch_size 2048"),
+    ),
+    job("broken-command", "torn path", ("TensorFlow-23.03.sif", "TensorFlow-\n23.03.sif")),
+    job("placeholder", "account", (f"--account {ACCOUNT}", "--account <account>")),
+    job("placeholder", "nct_XXX", (f"--account {ACCOUNT}", "--account nct_XXX")),
+    job("placeholder", "container path", (SIF, "/gpfs/<path>/MN5-NGC-TensorFlow-23.03.sif")),
+    job(
+        "placeholder",
+        "reservation",
+        (TIME, f"{TIME}\n#SBATCH --reservation=<ReservationName>"),
+        fixable=False,
+    ),
+    py(
+        "placeholder",
+        "python path",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/<path>/cifar-utils')\nfrom cifar"),
+        fixable=False,
+    ),
+    py(
+        "placeholder",
+        "python account",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_XXX/cifar-utils')\nfrom cifar"),
+    ),
+    job("shebang", "stray text", ("#!/bin/bash", "#!/bin/bash Slurm script")),
+    job("shebang", "none", ("#!/bin/bash\n", "")),
+    job("shebang", "blank line first", ("#!/bin/bash", "\n#!/bin/bash")),
+    job("not-a-directive", "blank", ("#SBATCH --nodes 1", "# SBATCH --nodes 1")),
+    job("not-a-directive", "small letters", ("#SBATCH --nodes 1", "#sbatch --nodes 1")),
+    job("late-directive", "after a command", (f"{TIME}\n", ""), ("nvidia-smi", f"nvidia-smi\n{TIME}")),
+    job("gres-blank", "equals", ("--gres=gpu:4", "--gres=gpu: 4")),
+    job("gres-blank", "blank", ("--gres=gpu:4", "--gres gpu: 4")),
+    job("account", "other year", (f"--account {ACCOUNT}", "--account nct_325")),
+    job("account", "none", (f"#SBATCH --account {ACCOUNT}\n", "")),
+    job("queue", "CPU queue", ("--qos acc_debug", "--qos gp_debug")),
+    job("queue", "none", ("#SBATCH --qos acc_debug\n", "")),
+    job("queue", "unknown", ("--qos acc_debug", "--qos acc_debgu"), fixable=False, severity="warning"),
+    job("queue", "partition", ("--qos acc_debug", "--qos acc_debug\n#SBATCH --partition=gpp")),
+    job("forbidden-option", "mem", (TIME, f"{TIME}\n#SBATCH --mem=64G")),
+    job("one-job-queue", "array", (TIME, f"{TIME}\n#SBATCH --array=1-3")),
+    job("one-job-queue", "successor", (LAST, LAST + "\nsbatch next.slurm")),
+    job("time", "seconds", ("--time 01:15:00", "--time 00:15")),
+    job("time", "minutes", ("--time 01:15:00", "--time=01:15"), severity="warning"),
+    job("time", "none", (f"{TIME}\n", "")),
+    job("time", "above the queue", ("--time 01:15:00", "--time 03:00:00")),
+    job("time", "days", ("--time 01:15:00", "-t 1-00")),
+    job("no-gpu-asked", "no gres", ("#SBATCH --gres=gpu:4\n", "")),
+    job("few-cpus", "book sample", ("--cpus-per-task 80", "--cpus-per-task=20")),
+    job("few-cpus", "none given", ("#SBATCH --cpus-per-task 80          # at least 20 per GPU\n", "")),
+    job("many-cpus", "80 for one", ("--gres=gpu:4", "--gres=gpu:1")),
+    job(
+        "host-memory", "one core", ("#SBATCH --gres=gpu:4\n", ""), ("--cpus-per-task 80", "--cpus-per-task 1")
+    ),
+    job("log-name", "typing mistake", ("--output=%x.%j.out", "--output=%xo_%J.out")),
+    job("log-name", "none", ("#SBATCH --error=%x.%j.err\n", "")),
+    job("output-folder", "results", ("--output=%x.%j.out", "--output=./results/R-%x.%j.out")),
+    job(
+        "no-nv", "command", ("exec --nv $SINGULARITY_CONTAINER python", "exec $SINGULARITY_CONTAINER python")
+    ),
+    job("no-nv", "continued", ("exec --nv $SINGULARITY_CONTAINER \\", "exec $SINGULARITY_CONTAINER \\")),
+    job("gpu-count", "too many", ("--gres=gpu:4", "--gres=gpu:2")),
+    job("gpu-count", "idle", ("--n_gpus 4", "--n_gpus 2"), severity="warning"),
+    job(
+        "gpu-count",
+        "sequential",
+        ("ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1", "ResNet50_seq.py --epochs 5"),
+        ("ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2", "ResNet50_seq.py --epochs 5"),
+        ("ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4", "ResNet50_seq.py --epochs 5"),
+        severity="warning",
+    ),
+    job("one-epoch", "command", ("--epochs 5 --batch_size 2048", "--epochs 1 --batch_size 2048")),
+    job("one-epoch", "continued", ("--epochs 5 --batch_size 8192", "--epochs=1 --batch_size 8192")),
+    job("var-blank", "path", ("SINGULARITY_CONTAINER=/", "SINGULARITY_CONTAINER= /")),
+    job("var-blank", "before", ("SINGULARITY_CONTAINER=/", "export SINGULARITY_CONTAINER =/")),
+    job(
+        "rank-in-quotes",
+        "srun",
+        (LAST, LAST + '\nsrun bash -c "python ResNet50.py --rank $SLURM_PROCID --epochs 5"'),
+    ),
+    job("hidden-status", "rm", (LAST, LAST + "\nrm -rf $TMPDIR/cache")),
+    job("hidden-status", "echo", (LAST, LAST + "\necho done")),
+    job("script-location", "BASH_SOURCE", ("nvidia-smi", 'cd "$(dirname "${BASH_SOURCE[0]}")"')),
+    job("script-location", "dollar zero", ("nvidia-smi", "cd $(dirname $0)")),
+    job("home-directory", "chdir", ("--chdir .", "--chdir /gpfs/home/nct/nct01001/lab")),
+    job("home-directory", "cd", ("nvidia-smi", "cd $HOME/lab")),
+    job("download", "pip", ("module purge", "pip install numpy\nmodule purge")),
+    job("download", "git", ("module purge", "git clone https://example.org/x.git\nmodule purge")),
+    job("cpu-framework", "pip", ("module purge", "pip install tensorflow-cpu\nmodule purge")),
+    job("python-leak", "PYTHONPATH", ("module purge", "module purge\nexport PYTHONPATH=/apps/python/lib")),
+    job(
+        "python-leak",
+        "module",
+        ("module load singularity", "module load python/3.11\nmodule load singularity"),
+    ),
+    job("no-purge", "none", ("module purge\n", "")),
+    job(
+        "script-missing",
+        "other name",
+        ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet152.py --epochs 5 --batch_size 2048"),
+        fixable=False,
+    ),
+    Case("module-missing", "cifar", remove=("cifar-utils/cifar.py",), fixable=False),
+    job("other-path", "container", (SIF, SIF.replace(ACCOUNT, "nct_325"))),
+    py(
+        "other-path",
+        "sys.path",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/cifar-utils')\nfrom cifar"),
+    ),
+    Case("container-missing", "asked", remote={SIF: False}, fixable=False),
+    job(
+        "container-missing", "elsewhere", (SIF, "/gpfs/scratch/x.sif"), remote={"/gpfs/scratch/x.sif": False}
+    ),
+    job(
+        "data-missing",
+        "asked",
+        ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"),
+        remote={"/gpfs/cifar/data": False},
+    ),
+    py(
+        "data-download",
+        "load_data",
+        ("load_cifar(args.batch_size)", "tf.keras.datasets.cifar10.load_data()"),
+        fixable=False,
+    ),
+    py("data-download", "weights", ("weights=None", 'weights="imagenet"')),
+    py("progress-bar", "verbose 1", ("verbose=2", "verbose=1")),
+    py("progress-bar", "default", (", verbose=2)", ")")),
+    py(
+        "progress-bar", "default, bracket alone", ("epochs=args.epochs, verbose=2)", "epochs=args.epochs,\n)")
+    ),
+    py("epochs-in-script", "fit", ("epochs=args.epochs", "epochs=1")),
+    py("python-syntax", "bracket", ("classes=10)", "classes=10"), fixable=False),
+]
+
+NEAR = [
+    Case("*", "the good job"),
+    job("lone-dashes", "end of options", ("nvidia-smi", "set -- a b\ngrep -- epochs log.txt")),
+    job("lone-dashes", "comment", ("nvidia-smi", "nvidia-smi  # python x.py -- epochs 5")),
+    py("python-option", "help text", ("type=int, default=5", "type=int, default=5, help=' -- how many'")),
+    job("long-dash", "text", ("nvidia-smi", 'echo "epochs – loss" # a – b –c')),
+    job("long-dash", "range", ("nvidia-smi", "echo 1–4")),
+    job("curly-quotes", "within straight quotes", ("nvidia-smi", 'echo "“quoted”"')),
+    job("curly-quotes", "apostrophe and comment", ("nvidia-smi", "echo it’s  # “so”")),
+    py("curly-quotes", "in a string", ("# global", "# “global”")),
+    py("invisible", "in a string", ("'accuracy'", "'accu\u00a0racy'")),
+    job("invisible", "comment", ("nvidia-smi", "nvidia-smi  # a\u00a0b")),
+    py("crlf", "python", ("\n", "\r\n")),
+    job("broken-command", "continued", ("nvidia-smi", "nvidia-smi \\\n--list-gpus")),
+    job("broken-command", "echo", ("nvidia-smi", "echo a-\nnvidia-smi")),
+    job("placeholder", "redirection", ("nvidia-smi", "sort <in >out\ncat <<EOF\n<account>\nEOF")),
+    job("shebang", "login shell", ("#!/bin/bash", "#!/bin/bash -l")),
+    job("shebang", "env", ("#!/bin/bash", "#!/usr/bin/env bash")),
+    job("not-a-directive", "switched off", ("#SBATCH --nodes 1", "##SBATCH --nodes 1")),
+    job("not-a-directive", "talk", ("nvidia-smi", "# SBATCH lines stand above")),
+    job("late-directive", "in a here document", ("nvidia-smi", "cat > x <<EOF\n#SBATCH --nodes 2\nEOF")),
+    job("gres-blank", "typed", ("--gres=gpu:4", "--gres gpu:hopper:4")),
+    job("account", "short option", (f"--account {ACCOUNT}", f"-A {ACCOUNT}")),
+    job("queue", "short option", ("--qos acc_debug", "-q acc_debug")),
+    job("forbidden-option", "memory in a comment", ("nvidia-smi", "nvidia-smi # --mem=4G")),
+    job("one-job-queue", "dry run", ("nvidia-smi", "echo sbatch next.slurm")),
+    job("time", "minutes", ("--time 01:15:00", "--time 75")),
+    job("time", "minutes and seconds", ("--time 01:15:00", "--time 75:00")),
+    job("time", "days within", ("--time 01:15:00", "--time 0-01:30")),
+    job("no-gpu-asked", "gpus-per-node", ("--gres=gpu:4", "--gpus-per-node=4")),
+    job(
+        "few-cpus",
+        "tasks",
+        ("--cpus-per-task 80", "--cpus-per-task 20"),
+        ("--ntasks-per-node 1", "--ntasks-per-node 4"),
+    ),
+    job("many-cpus", "the whole node", ("--gres=gpu:4", "--gres=gpu:4")),
+    job("log-name", "dot slash", ("--output=%x.%j.out", "--output ./%x.%j.out")),
+    job(
+        "output-folder",
+        "made before",
+        ("--output=%x.%j.out", "--output=results/%x.%j.out"),
+        remote={"results": True},
+    ),
+    job("no-nv", "CPU job", ("#SBATCH --gres=gpu:4\n", ""), ("exec --nv", "exec")),
+    job("gpu-count", "one job, three sizes"),
+    job("one-epoch", "ten", ("--epochs 5 --batch_size 2048", "--epochs 10 --batch_size 2048")),
+    job(
+        "var-blank",
+        "idioms",
+        ("nvidia-smi", "IFS= read -r x\nLC_ALL= sort y\nX=1 nvidia-smi\n[ $X = /a ] && :"),
+    ),
+    job(
+        "rank-in-quotes",
+        "escaped",
+        (
+            LAST,
+            LAST
+            + "\nsrun bash -c \"echo \\$SLURM_PROCID\"\nsrun bash -c 'echo $SLURM_PROCID'\necho $SLURM_PROCID\nexit 0",
+        ),
+    ),
+    job("hidden-status", "exit", (LAST, LAST + "\nstatus=$?\nrm -f x\nexit $status")),
+    job("hidden-status", "set -e", ("module purge", "set -e\nmodule purge"), (LAST, LAST + "\necho done")),
+    job("script-location", "the name alone", ("nvidia-smi", 'echo "running $0"')),
+    job("home-directory", "scratch", ("--chdir .", "--chdir /gpfs/scratch/nct_345/home")),
+    job("download", "on purpose elsewhere", ("nvidia-smi", "echo pip install x  # git clone y")),
+    job("cpu-framework", "comment", ("nvidia-smi", "nvidia-smi # not tensorflow-cpu")),
+    job("python-leak", "after", (LAST, LAST + "\nexport PYTHONPATH=/x")),
+    job("no-purge", "none needed", ("module purge\nmodule load singularity\n", "")),
+    job("script-missing", "absolute", ("nvidia-smi", "python /gpfs/apps/tool.py")),
+    py(
+        "module-missing",
+        "own path",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/x')\nfrom cifar"),
+        remove=("cifar-utils/cifar.py",),
+    ),
+    job("other-path", "longer name", ("nvidia-smi", "ls /gpfs/x/mynct_3255/y")),
+    Case("container-missing", "there", remote={SIF: True}),
+    py("data-download", "own loader", ("load_cifar(", "cifar.load_data(")),
+    py(
+        "progress-bar",
+        "another fit",
+        ("model.fit(train_ds, epochs=args.epochs, verbose=2)", "model.fit(**options)"),
+    ),
+    py("progress-bar", "quiet", ("verbose=2", "verbose=0")),
+    py("epochs-in-script", "two", ("epochs=args.epochs", "epochs=2")),
+]

@@ -1,0 +1,57 @@
+"""Any bytes in any file: preflight answers, and its fixes are pure edits that can be applied twice."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.core.preflight import apply_fix, preflight
+from tests.preflight.cases import ACCOUNT, BROKEN, JOB, PROFILE, SCRIPT, draft
+
+PIECES = sorted({swap[1] for case in BROKEN for swaps in case.change.values() for swap in swaps} - {""})
+LINES = [
+    *JOB.split("\n"),
+    *SCRIPT.split("\n"),
+    *PIECES,
+    "\r",
+    "\\",
+    '"',
+    "'",
+    "<<EOF",
+    "EOF",
+    "#SBATCH",
+    "#SBATCH -",
+    "\ufeff",
+]
+line = st.one_of(st.sampled_from(LINES), st.text(max_size=30))
+text = st.lists(line, max_size=25).map("\n".join)
+FILES = st.fixed_dictionaries({"job.slurm": text, "ResNet50.py": text}, optional={"helper.sh": text})
+
+
+@given(FILES)
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str]):
+    data = {name: content.encode("utf-8", "surrogatepass") for name, content in files.items()}
+    for finding in preflight(data, draft(), PROFILE, ACCOUNT, remote={}):
+        if finding.fix is None:
+            continue
+        before = data[finding.fix.file].decode("utf-8", "surrogateescape")
+        once = apply_fix(before, finding.fix)
+        assert once != before
+        assert apply_fix(once, finding.fix) == once
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_are_answered(data: bytes):
+    preflight({"job.slurm": data, "ResNet50.py": data, "x.sh": data}, None, PROFILE, ACCOUNT)
+    preflight({"job.slurm": data, "ResNet50.py": data}, draft(), PROFILE, ACCOUNT, remote={"/a": False})
+
+
+@given(text, st.lists(st.text("abc \n", max_size=9), max_size=6).map("\n".join))
+@settings(max_examples=80, deadline=None)
+def test_a_fix_whose_lines_were_edited_since_changes_nothing(content: str, other: str):
+    """A student may have edited the file after the finding was shown."""
+    for finding in preflight({"job.slurm": content.encode("utf-8", "surrogatepass")}, None, PROFILE, ACCOUNT):
+        if finding.fix and not {edit.old for edit in finding.fix.edits} <= set(other.split("\n")):
+            assert apply_fix(other, finding.fix) == other

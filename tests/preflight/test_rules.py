@@ -1,0 +1,102 @@
+"""Every rule: a file that breaks it, the fix that cures it, and near-misses it must leave alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.core.preflight import RULES, apply_fix, fix_all, preflight, preview_fix
+from tests.preflight.cases import ACCOUNT, BROKEN, NEAR, PROFILE, Case, draft
+
+
+def look(case: Case, files: dict[str, bytes]):
+    return preflight(files, draft(), PROFILE, ACCOUNT, remote=case.remote)
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda c: f"{c.rule}: {c.name}")
+def test_broken_file_is_named_with_line_effect_and_fix(case: Case):
+    files = case.files()
+    hits = [f for f in look(case, files) if f.rule == case.rule]
+    assert hits, [f.rule for f in look(case, files)]
+    for hit in hits:
+        lines = files[hit.file].decode("utf-8", "surrogateescape").split("\n")
+        assert 1 <= hit.line <= len(lines)
+        assert hit.text == lines[hit.line - 1].rstrip("\r")
+        assert hit.effect.endswith(".")
+        assert hit.severity == (case.severity or RULES[case.rule].severity)
+    assert all((hit.fix is not None) == case.fixable for hit in hits)
+
+
+@pytest.mark.parametrize("case", [c for c in BROKEN if c.fixable], ids=lambda c: f"{c.rule}: {c.name}")
+def test_fix_removes_the_finding_and_changes_nothing_twice(case: Case):
+    files = case.files()
+    for _ in range(6):  # several places may need it, each fix cures one
+        hits = [f for f in look(case, files) if f.rule == case.rule]
+        if not hits:
+            break
+        fix = hits[0].fix
+        text = files[fix.file].decode("utf-8", "surrogateescape")
+        once = apply_fix(text, fix)
+        assert once != text
+        assert apply_fix(once, fix) == once
+        assert preview_fix(text, fix).startswith("--- ")
+        assert preview_fix(once, fix) == ""
+        files = {**files, fix.file: once.encode("utf-8", "surrogateescape")}
+    assert case.rule not in {f.rule for f in look(case, files)}
+
+
+@pytest.mark.parametrize("case", NEAR, ids=lambda c: f"{c.rule}: {c.name}")
+def test_near_miss_is_left_alone(case: Case):
+    rules = {f.rule for f in look(case, case.files())}
+    assert (case.rule not in rules) if case.rule != "*" else not rules, rules
+
+
+def test_every_rule_has_a_broken_file_and_all_but_plain_ones_a_near_miss():
+    assert set(RULES) == {case.rule for case in BROKEN}
+    assert set(RULES) - {case.rule for case in NEAR} <= {
+        "host-memory",
+        "data-missing",
+        "other-path",
+        "python-syntax",
+    }
+
+
+def test_errors_come_before_warnings():
+    case = next(c for c in BROKEN if c.rule == "gpu-count" and c.name == "idle")
+    files = case.files()
+    files["job.slurm"] = files["job.slurm"].replace(b"--nv ", b"")
+    severities = [f.severity for f in look(case, files)]
+    assert severities == sorted(severities)
+    assert set(severities) == {"error", "warning"}
+
+
+def test_all_fixes_of_a_pasted_job_leave_a_clean_one():
+    """The way a job looks that was copied out of a PDF and an old repository."""
+    files = Case("*", "").files()
+    text = files["job.slurm"].decode()
+    text = text.replace("--gres=gpu:4", "--gres gpu: 4").replace(ACCOUNT, "nct_325").replace("--nv ", "")
+    text = text.replace("--time 01:15:00", "--time 00:15").replace("#SBATCH --nodes", "#SBATCH —nodes")
+    text = text.replace("--epochs 5 --batch_size 2048", "-- epochs 1 -- batch_size 2048").replace(
+        "\n", "\r\n"
+    )
+    files["job.slurm"] = text.encode()
+    for _ in range(8):
+        findings = preflight(files, draft(), PROFILE, ACCOUNT)
+        files = fix_all(files, findings)
+    assert preflight(files, draft(), PROFILE, ACCOUNT) == ()
+    assert b"--nv" in files["job.slurm"]
+    assert b"\r" not in files["job.slurm"]
+
+
+def test_other_job_scripts_in_the_folder_do_not_stop_a_submission():
+    files = Case("*", "").files()
+    files["old/ResNet50.slurm"] = b"#SBATCH --account <account>\r\n"
+    assert preflight(files, draft(), PROFILE, ACCOUNT) == ()
+
+
+def test_without_a_submission_every_job_script_is_looked_at():
+    files = {
+        "a.slurm": b"#!/bin/bash\r\n#SBATCH --account <account>\r\n",
+        "b.py": b"x = \xe2\x80\x9ca\xe2\x80\x9d\n",
+    }
+    rules = {f.rule for f in preflight(files, None, PROFILE, ACCOUNT)}
+    assert {"crlf", "placeholder"} <= rules
