@@ -1,0 +1,175 @@
+"""`labtui results` as others call it: bare files, bad files, a lab folder, every form of answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labtui.cli import main
+
+from .helpers import PUBLISHED, published
+
+R50 = str(PUBLISHED / "ResNet50.31337.out")
+R152 = str(PUBLISHED / "ResNet152.31338.out")
+
+ROW_FIELDS = {
+    "model", "device", "n_gpus", "batch_size", "runs", "epochs", "epoch_seconds", "throughput", "speedup",
+    "efficiency", "as_printed", "batch_factor", "step_factor", "karp_flatt",
+}  # fmt: skip
+
+
+def call(capsys, *arguments):
+    code = main(["results", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def is_interval(value):
+    return set(value) == {"value", "lo", "hi"} and value["lo"] <= value["value"] <= value["hi"]
+
+
+def test_the_json_other_programs_rely_on(capsys):
+    code, out, err = call(capsys, "--json", R50, R152)
+    told = json.loads(out)
+    assert (code, err, told["images"]) == (0, "", 50_000)
+    assert set(told) >= {"images", "rows", "fits"}
+    assert len(told["rows"]) == 6
+    for row in told["rows"]:
+        assert set(row) >= ROW_FIELDS
+        for name in ("epoch_seconds", "throughput", "speedup", "efficiency", "step_factor"):
+            assert is_interval(row[name])
+        assert set(row["as_printed"]) == {"epoch_seconds", "throughput", "speedup", "efficiency"}
+        assert (row["karp_flatt"] is None) == (row["n_gpus"] == 1)
+        assert row["sources"][0]["line"] > 0
+    four = told["rows"][2]
+    assert (four["model"], four["device"], four["n_gpus"], four["batch_size"]) == ("ResNet50", "gpu", 4, 8192)
+    assert (four["as_printed"]["speedup"], four["as_printed"]["efficiency"]) == (2.8, 0.7)
+    assert four["batch_factor"] == pytest.approx(25 / 7 / 4)
+    assert {fit["law"] for fit in told["fits"]} == {"amdahl", "gustafson"}
+    for fit in told["fits"]:
+        assert set(fit) >= {"model", "law", "serial_fraction", "points", "note"}
+        assert is_interval(fit["serial_fraction"]) and fit["points"] == 3 and fit["note"]
+
+
+def test_a_cpu_row_has_zero_gpus_and_no_speedup(capsys):
+    files = [
+        str(PUBLISHED / published("chapter10.toml")["sequential"][name]) for name in ("cpu_log", "gpu_log")
+    ]
+    _, out, _ = call(capsys, "--json", *files)
+    cpu, gpu = json.loads(out)["rows"]
+    assert (cpu["device"], cpu["n_gpus"], cpu["speedup"], cpu["efficiency"]) == ("cpu", 0, None, None)
+    assert (cpu["as_printed"]["epoch_seconds"], cpu["as_printed"]["speedup"]) == (215, None)
+    assert gpu["acceleration"]["value"] == pytest.approx(215 / 14.308)
+
+
+def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_path):
+    empty = tmp_path / "empty.out"
+    empty.write_bytes(b"")
+    binary = tmp_path / "binary.out"
+    binary.write_bytes(os.urandom(5000) + bytes(5000))
+    unread = [str(tmp_path), str(tmp_path / "missing.out"), str(empty), str(binary)]
+    code, out, err = call(capsys, "--json", *unread, R50)
+    assert code == 2
+    for path in unread:
+        assert sum(line.startswith(f"labtui: {path}: ") for line in err.splitlines()) == 1
+    assert "Traceback" not in err
+    assert len(json.loads(out)["rows"]) == 3
+
+
+def test_a_log_without_training_is_named_and_no_error(capsys, tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("nothing of interest\n")
+    code, out, err = call(capsys, str(other), R50)
+    assert code == 0 and "no training" in err and "2.53" in out
+
+
+def test_a_log_given_twice_is_one_run(capsys):
+    _, out, _ = call(capsys, "--json", R50, R50)
+    assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
+
+
+def test_two_jobs_of_the_same_configuration_are_pooled(capsys, tmp_path):
+    again = tmp_path / "ResNet50.31400.out"
+    again.write_bytes(Path(R50).read_bytes().replace(b"544ms", b"540ms"))
+    _, out, _ = call(capsys, "--json", R50, str(again))
+    row = json.loads(out)["rows"][0]
+    assert row["runs"] == 2 and row["epoch_seconds"]["value"] == pytest.approx((13.6 + 13.5) / 2)
+    assert {source["job_id"] for source in row["sources"]} == {"31337", "31400"}
+
+
+def test_images_change_the_rate_and_not_the_speedup(capsys):
+    _, out, _ = call(capsys, "--json", "--images", "1000", R50)
+    row = json.loads(out)["rows"][2]
+    assert row["throughput"]["value"] == pytest.approx(1000 / 5.376)
+    assert row["speedup"]["value"] == pytest.approx(13.6 / 5.376)
+    assert any("steps per epoch" in note for note in row["notes"])
+
+
+@pytest.mark.parametrize("images", ["0", "-5", "many"])
+def test_a_senseless_number_of_images_is_wrong_use(images, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["results", "--images", images, R50])
+    assert stopped.value.code == 2 and "Traceback" not in capsys.readouterr().err
+
+
+def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
+    code, out, _ = call(capsys, R50, R152, "--sources")
+    assert code == 0
+    for text in (
+        "Precise",
+        "2.53",
+        "As printed",
+        "2.80",
+        "91.5 %",
+        "Amdahl, ResNet50",
+        "on 8 GPUs",
+        "line 27",
+    ):
+        assert text in out
+
+
+def test_csv_markdown_latex_and_extrap(capsys):
+    _, out, _ = call(capsys, "--csv", R50)
+    assert [row["n_gpus"] for row in csv.DictReader(io.StringIO(out))] == ["1", "2", "4"]
+    _, out, _ = call(capsys, "--markdown", R50)
+    assert "| ResNet50 | 4 GPUs | 8,192 |" in out
+    _, out, _ = call(capsys, "--latex", R50)
+    assert r"\end{tabular}" in out
+    _, out, _ = call(capsys, "--extrap", R50)
+    assert json.loads(out.splitlines()[0])["params"] == {"p": 1}
+
+
+def test_a_single_epoch_is_absent_and_not_zero(capsys, tmp_path):
+    log = tmp_path / "ResNet50.1.out"
+    log.write_text(
+        " Model ResNet50 1 GPUs \nBatch_size: 2048\nNum_replicas: 1 \n25/25 - 29s - 29s/epoch - 1s/step\n"
+    )
+    code, out, _ = call(capsys, "--json", str(log))
+    told = json.loads(out)
+    assert code == 0 and told["rows"] == []
+    (alone,) = told["without_steady_time"]
+    assert alone["warmup_seconds"]["value"] == 29 and any("warm-up" in note for note in alone["notes"])
+
+
+def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = main(["results"])
+    said = capsys.readouterr()
+    assert code == 2 and said.out == ""
+    assert "no lab folder" in said.err and "labtui results FILE" in said.err
+
+
+def test_pandas_is_loaded_for_csv_only():
+    script = (
+        "import sys; from labtui.cli import main; main(['results', '--json', sys.argv[1]]);"
+        "print(sorted({'pandas', 'numpy', 'textual', 'paramiko', 'matplotlib'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, R50], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"

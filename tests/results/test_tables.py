@@ -1,0 +1,114 @@
+"""Tables: the digits shown, the text of logs made harmless, full precision in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from labtui.core.interval import Interval
+from labtui.core.results import cite, compute_results
+from labtui.core.results.numbers import (
+    ABSENT,
+    percent_text,
+    range_text,
+    rate_text,
+    ratio_text,
+    seconds_text,
+)
+from labtui.core.results.tables import AS_PRINTED, PRECISE, latex, note_lines, text_table
+from labtui.core.results.trace import Origin
+from labtui.export.tables import csv_text, frame, latex_text, markdown_text
+
+from .helpers import results_of, run
+
+BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(13.6, 13.5875, 13.6125), "13.60 ±0.01"),
+        (Interval(5.376, 5.3725, 5.3795), "5.376 ±0.004"),
+        (Interval.around(14, 0.5), "14.0 ±0.5"),
+        (Interval.around(4000, 0.5), "4,000.0 ±0.5"),
+        (Interval.around(7, 1.5), "7.0 ±1.5"),
+        (Interval.around(7, 0.00001), "7.000 ±0.001"),
+        (Interval.exact(7.0), "7.000 ±0.000"),
+        (None, ABSENT),
+    ],
+)
+def test_seconds_show_the_digits_they_support(interval, text):
+    assert seconds_text(interval) == text
+
+
+def test_other_numbers():
+    assert rate_text(Interval.exact(3676.47)) == "3,676" and rate_text(Interval.exact(2.5)) == "2.50"
+    assert ratio_text(Interval.exact(1.6792)) == "1.68" and percent_text(0.8396) == "84.0 %"
+    assert range_text(Interval(0.84, 0.8381, 0.8411), places=1, percent=True) == "83.8 to 84.1 %"
+    assert rate_text(None) == ratio_text(None) == percent_text(None) == range_text(None) == ABSENT
+
+
+def test_the_text_tables_of_the_published_runs():
+    results = results_of(*BOTH)
+    lines = text_table(results.rows, PRECISE).splitlines()
+    assert "2.53" in lines[3] and "63.2 %" in lines[3] and "5.376 ±0.004" in lines[3]
+    printed = text_table(results.rows, AS_PRINTED).splitlines()
+    assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
+    assert text_table([], PRECISE) == ""
+
+
+def test_csv_has_every_digit_and_no_invented_ones():
+    results = results_of(*BOTH)
+    read = list(csv.DictReader(io.StringIO(csv_text(results))))
+    for line, row in zip(read, results.rows, strict=True):
+        assert float(line["epoch_seconds"]) == row.epoch_seconds.value
+        assert float(line["speedup_lo"]) == row.speedup.lo and float(line["speedup_hi"]) == row.speedup.hi
+        assert float(line["printed_speedup"]) == row.as_printed.speedup
+        assert line["n_gpus"] == str(row.n_gpus) and line["batch_size"] == str(row.batch_size)
+        assert line["sources"] == cite(row.origins)
+    alone = next(csv.DictReader(io.StringIO(csv_text(compute_results([run(1, [29.0])])))))
+    assert alone["epoch_seconds"] == "" and alone["speedup"] == "" and alone["first_epoch_seconds"] == "29.0"
+
+
+def test_the_frame_is_numeric():
+    table = frame(results_of(*BOTH))
+    assert table["speedup"].dtype == float and str(table["n_gpus"].dtype) == "Int64"
+    assert math.isnan(frame(compute_results([run(4, [9, 5])]))["speedup"][0])
+    assert list(frame(compute_results([])).columns) == list(table.columns)
+
+
+def test_text_from_logs_cannot_do_harm():
+    evil = '=HYPERLINK("x")|\x1b[31m_\n$%'
+    results = compute_results([run(1, [9, 5], model=evil)])
+    cell = next(csv.DictReader(io.StringIO(csv_text(results))))["model"]
+    assert cell.startswith("'=") and "\x1b" not in cell and "\n" not in cell
+    for text in (markdown_text(results), latex_text(results), text_table(results.rows, PRECISE)):
+        assert "\x1b" not in text
+    assert r"\|" in markdown_text(results) and r"\$" in latex_text(results)
+    assert latex(r"a\b_c") == r"a\textbackslash{}b\_c"
+
+
+def test_markdown_and_latex_hold_both_readings():
+    results = results_of(*BOTH)
+    markdown = markdown_text(results)
+    assert "| ResNet50 | 4 GPUs | 8,192 | 5 | 10,000 | 2.80 | 70.0 % |" in markdown
+    assert "| 2.53 | 63.2 % |" in markdown
+    assert r"ResNet152 & 2 GPUs & 2,048 & 18 & 2,778 & 1.83 & 91.5 \% \\" in latex_text(results)
+    assert latex_text(results).count(r"\begin{tabular}") == 2
+
+
+def test_notes_name_what_they_are_about():
+    results = compute_results([run(4, [9, 5]), run(1, [], outcome="oom", source="a.out", model="ResNet152")])
+    assert any(line.startswith("ResNet50 on 4 GPUs: There is no one-GPU run") for line in note_lines(results))
+    assert "a.out: not counted, no epoch was finished (oom)." in note_lines(results)
+
+
+def test_citations_are_short():
+    lines = [Origin(source="a.out", job_id="7", line=line, epoch=1) for line in (5, 7, 7)]
+    assert cite(lines) == "job 7, a.out, lines 5, 7"
+    many = [Origin(source=f"{name}.out") for name in "abcdef"]
+    assert cite(many) == "a.out; b.out; c.out; d.out; and 2 more"
+    assert cite([]) == ""
