@@ -1,6 +1,6 @@
 """The real Extra-P opens our measurements, and its model of exact data agrees with ours.
 
-Extra-P asks for NumPy 1, so it lives in an environment of its own; without it these tests are skipped and say so.
+Extra-P asks for NumPy 1, so it lives in an environment of its own; without it these tests are skipped, aloud.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .helpers import results_of, run
 PYTHON = Path(__file__).parent.parent.parent / ".venv-extrap" / "bin" / "python"
 SIZES = (1, 2, 4, 8, 16, 32)
 
-# Prints, for each call path and metric, the constant and the terms [coefficient, exponents] of Extra-P's model.
+# Prints for each call path and metric the constant and the terms [coefficient, exponents] of Extra-P's model.
 MODEL = """
 import json, sys
 from extrap.fileio.file_reader.jsonlines_file_reader import read_jsonlines_file

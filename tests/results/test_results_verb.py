@@ -169,7 +169,8 @@ def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, mo
 def test_pandas_is_loaded_for_csv_only():
     script = (
         "import sys; from labtui.cli import main; main(['results', '--json', sys.argv[1]]);"
-        "print(sorted({'pandas', 'numpy', 'textual', 'paramiko', 'matplotlib'} & set(sys.modules)), file=sys.stderr)"
+        "heavy = {'pandas', 'numpy', 'textual', 'paramiko', 'matplotlib'} & set(sys.modules);"
+        "print(sorted(heavy), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", script, R50], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"

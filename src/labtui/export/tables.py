@@ -89,9 +89,17 @@ _AFTER = (
 )  # fmt: skip
 
 
+def _triples() -> tuple[str, ...]:
+    return tuple(name + end for name in _INTERVALS for end in ("", "_lo", "_hi"))
+
+
 def _record_columns() -> tuple[str, ...]:
-    triples = [name + end for name in _INTERVALS for end in ("", "_lo", "_hi")]
-    return (*_BEFORE, *triples, *_AFTER)
+    return (*_BEFORE, *_triples(), *_AFTER)
+
+
+def _float_columns() -> tuple[str, ...]:
+    starts = ("printed_", "per_gpu", "scatter", "batch_factor")
+    return (*_triples(), *(name for name in (*_BEFORE, *_AFTER) if name.startswith(starts)))
 
 
 def _record(row: ResultRow) -> dict[str, object]:
