@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass
 
 from labtui.core.remote import CommandResult, RemoteCommand
-from labtui.core.slurm.accounting import accounting_by_name_command, parse_accounting
+from labtui.core.slurm.accounting import my_accounting_command, parse_accounting
 from labtui.core.slurm.queue import parse_queue, queue_command
 from labtui.core.slurm.refusals import classify
 from labtui.core.slurm.shell import LIMIT, PINNED, TIMED_OUT, cut_sections, mark_function
@@ -83,7 +83,7 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             f'[ -z "$unclear" ] || {{ limit {PROGRAM_LIMIT_S} squeue --me -h >/dev/null 2>&1; sleep 3; }}',
             f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
             'mark "squeue-status $?"',
-            f"mark sacct; limit {PROGRAM_LIMIT_S} {accounting_by_name_command(job_name, nonce)}",
+            f"mark sacct; limit {PROGRAM_LIMIT_S} {my_accounting_command(nonce)}",
             'mark "sacct-status $?"',
         )
     )
@@ -103,9 +103,14 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
     accounting_problem = answer_problem("sacct", out, err, result)
     by_name = names_token(job_name, token)
     rows = [*_rows_of_queue(out, nonce, queue_problem), *_rows_of_accounting(out, nonce, accounting_problem)]
-    for job_id, row_comment, row_name in rows:
-        if row_comment == comment or (by_name and row_name == job_name):
-            return Lookup(job_id, True)
+    found = [
+        int(job_id)
+        for job_id, row_comment, row_name in rows
+        if row_comment == comment or (by_name and row_name == job_name)
+    ]
+    if found:
+        # Slurm keeps a record of some refused submissions; the latest one is the one that counts.
+        return Lookup(str(max(found)), True)
     problem = _doubt(out, attempts, queue_problem, accounting_problem)
     return Lookup(None, not problem, problem)
 

@@ -58,6 +58,14 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         ),
     ),
     (
+        r"invalid --(time|begin|deadline)",
+        Refusal(
+            "time-format",
+            "Slurm does not understand the time limit.",
+            "Write hours:minutes:seconds, for instance 00:30:00 (two fields mean minutes and seconds).",
+        ),
+    ),
+    (
         r"QOSMaxWallDurationPerJobLimit|AssocMaxWallDurationPerJobLimit|requested time limit is invalid"
         r"|PartitionTimeLimit|time limit specification",
         Refusal(
@@ -169,7 +177,8 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "missing-script",
             "The job script, or a folder it names, is not on the cluster.",
-            "Push the files again (`labtui push`) and check the name.",
+            "Push again and check the name. A blank or a wrong dash inside an option also makes sbatch take the "
+            "next word for the script.",
         ),
     ),
     (

@@ -1,0 +1,102 @@
+"""The frame around remote commands: real shells, noise, odd accounts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.core.remote import RemoteCommand, cut_frame, frame, frame_answer, read_header, unframe
+
+MARKER = "0123456789abcdef"
+
+
+def run(
+    script: str, home: Path, shell: str = "/bin/sh", **kwargs: object
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [shell, "-c", frame(script, MARKER)], capture_output=True, env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        **kwargs,
+    )  # fmt: skip
+
+
+@given(content=st.binary(max_size=300), noise=st.binary(max_size=100), status=st.integers(0, 255))
+def test_content_is_what_lies_between_the_markers(content: bytes, noise: bytes, status: int) -> None:
+    cut = cut_frame(noise + frame_answer(MARKER, content, status) + noise, MARKER)
+    assert (cut.content, cut.status, cut.began, cut.ended) == (content, status, True, True)
+
+
+def test_an_unfinished_frame_has_no_status() -> None:
+    whole = frame_answer(MARKER, b"content", 0)
+    for length in range(len(whole)):
+        cut = cut_frame(whole[:length], MARKER)
+        assert cut.status is None
+        assert cut.content in b"content" + whole
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
+def test_a_server_can_read_the_command_back(script: str) -> None:
+    assert unframe(frame(script, MARKER)) == (script, MARKER)
+
+
+@pytest.mark.parametrize(
+    "text", ["ls", "bash -lc 'eval x'", "bash -lc 'eval \"$(printf %s !!! | base64 -d)\"'", ""]
+)
+def test_other_commands_are_not_ours(text: str) -> None:
+    assert unframe(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# labtui/1", "# labtui/1 x", "# labtui/1 x [1]", "# labtui/1 x {", "echo"]
+)
+def test_other_scripts_have_no_header(text: str) -> None:
+    assert read_header(text) is None
+
+
+def test_the_header_is_read_back() -> None:
+    command = RemoteCommand("tick", "squeue", {"ids": ["1"], "odd": "é\n'\"$(x)"})
+    assert read_header(command.text) == ("tick", {"ids": ["1"], "odd": "é\n'\"$(x)"})
+
+
+SHELLS = [
+    path
+    for name in ("sh", "bash", "dash", "zsh", "fish", "csh", "tcsh", "ksh")
+    if (path := shutil.which(name))
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_any_account_shell_passes_the_script_on(shell: str, tmp_path: Path) -> None:
+    done = run("printf '%s' \"it's $((1+1)) \\\\ ! \\`\"; echo out >&2; exit 7", tmp_path, shell)
+    out, err = cut_frame(done.stdout, MARKER), cut_frame(done.stderr, MARKER)
+    assert (out.content, out.status, err.content) == (b"it's 2 \\ ! `", 7, b"out\n")
+
+
+def test_noise_before_and_after_is_no_output(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text("echo welcome; echo grumble >&2; trap 'echo bye' EXIT; set -eu\n")
+    done = run("false; echo fine; echo $UNSET_VARIABLE", tmp_path)
+    out = cut_frame(done.stdout, MARKER)
+    assert (out.content, out.status) == (b"fine\n\n", 0)
+    assert b"welcome" in out.noise and b"bye" not in out.content
+    assert b"grumble" in cut_frame(done.stderr, MARKER).noise
+
+
+def test_a_profile_that_exits_shows_as_not_begun(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text("echo your password has expired; exit 3\n")
+    done = run("echo fine", tmp_path)
+    cut = cut_frame(done.stdout, MARKER)
+    assert (cut.began, cut.status) == (False, None) and b"expired" in cut.noise
+
+
+def test_standard_input_reaches_the_script(tmp_path: Path) -> None:
+    done = run("cat", tmp_path, input=b"\x00\xffbytes")
+    assert cut_frame(done.stdout, MARKER).content == b"\x00\xffbytes"
+
+
+def test_binary_output_without_a_last_newline(tmp_path: Path) -> None:
+    done = run("printf '\\000\\377no newline'; exit 0", tmp_path)
+    assert cut_frame(done.stdout, MARKER).content == b"\x00\xffno newline"

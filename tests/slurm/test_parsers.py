@@ -1,0 +1,282 @@
+"""Readers of squeue, sacct, scontrol: recorded answers of every release, and hostile content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.core.model import JobPhase
+from labtui.core.remote import CommandResult
+from labtui.core.slurm import accounting, queue
+from labtui.core.slurm.accounting import parse_accounting
+from labtui.core.slurm.details import expand_pattern, parse_details
+from labtui.core.slurm.limits import parse_associations, parse_qos, parse_version
+from labtui.core.slurm.queue import parse_queue, queue_command
+from labtui.core.slurm.states import FINISHED, QUEUED, RUNNING, phase_of, plain_state, state_sentence
+from labtui.core.slurm.tick import parse_tick, tick_command
+from labtui.core.slurm.times import duration_seconds, epoch_seconds
+from tests.slurm.recorded import NONCE, VERSIONS, answer
+
+releases = pytest.mark.parametrize("version", VERSIONS)
+hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40).filter(
+    lambda text: NONCE not in text
+)
+
+
+@releases
+def test_recorded_queue(version: str) -> None:
+    rows = {row.job_id: row for row in parse_queue(answer(version, "squeue-mixed").out, NONCE)}
+    assert len(rows) >= 5
+    phases = {row.phase for row in rows.values()}
+    assert phases == {JobPhase.QUEUED, JobPhase.RUNNING, JobPhase.FINISHED}
+    odd = next(row for row in rows.values() if row.name == "x y|z")
+    assert odd.state == "RUNNING"
+    assert odd.start is not None and odd.time_limit_s == 600.0 and odd.nodes and odd.qos == "acc_training"
+    view = odd.view(seen_at=5.0)
+    assert (view.evidence, view.start_time, view.start_estimate) == ("squeue", odd.start, None)
+
+
+@releases
+def test_recorded_empty_queue(version: str) -> None:
+    assert parse_queue(answer(version, "squeue-nothing").out, NONCE) == ()
+
+
+@releases
+def test_recorded_accounting(version: str) -> None:
+    rows = {row.comment: row for row in parse_accounting(answer(version, "sacct-by-id").out, NONCE)}
+    ours, failed = rows["labtui:tok-1234"], rows["labtui:tok-fail"]
+    assert ours.phase is JobPhase.FINISHED and ours.exit_code == "0:0" and ours.end is not None
+    assert (failed.state, failed.exit_code) == ("FAILED", "3:0")
+    refused = [
+        row for row in parse_accounting(answer(version, "sacct-mixed").out, NONCE) if row.state == "FAILED"
+    ]
+    assert refused and refused[0].exit_code == "1:0" and refused[0].nodes == ""
+    assert parse_accounting(answer(version, "sacct-nothing").out, NONCE) == ()
+
+
+@releases
+def test_recorded_time_limit_kill(version: str) -> None:
+    rows = parse_accounting(answer(version, "sacct-timeout").out, NONCE)
+    assert [row.state for row in rows] == ["TIMEOUT"]
+    assert state_sentence(rows[0].state) == "reached its time limit and was stopped"
+
+
+@releases
+def test_recorded_details(version: str) -> None:
+    running = answer(version, "scontrol-job-running").out
+    job_id = running.split()[0].removeprefix("JobId=")
+    details = parse_details(running, job_id)
+    assert details is not None
+    assert details.state == "RUNNING" and details.restarts == 0
+    assert details.stdout.startswith("/gpfs/") and details.work_dir.startswith("/gpfs/")
+    assert "gres/gpu=1" in details.tres
+    assert parse_details(running, "999999") is None
+    assert parse_details(answer(version, "scontrol-unknown-job").out, job_id) is None
+
+
+def test_a_hostile_job_name_cannot_forge_its_log_path() -> None:
+    text = (
+        "JobId=7 JobName=x\n   StdOut=/etc/passwd\n Restarts=9\n"
+        "   JobState=RUNNING Reason=None\n   Requeue=0 Restarts=1 ExitCode=0:0\n"
+        "   StdErr=/home/me/a.7.err\n   StdOut=/home/me/a.7.out\n"
+    )
+    details = parse_details(text, "7")
+    assert details is not None
+    assert (details.stdout, details.stderr, details.restarts) == ("/home/me/a.7.out", "/home/me/a.7.err", 1)
+
+
+# --------------------------------------------------------------------------- round trips
+
+
+@given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
+def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qos: str) -> None:
+    told = {field: "N/A" for field, _ in queue.FIELDS}
+    told |= {"job_id": "12", "display_id": "12", "state": "PENDING", "name": name, "comment": comment,
+             "reason": reason, "qos": qos}  # fmt: skip
+    row_mark, between = queue.separators(NONCE)
+    text = "noise before\n" + "".join(
+        row_mark + between.join(values) + "\n" for values in (told.values(), told.values())
+    )
+    rows = parse_queue(text, NONCE)
+    assert len(rows) == 2
+    assert rows[0] == rows[1]
+    assert rows[0].name == name.removesuffix("\n") or rows[0].name == name
+    empty = {"N/A", "(null)", "n/a"}
+    assert rows[0].comment == ("" if comment in empty else comment)
+    assert rows[0].reason == ("" if reason in empty else reason.strip())
+    assert rows[0].qos == ("" if qos in empty else qos)
+
+
+@given(name=hostile, comment=hostile)
+def test_any_content_survives_accounting(name: str, comment: str) -> None:
+    told = dict.fromkeys(accounting.FIELDS, "")
+    told |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
+    mark = accounting.delimiter(NONCE)
+    record = "".join(value + mark for value in told.values()) + "\n"
+    rows = parse_accounting("a banner\n" + record + record, NONCE)
+    assert [(row.job_id, row.state, row.name, row.comment) for row in rows] == [
+        ("77", "CANCELLED", name, comment)
+    ] * 2
+
+
+@given(st.text())
+def test_no_text_breaks_a_parser(text: str) -> None:
+    parse_queue(text, NONCE)
+    parse_accounting(text, NONCE)
+    parse_details(text, "1")
+    parse_associations(text)
+    parse_qos(text)
+    parse_version(text)
+    epoch_seconds(text)
+    duration_seconds(text)
+    phase_of(text)
+    result = CommandResult(text.encode(), text.encode(), 0)
+    assert parse_tick(result, NONCE, asked_accounting=True).jobs is None
+
+
+def test_the_queue_is_asked_without_a_capital_c() -> None:
+    assert "C" not in queue.queue_format(NONCE)
+    assert "--me" in queue_command(NONCE)
+    assert "-j" not in queue_command(NONCE).split()
+
+
+# --------------------------------------------------------------------------- the tick
+
+
+def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct: str | None = None) -> str:
+    mark = f"\x1d{nonce} "
+    text = f"{mark}now\n1795253397\n{mark}squeue\n{rows}"
+    if queue_status is not None:
+        text += f"{mark}squeue-status {queue_status}\n"
+    if sacct is not None:
+        text += f"{mark}sacct\n{sacct}{mark}sacct-status 0\n"
+    return text + f"{mark}done\n"
+
+
+def test_a_tick_reads_queue_and_clock() -> None:
+    rows = answer(VERSIONS[0], "squeue-mixed").out
+    tick = parse_tick(
+        CommandResult(tick_text(NONCE, rows=rows).encode(), b"", 0), NONCE, asked_accounting=False
+    )
+    assert tick.jobs and not tick.problem
+    assert tick.server_time == 1795253397.0
+    assert tick.accounting == ()
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "says"),
+    [
+        (
+            tick_text(NONCE, queue_status=1),
+            "slurm_load_jobs error: Unable to contact slurm controller",
+            "contact",
+        ),
+        (tick_text(NONCE, queue_status=124), "", "did not answer"),
+        (tick_text(NONCE, queue_status=127), "", "no squeue"),
+        (tick_text(NONCE, queue_status=0), "slurm_load_jobs error: Socket timed out", "timed out"),
+        (tick_text(NONCE, queue_status=None), "", "no complete answer"),
+        ("", "", "no complete answer"),
+        (tick_text("0000000000"), "", "no complete answer"),
+    ],
+)
+def test_a_failed_queue_is_never_an_empty_one(out: str, err: str, says: str) -> None:
+    stderr = f"\x1d{NONCE} squeue\n{err}".encode()
+    tick = parse_tick(CommandResult(out.encode(), stderr, 0), NONCE, asked_accounting=False)
+    assert tick.jobs is None
+    assert says in tick.problem
+
+
+def test_a_locale_warning_does_not_freeze_the_display() -> None:
+    err = f"\x1d{NONCE} squeue\nbash: warning: setlocale: LC_ALL: cannot change locale (ca_ES)\n"
+    tick = parse_tick(
+        CommandResult(tick_text(NONCE).encode(), err.encode(), 0), NONCE, asked_accounting=False
+    )
+    assert tick.jobs == ()
+
+
+def test_accounting_may_fail_alone() -> None:
+    out = tick_text(NONCE, sacct="").encode()
+    err = f"\x1d{NONCE} sacct\nsacct: error: Problem talking to the database: Connection refused\n".encode()
+    tick = parse_tick(CommandResult(out, err, 0), NONCE, asked_accounting=True)
+    assert tick.jobs == ()
+    assert tick.accounting is None and "Problem talking" in tick.accounting_problem
+
+
+def test_only_numbers_are_asked_of_accounting() -> None:
+    command = tick_command(["12", "13; rm -rf ~", "$(id)"], NONCE)
+    assert "--jobs=12\n" in command.script
+    assert "rm -rf" not in command.script
+
+
+# --------------------------------------------------------------------------- words and times
+
+
+@pytest.mark.parametrize("state", [*FINISHED, *QUEUED, *RUNNING])
+def test_every_known_state_has_a_sentence(state: str) -> None:
+    assert "does not know" not in state_sentence(state)
+
+
+@pytest.mark.parametrize(
+    ("told", "phase"),
+    [
+        ("COMPLETED", JobPhase.FINISHED),
+        ("CANCELLED by 1001", JobPhase.FINISHED),
+        ("OUT_OF_ME+", JobPhase.RUNNING),  # cut short: not a known word, so not finished
+        ("COMPLETED+", JobPhase.FINISHED),
+        ("PD", JobPhase.QUEUED),
+        ("HIBERNATING", JobPhase.RUNNING),
+        ("", JobPhase.UNKNOWN),
+    ],
+)
+def test_phases(told: str, phase: JobPhase) -> None:
+    assert phase_of(told) is phase
+
+
+def test_plain_state() -> None:
+    assert plain_state(" cancelled by 12 ") == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10:00", 600), ("1-02:03:04", 93784), ("0:00", 0), ("2-12", 216000), ("45", 2700), ("UNLIMITED", None),
+     ("00:00.539", 0), ("2-00:00:00", 172800), ("", None), ("INVALID", None)],
+)  # fmt: skip
+def test_durations(text: str, seconds: float | None) -> None:
+    assert duration_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1795253397", 1795253397),
+        ("2026-11-21T09:29:56", 1795253396),
+        ("N/A", None),
+        ("Unknown", None),
+        ("0", None),
+    ],
+)
+def test_times(text: str, seconds: float | None) -> None:
+    assert epoch_seconds(text) == seconds
+
+
+def test_log_patterns() -> None:
+    def put(pattern: str) -> str:
+        return expand_pattern(pattern, job_id="123", job_name="R 50", user="me")
+
+    assert put("%x.%j.out") == "R 50.123.out"
+    assert put("./results/R-%x_%J.out") == "./results/R-R 50_123.out"
+    assert put("%5j-%u-100%%") == "00123-me-100%"
+    assert put("\\%j.out") == "%j.out"
+    assert put("%q") == "%q"
+
+
+def test_limits() -> None:
+    qos = parse_qos("acc_debug|02:00:00|1|1|||DenyOnLimit|10000\nnormal|||||||0\nbroken|line\n")
+    assert [item.name for item in qos] == ["acc_debug", "normal"]
+    assert (qos[0].max_submit_per_user, qos[0].max_wall_s, qos[0].deny_on_limit) == (1, 7200.0, True)
+    assert qos[1].max_submit_per_user is None
+    mine = parse_associations("nct_000||acc_debug,gp_debug|gp_debug|||\n")
+    assert mine[0].qos == ("acc_debug", "gp_debug")
+    assert parse_version("slurm-wlm 22.05.8") == (22, 5, 8)
+    assert parse_version("slurm 26.05.5-1") == (26, 5, 5)

@@ -1,0 +1,182 @@
+"""Refusals, reasons and --test-only, by recorded answers of real Slurm."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.core.remote import CommandResult
+from labtui.core.slurm.reasons import explain_reason, must_be_changed
+from labtui.core.slurm.refusals import classify
+from labtui.core.slurm.test_only import parse_test_only
+from tests.slurm.recorded import VERSIONS, answer, names
+
+EXPECTED = {
+    "bad-directive": "option",
+    "bad-option": "option",
+    "bad-gres-type": "shape",
+    "bad-gres": "gres",
+    "bad-partition": "partition",
+    "bad-reservation": "reservation",
+    "bad-time": "time-format",
+    "blank-gres": "missing-script",
+    "crlf": "line-breaks",
+    "empty": "not-a-script",
+    "en-dash": "missing-script",
+    "foreign-account": "account",
+    "foreign-qos": "qos",
+    "memory": "memory",
+    "missing": "missing-script",
+    "no-account": "account",
+    "no-qos": "qos",
+    "no-shebang": "not-a-script",
+    "second-debug": "qos-submit-limit",
+    "time-over-partition": "time-limit",
+    "time-over-qos": "time-limit",
+    "too-few-cpus": "cpus-per-gpu",
+    "too-many-cpus": "shape",
+    "too-many-gpus": "shape",
+    "too-many-nodes": "shape",
+    "wrong-account": "account",
+    "wrong-qos": "qos",
+}
+CASES = [
+    (version, name, key)
+    for version in VERSIONS
+    for name, key in EXPECTED.items()
+    if f"refused-{name}" in names(version)
+]
+
+
+@pytest.mark.parametrize(("version", "name", "key"), CASES)
+def test_recorded_refusals(version: str, name: str, key: str) -> None:
+    told = answer(version, f"refused-{name}")
+    assert told.status in (1, 255)
+    refusal = classify(told.err)
+    assert refusal.key == key
+    assert refusal.wait == (name == "second-debug")
+    assert not refusal.unclear
+    assert refusal.sentence and refusal.hint and refusal.detail
+
+
+@pytest.mark.parametrize(("version", "name", "key"), CASES)
+def test_recorded_test_only_refusals(version: str, name: str, key: str) -> None:
+    said = parse_test_only(answer(version, f"test-only-{name}"))
+    assert not said.ok
+    assert said.sentence == classify(answer(version, f"test-only-{name}").err).sentence
+    assert said.wait == (name == "second-debug")
+    del key
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["frozen-slurmctld-sbatch", "no-slurmctld-sbatch"])
+def test_a_silent_controller_is_unclear(version: str, name: str) -> None:
+    refusal = classify(answer(version, name).err)
+    assert refusal.unclear and not refusal.wait
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_recorded_test_only_answers(version: str) -> None:
+    said = parse_test_only(answer(version, "test-only-gpu"))
+    assert (said.ok, said.processors, said.partition) == (True, 20, "acc")
+    assert said.nodes.startswith("as01") and said.start_at is not None
+    local = parse_test_only(answer(version, "test-only-local-time"))
+    assert local.ok and local.start_at is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sbatch: Job 1 to start at 2026-11-21T10:00:00 using 20 processors on nodes n1 in partition acc",
+        "sbatch: Job 1 to start at 2026-11-21T10:00:00 a using 20 processors on nodes n1 in partition acc",
+    ],
+)
+def test_fields_are_read_and_not_the_sentence(line: str) -> None:
+    said = parse_test_only(CommandResult(b"", line.encode(), 0))
+    assert (said.ok, said.processors, said.nodes, said.partition) == (True, 20, "n1", "acc")
+    assert said.start_at == 1795255200.0
+
+
+def test_no_answer_is_not_a_yes() -> None:
+    assert not parse_test_only(CommandResult(b"", b"", None)).ok
+
+
+def test_a_site_plugins_reason_comes_first() -> None:
+    refusal = classify(
+        "sbatch: error: Reason: Invalid qos for this project\nsbatch: error: Unspecified error"
+    )
+    assert refusal.key == "qos"
+
+
+def test_an_unknown_refusal_keeps_slurms_words() -> None:
+    refusal = classify("sbatch: error: The moon is in the wrong house")
+    assert refusal.key == "other" and "The moon is in the wrong house" in refusal.sentence
+    assert not refusal.wait
+
+
+@given(st.text())
+def test_any_text_is_a_refusal(text: str) -> None:
+    assert classify(text).sentence
+
+
+# --------------------------------------------------------------------------- pending reasons
+
+SLURMS_REASONS = """
+Priority Resources Dependency DependencyNeverSatisfied BeginTime SchedDefer JobHeldUser JobHeldAdmin
+JobHoldMaxRequeue JobArrayTaskLimit Licenses Reservation ReservationDeleted ReqNodeNotAvail PartitionDown
+PartitionInactive PartitionNodeLimit PartitionTimeLimit AccountNotAllowed InvalidAccount InvalidQOS QOSNotAllowed
+QOSUsageThreshold QOSJobLimit QOSResourceLimit QOSTimeLimit AssociationJobLimit AssociationResourceLimit
+AssociationTimeLimit BadConstraints MaxMemPerLimit NodeDown FrontEndDown SystemFailure JobLaunchFailure
+NonZeroExitCode TimeLimit InactiveLimit OutOfMemory DeadLine Cleaning Prolog BurstBufferResources
+BurstBufferStageIn BurstBufferOperation
+QOSGrpCpuLimit QOSGrpCPUMinutesLimit QOSGrpCPURunMinutesLimit QOSGrpGRES QOSGrpGRESMinutes QOSGrpGRESRunMinutes
+QOSGrpJobsLimit QOSGrpMemLimit QOSGrpMemMinutes QOSGrpNodeLimit QOSGrpNodeMinutes QOSGrpSubmitJobsLimit
+QOSGrpWallLimit QOSGrpUnknown QOSGrpBilling QOSGrpLicense QOSGrpBB QOSGrpEnergy
+QOSMaxCpuPerJobLimit QOSMaxCpuMinutesPerJobLimit QOSMaxCpuPerNode QOSMaxCpuPerUserLimit QOSMaxGRESPerJob
+QOSMaxGRESPerNode QOSMaxGRESPerUser QOSMaxGRESMinutesPerJob QOSMaxJobsPerUserLimit QOSMaxMemoryPerJob
+QOSMaxMemoryPerUser QOSMaxNodePerJobLimit QOSMaxNodePerUserLimit QOSMaxSubmitJobPerUserLimit
+QOSMaxWallDurationPerJobLimit QOSMaxJobsPerAccountLimit QOSMinCpuNotSatisfied QOSMinGRES QOSMinMemory
+QOSMinNode AssocGrpCpuLimit AssocGrpCPUMinutesLimit AssocGrpCPURunMinutesLimit AssocGrpGRES AssocGrpGRESMinutes
+AssocGrpJobsLimit AssocGrpMemLimit AssocGrpNodeLimit AssocGrpSubmitJobsLimit AssocGrpWallLimit AssocMaxJobsLimit
+AssocMaxCpuPerJobLimit AssocMaxCpuMinutesPerJobLimit AssocMaxGRESPerJob AssocMaxNodePerJobLimit
+AssocMaxWallDurationPerJobLimit AssocMaxSubmitJobLimit
+""".split()
+
+
+@pytest.mark.parametrize("reason", SLURMS_REASONS)
+def test_every_reason_is_explained(reason: str) -> None:
+    sentence = explain_reason(reason)
+    assert "names the reason" not in sentence
+    assert reason not in sentence
+    assert re.search(r"[.!]$", sentence)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("(Priority)", "higher priority"),
+        ("ReqNodeNotAvail, UnavailableNodes:as01r1b[01-99]", "maintenance"),
+        ("launch failed requeued held", "held"),
+        ("QOSMaxJobsPerUserLimit", "running jobs"),
+        ("QOSGrpNodeLimit", "All jobs of this QoS together"),
+        ("AssocGrpGRESMinutes", "budget"),
+        ("QOSMaxWallDurationPerJobLimit", "more time"),
+        ("QOSMaxGRESPerUser", "GPUs"),
+    ],
+)
+def test_reasons_in_words(reason: str, words: str) -> None:
+    assert words in explain_reason(reason)
+
+
+def test_reasons_nobody_knows() -> None:
+    assert explain_reason("") == ""
+    assert "MoonPhase" in explain_reason("MoonPhase")
+    assert explain_reason("None")
+
+
+def test_waiting_does_not_always_help() -> None:
+    assert must_be_changed("PartitionTimeLimit") and must_be_changed("QOSMaxNodePerJobLimit")
+    assert not must_be_changed("Priority") and not must_be_changed("QOSMaxJobsPerUserLimit")

@@ -1,0 +1,213 @@
+"""Submitting once, and looking a lost submission up: the scripts are run by a real bash with pretend Slurm programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.core.remote import CommandResult, RemoteCommand, read_header
+from labtui.core.slurm.lookup import SETTLE_S, lookup_command, parse_lookup
+from labtui.core.slurm.queue import FIELDS, separators
+from labtui.core.slurm.submit import (
+    TAKEN_AWAY,
+    already_over,
+    comment_of,
+    names_token,
+    parse_submit,
+    submit_command,
+)
+
+TOKEN, NAME, NONCE = "0f3a-77aa-b2c4", "ResNet50-b2c4", "deadbeef"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+class Site:
+    """A directory, and programs `sbatch`, `squeue`, `sacct` that do what a test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        self.dir = folder / "a dir" / "token"
+        self.dir.mkdir(parents=True)
+        self.sent = folder / "sent"
+        self.program("sbatch", f'echo "$@" >>{self.sent}; echo 4711')
+        self.program("squeue", ":")
+        self.program("sacct", ":")
+
+    def program(self, name: str, body: str) -> None:
+        path = self.programs / name
+        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.chmod(0o755)
+
+    def queue_holds(self, job_id: str, comment: str, name: str) -> None:
+        row, between = separators(NONCE)
+        told = dict.fromkeys((field for field, _ in FIELDS), "")
+        told |= {"job_id": job_id, "display_id": job_id, "state": "PENDING", "comment": comment, "name": name}
+        (self.folder / "rows").write_text(row + between.join(told.values()) + "\n")
+        self.program("squeue", f"cat {self.folder / 'rows'}")
+
+    def run(self, command: RemoteCommand) -> CommandResult:
+        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", command.text],
+            capture_output=True,
+            env=os.environ | {"PATH": path},
+            cwd=self.folder,
+        )
+        return CommandResult(done.stdout, done.stderr, done.returncode)
+
+    def submit(self, attempt: int = 0, name: str = NAME) -> CommandResult:
+        return self.run(
+            submit_command(str(self.dir), "job.slurm", TOKEN, name, ["--time=5"], attempt=attempt)
+        )
+
+    def times_sent(self) -> int:
+        return len(self.sent.read_text().splitlines()) if self.sent.exists() else 0
+
+    def look(self):  # type: ignore[no-untyped-def]
+        result = self.run(lookup_command(str(self.dir), TOKEN, NAME, NONCE))
+        return parse_lookup(result, NONCE, TOKEN, NAME)
+
+
+def test_a_submission_is_sent_once_and_leaves_a_receipt(site: Site) -> None:
+    first = site.submit()
+    assert (first.status, parse_submit(first.out)) == (0, "4711")
+    again = site.submit()
+    assert again.status == TAKEN_AWAY
+    assert site.times_sent() == 1
+    assert (
+        "--parsable --no-requeue --comment=labtui:0f3a-77aa-b2c4 --job-name=ResNet50-b2c4"
+        in site.sent.read_text()
+    )
+    assert site.look().job_id == "4711"
+
+
+def test_a_lookup_takes_a_submission_on_its_way_away(site: Site) -> None:
+    found = site.look()
+    assert (found.job_id, found.certain) == (None, True)
+    assert site.submit(attempt=0).status == TAKEN_AWAY
+    assert site.times_sent() == 0
+    assert site.submit(attempt=1).status == 0
+    assert site.look().job_id == "4711"
+
+
+def test_a_job_without_receipt_is_found_by_its_comment(site: Site) -> None:
+    site.program("sbatch", "kill -9 $PPID; sleep 1")
+    site.submit()
+    site.queue_holds("99", comment_of(TOKEN), "renamed")
+    assert site.look().job_id == "99"
+
+
+def test_a_job_is_found_by_a_name_that_carries_the_token(site: Site) -> None:
+    site.queue_holds("98", "", NAME)
+    assert site.look().job_id == "98"
+
+
+def test_a_name_without_the_token_proves_nothing(site: Site) -> None:
+    site.queue_holds("97", "labtui:another", "ResNet50")
+    result = site.run(lookup_command(str(site.dir), TOKEN, "ResNet50", NONCE))
+    assert parse_lookup(result, NONCE, TOKEN, "ResNet50").job_id is None
+
+
+def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site: Site) -> None:
+    site.program("sbatch", "kill -9 $PPID; kill -9 $(ps -o ppid= $PPID); sleep 0.1")
+    site.submit()
+    control = site.dir / ".labtui" / "attempt-0"
+    (control / "status").unlink(missing_ok=True)
+    found = site.look()
+    assert not found.certain and "still" in found.problem
+    long_ago = control.stat().st_mtime - SETTLE_S - 10
+    os.utime(control, (long_ago, long_ago))
+    assert site.look().certain
+
+
+def test_a_plain_refusal_is_certain_without_slurm(site: Site) -> None:
+    site.program("sbatch", "echo 'sbatch: error: Invalid qos specification' >&2; exit 1")
+    assert site.submit().status == 1
+    site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
+    assert site.look().certain
+
+
+def test_a_silent_controller_leaves_it_open_until_it_speaks(site: Site) -> None:
+    site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
+    site.submit()
+    site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
+    found = site.look()
+    assert not found.certain and "contact" in found.problem
+    site.program("squeue", ":")
+    assert site.look().certain
+
+
+def test_accounting_down_leaves_an_unclear_one_open(site: Site) -> None:
+    site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
+    site.submit()
+    site.program("sacct", "echo 'sacct: error: Problem talking to the database' >&2; exit 1")
+    assert not site.look().certain
+
+
+def test_a_directory_that_cannot_be_written_leaves_it_open(site: Site) -> None:
+    (site.dir / ".labtui").write_text("in the way")
+    assert not site.look().certain
+
+
+def test_no_answer_is_not_certain() -> None:
+    found = parse_lookup(CommandResult(b"", b"", None), NONCE, TOKEN, NAME)
+    assert (found.job_id, found.certain) == (None, False)
+
+
+def test_a_missing_directory_is_a_plain_no(site: Site) -> None:
+    result = site.run(submit_command(str(site.dir / "gone"), "job.slurm", TOKEN, NAME, [], attempt=0))
+    assert result.status == 74
+    assert site.times_sent() == 0
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned)", "a; touch pwned", "a\nb", "'; touch pwned; '", "-q root"])
+def test_hostile_words_stay_words(site: Site, name: str) -> None:
+    assert site.submit(name=name).status == 0
+    assert not list(site.folder.rglob("pwned"))
+    assert name.split("\n")[0] in site.sent.read_text()
+
+
+@given(st.text(max_size=60))
+def test_the_header_survives_any_argument(text: str) -> None:
+    command = submit_command(text, text, TOKEN, text, [text], attempt=3)
+    told = read_header(command.text)
+    assert told is not None
+    name, arguments = told
+    assert name == "submit" and arguments["dir"] == text and arguments["options"] == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "job_id"),
+    [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("", None),
+     ("Submitted batch job 5\n", None)],
+)  # fmt: skip
+def test_job_ids(text: str, job_id: str | None) -> None:
+    assert parse_submit(text) == job_id
+
+
+@pytest.mark.parametrize("token", ["", "a b", "x;y", "$(id)", "-abc", "a" * 99])
+def test_tokens_that_are_none(token: str) -> None:
+    with pytest.raises(ValueError, match="token"):
+        comment_of(token)
+
+
+def test_names_that_carry_a_token() -> None:
+    assert names_token("ResNet50-b2c4", TOKEN)
+    assert not names_token("ResNet50", TOKEN)
+
+
+def test_cancelling_what_is_over() -> None:
+    assert already_over("scancel: error: Kill job error on job id 5: Invalid job id specified")
+    assert already_over("Job/step already completing or completed")
+    assert not already_over("Access/permission denied")
