@@ -179,11 +179,8 @@ def parse_options(parallel, argv=None):
             "argument --image-size: must be at least 32 for a ResNet, not {}".format(args.image_size)
         )
     if args.batch_size < args.replicas:
-        parser.error(
-            "argument --batch_size: {} is the global batch, but must hold an image for each of {} replicas".format(
-                args.batch_size, args.replicas
-            )
-        )
+        sentence = "argument --batch_size: {} is the global batch, but must hold an image for each of {} GPUs"
+        parser.error(sentence.format(args.batch_size, args.replicas))
     return args
 
 

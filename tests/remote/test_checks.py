@@ -52,7 +52,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         (
             "small batch",
             2,
-            "error: argument --batch_size: 3 is the global batch, but must hold an image for each of 4",
+            "error: argument --batch_size: 3 is the global batch, but must hold an image for each of 4 GPUs",
         ),
         ("no epochs", 2, "error: argument --epochs: must be at least 1, not 0"),
         ("no rate", 2, "error: argument --learning_rate: must be a number above 0, not nan"),

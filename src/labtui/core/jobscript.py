@@ -64,7 +64,8 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "run_facts_lines": "\n".join(_run_facts(i, run) for i, run in enumerate(draft.runs, start=1)),
         "setup_lines": "\n".join(_setup_lines(draft, profile, context)),
         "run_lines": "\n".join(
-            "run " + shlex.join(training_command(run, draft, profile, context)) for run in draft.runs
+            _one_line("run " + shlex.join(training_command(run, draft, profile, context)))
+            for run in draft.runs
         ),
     }
     if draft.form != "cpu":
@@ -162,7 +163,8 @@ def _run_facts(number: int, run: RunSpec) -> str:
     }
     if run.learning_rate is not None:
         facts["learning_rate"] = f"{run.learning_rate:g}"
-    return shlex.join(["say", f"run-{number}", " ".join(f"{name}={value}" for name, value in facts.items())])
+    said = " ".join(f"{name}={value}" for name, value in facts.items())
+    return _one_line(shlex.join(["say", f"run-{number}", said]))
 
 
 def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) -> list[str]:
@@ -197,5 +199,8 @@ def _filled(text: str, draft: SubmissionDraft, profile: Profile, context: JobCon
 
 def _one_line(line: str) -> str:
     if any(not char.isprintable() and char != "\t" for char in line):
-        raise TemplateError(f"A line of the job's set-up contains a control character: {line!r}.")
+        raise TemplateError(
+            f"A line of the job script would contain a line break or a control character: {line!r}.",
+            "Type the value again by hand: such characters come with copied text.",
+        )
     return line
