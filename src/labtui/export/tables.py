@@ -27,7 +27,8 @@ def frame(results: Results) -> pd.DataFrame:
     import pandas as pd
 
     table = pd.DataFrame([_record(row) for row in results.rows], columns=list(_record_columns()))
-    return table.astype(dict.fromkeys(("n_gpus", "batch_size", "steps"), "Int64"))
+    whole = dict.fromkeys(("n_gpus", "batch_size", "steps"), "Int64")
+    return table.astype(whole | dict.fromkeys(_float_columns(), "float64"))
 
 
 def csv_text(results: Results) -> str:
