@@ -37,10 +37,17 @@ def parse(argv: list[str]) -> argparse.Namespace:
     up = verbs.add_parser("up", help="start a cluster in DIR and leave it running")
     up.add_argument("folder", type=Path, metavar="DIR")
     up.add_argument("--min-job-age", type=int, default=300, help="seconds Slurm remembers a finished job")
-    up.add_argument("--no-site-rules", action="store_true", help="Slurm as it comes, without MareNostrum's rules")
+    up.add_argument(
+        "--no-site-rules", action="store_true", help="Slurm as it comes, without MareNostrum's rules"
+    )
     up.add_argument("--private-data", default="", help="slurm.conf's PrivateData, e.g. jobs,nodes")
-    up.add_argument("--base-root", default="/", help="a debootstrap tree with another Slurm")
-    for verb, text in (("down", "end it and remove its files"), ("status", "which daemons run, how to log in")):
+    up.add_argument(
+        "--base-root", default=ClusterSettings().base_root, help="a debootstrap tree with another Slurm"
+    )
+    for verb, text in (
+        ("down", "end it and remove its files"),
+        ("status", "which daemons run, how to log in"),
+    ):
         verbs.add_parser(verb, help=text).add_argument("folder", type=Path, metavar="DIR")
     return parser.parse_args(argv)
 

@@ -63,7 +63,9 @@ class Student:
 class Cluster:
     """A running cluster in `folder`; made by `Cluster.start` or `Cluster.attach`."""
 
-    def __init__(self, folder: Path, settings: ClusterSettings, process: subprocess.Popen[bytes] | None) -> None:
+    def __init__(
+        self, folder: Path, settings: ClusterSettings, process: subprocess.Popen[bytes] | None
+    ) -> None:
         self.folder = folder
         self.settings = settings
         self._process = process
@@ -265,7 +267,9 @@ class Cluster:
         """Cancel every job and wait until none is left alive."""
         self.as_root("scancel", "--user", self.settings.user)
         alive = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")
-        wait_until(lambda: not any(state in alive for state in self.jobs().values()), what="the queue to be empty")
+        wait_until(
+            lambda: not any(state in alive for state in self.jobs().values()), what="the queue to be empty"
+        )
 
     # ---------------------------------------------------------------- making trouble
 

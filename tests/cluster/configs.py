@@ -119,7 +119,13 @@ def sshd_config(settings: ClusterSettings, *, with_code: bool) -> str:
 
 def account_commands(settings: ClusterSettings) -> list[list[str]]:
     """sacctmgr's arguments, in order: cluster, QoS with MareNostrum's limits, account, student."""
-    debug = ["MaxWall=02:00:00", "MaxJobsPerUser=1", "MaxSubmitJobsPerUser=1", "flags=DenyOnLimit", "priority=10000"]
+    debug = [
+        "MaxWall=02:00:00",
+        "MaxJobsPerUser=1",
+        "MaxSubmitJobsPerUser=1",
+        "flags=DenyOnLimit",
+        "priority=10000",
+    ]
     training = ["MaxWall=2-00:00:00", "flags=DenyOnLimit", "priority=100"]
     granted = "acc_debug,acc_interactive,acc_training,gp_debug,gp_training"
     return [

@@ -14,7 +14,12 @@ from tests.cluster.requirements import SEARCH_PATH
 from tests.cluster.settings import ClusterSettings
 
 START_DEADLINE_S = 60.0
-ENVIRONMENT = {"PATH": SEARCH_PATH + ":/apps/driver/bin", "LANG": "C.UTF-8", "HOME": "/root", "SHELL": "/bin/bash"}
+ENVIRONMENT = {
+    "PATH": SEARCH_PATH + ":/apps/driver/bin",
+    "LANG": "C.UTF-8",
+    "HOME": "/root",
+    "SHELL": "/bin/bash",
+}
 
 
 class NotReady(Exception):
@@ -121,9 +126,11 @@ class Daemons:
     def log_tail(self, name: str) -> str:
         """The last lines of what it said."""
         texts = []
-        for path in sorted((self.root / "var/log").glob(f"*{name.split('_')[0]}*")):
+        for path in sorted((self.root / "var/log").glob(f"*{name.split('_', maxsplit=1)[0]}*")):
             if path.is_file():
-                texts.append(f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-15:]))
+                texts.append(
+                    f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-15:])
+                )
         return "\n".join(texts)
 
     # ---------------------------------------------------------------- all of them

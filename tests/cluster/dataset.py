@@ -31,5 +31,9 @@ def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
             b"filenames": [f"{LABELS[label]}_{i:06d}.png".encode() for i, label in enumerate(labels)],
         }
         (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
-    meta = {b"num_cases_per_batch": per_file, b"label_names": [name.encode() for name in LABELS], b"num_vis": 3072}
+    meta = {
+        b"num_cases_per_batch": per_file,
+        b"label_names": [name.encode() for name in LABELS],
+        b"num_vis": 3072,
+    }
     (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol=2))

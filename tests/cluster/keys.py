@@ -10,7 +10,11 @@ from tests.cluster.settings import ClusterSettings
 
 def _keygen(*arguments: str | Path) -> str:
     done = subprocess.run(
-        ["ssh-keygen", "-q", *map(str, arguments)], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+        ["ssh-keygen", "-q", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
     )
     return done.stdout
 
@@ -24,7 +28,9 @@ def make_keys(folder: Path, settings: ClusterSettings) -> None:
     ):  # fmt: skip
         _keygen("-t", "ed25519", "-N", passphrase, "-C", f"{name}@test", "-f", folder / name)
     _keygen("-t", "ecdsa", "-N", "", "-C", "host@test", "-f", folder / "test_host_ecdsa")
-    _keygen("-s", folder / "ca", "-I", "student", "-n", settings.user, "-V", "+1d", folder / "id_certified.pub")
+    _keygen(
+        "-s", folder / "ca", "-I", "student", "-n", settings.user, "-V", "+1d", folder / "id_certified.pub"
+    )
 
 
 def replace_host_keys(folder: Path) -> None:

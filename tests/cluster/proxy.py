@@ -23,9 +23,9 @@ CHUNK = 16_384
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to a connection after `at_byte` bytes have passed in `direction` (``up`` = to the server).
+    """What happens to a connection when more than `at_byte` bytes want to pass in `direction`.
 
-    ``cut`` closes both sides, ``reset`` does so with RST, ``stall`` passes nothing any more in either direction but
+    ``up`` is to the server, ``down`` to the client. ``cut`` closes both sides, ``reset`` does so with RST, ``stall`` passes nothing any more in either direction but
     keeps both sides open, ``delay`` waits `seconds` before every further chunk, ``throttle`` passes
     `bytes_per_second` from there on.
     """
@@ -42,13 +42,21 @@ class Fault:
         at = int(up_to ** chooser.random())
         direction: Direction = chooser.choice(("up", "down"))
         kind: Kind = chooser.choice(("cut", "reset", "stall", "delay", "throttle"))
-        return cls(kind, direction, at, seconds=chooser.uniform(0.001, 0.05), bytes_per_second=chooser.uniform(2e4, 2e6))
+        return cls(
+            kind,
+            direction,
+            at,
+            seconds=chooser.uniform(0.001, 0.05),
+            bytes_per_second=chooser.uniform(2e4, 2e6),
+        )
 
 
 class _Link:
     """One client's connection and its counterpart to the server."""
 
-    def __init__(self, proxy: FaultProxy, client: socket.socket, server: socket.socket, fault: Fault | None) -> None:
+    def __init__(
+        self, proxy: FaultProxy, client: socket.socket, server: socket.socket, fault: Fault | None
+    ) -> None:
         self.proxy = proxy
         self.sockets = {"up": (client, server), "down": (server, client)}
         self.fault = fault
@@ -65,8 +73,9 @@ class _Link:
         self.stalled.set()
         for end in self.sockets["up"]:
             with contextlib.suppress(OSError):
-                if reset:
+                if reset:  # waking the other thread's recv without a word to the peer; close then sends RST
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    end.shutdown(socket.SHUT_RD)
                 else:
                     end.shutdown(socket.SHUT_RDWR)
             end.close()

@@ -44,5 +44,17 @@ def missing_requirements() -> tuple[str, ...]:
 
 
 def _namespaces_work() -> bool:
-    probe = ["unshare", "--pid", "--fork", "--mount", "--uts", "--ipc", "mount", "-t", "tmpfs", "none", "/mnt"]
+    probe = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount",
+        "--uts",
+        "--ipc",
+        "mount",
+        "-t",
+        "tmpfs",
+        "none",
+        "/mnt",
+    ]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0

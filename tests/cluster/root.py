@@ -29,7 +29,9 @@ def run(*argv: str | Path, stdin: bytes = b"") -> bytes:
     """Run a program that must succeed; its standard output."""
     done = subprocess.run([str(part) for part in argv], input=stdin, capture_output=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{argv[0]} failed ({done.returncode}): {done.stderr.decode(errors='replace').strip()}")
+        raise RuntimeError(
+            f"{argv[0]} failed ({done.returncode}): {done.stderr.decode(errors='replace').strip()}"
+        )
     return done.stdout
 
 
@@ -164,7 +166,9 @@ def _reveal_python(root: Path, settings: ClusterSettings) -> None:
     """Make the test environment's Python reachable for the student (it may lie under a private /root)."""
     for prefix in _python_prefixes(settings.python):
         inside = root / str(prefix).lstrip("/")
-        hidden = next((p for p in reversed(inside.parents) if p.exists() and not p.stat().st_mode & 0o001), None)
+        hidden = next(
+            (p for p in reversed(inside.parents) if p.exists() and not p.stat().st_mode & 0o001), None
+        )
         if hidden is not None:
             run("mount", "-t", "tmpfs", "-o", "mode=755,size=1m", "cover", hidden)
         if not inside.exists():

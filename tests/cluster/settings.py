@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import socket
 from dataclasses import asdict, dataclass, field
@@ -29,7 +30,8 @@ class ClusterSettings:
     `site_rules` switches MareNostrum's submit rules on (account and QoS required, 20 CPUs per GPU, no ``--mem``);
     without them Slurm answers as it comes from the box.
     `private_data` is Slurm's ``PrivateData`` (``jobs,nodes`` hides the nodes from students, as MareNostrum does).
-    `base_root` is the file system the daemons run in: ``/`` or a debootstrap tree with another Slurm.
+    `base_root` is the file system the programs come from: ``/`` or a debootstrap tree with another Slurm (the
+    environment variable ``LABTUI_TEST_CLUSTER_ROOT`` says which when nothing else does).
     """
 
     user: str = "nct01000"
@@ -41,7 +43,7 @@ class ClusterSettings:
     site_rules: bool = True
     noisy_login: bool = True
     private_data: str = ""
-    base_root: str = "/"
+    base_root: str = field(default_factory=lambda: os.environ.get("LABTUI_TEST_CLUSTER_ROOT", "/"))
     hostname: str = "alogin1"
     images_per_batch_file: int = 64
     python: str = ""

@@ -109,7 +109,7 @@ def test_login_shell_prints_noise_and_knows_modules(student: Student) -> None:
 
 
 def test_singularity_needs_its_image_and_nv(cluster: Cluster, student: Student) -> None:
-    show = 'python -c \'import os; print(os.environ.get("CUDA_VISIBLE_DEVICES"))\''
+    show = "python -c 'import os; print(os.environ.get(\"CUDA_VISIBLE_DEVICES\"))'"
     run = f"export CUDA_VISIBLE_DEVICES=0,1; module load singularity; singularity exec %s {show}"
     assert cluster.as_student(run % f"--nv {student.container}").out == "0,1"
     assert cluster.as_student(run % student.container).out == "-1"
@@ -178,7 +178,10 @@ def test_nothing_is_left_when_the_starter_is_killed(tmp_path: Path) -> None:
     folder = tmp_path / "cluster with a blank"
     tmp_path.chmod(0o755)
     starter = subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(folder)], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", STARTER, str(folder)],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert starter.stdout is not None and starter.stdout.readline() == b"up\n"
     marks = {entry for entry in os.listdir("/proc") if entry.isdigit() and _belongs(entry, folder)}

@@ -6,12 +6,12 @@ NONCE = "5ca1ab1e"
 PINNED = "export LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s; "
 """The environment that makes answers comparable: no locale, UTC, times as UNIX seconds."""
 
-QUEUE_FIELDS = tuple("%A %i %T %r %S %V %e %l %M %P %q %N %Z %k %j".split())
+QUEUE_FIELDS = tuple(["%A", "%i", "%T", "%r", "%S", "%V", "%e", "%l", "%M", "%P", "%q", "%N", "%Z", "%k", "%j"])
 ROW, FIELD = f"\x1e{NONCE}", f"\x1f{NONCE}"
 QUEUE = f"squeue --me --noheader --array --states=all --format='{ROW}{FIELD.join(QUEUE_FIELDS)}'"
 
 ACCOUNTING_FIELDS = tuple(
-    "JobIDRaw State ExitCode Submit Start End ElapsedRaw TimelimitRaw NodeList Partition QOS Comment JobName".split()
+    ["JobIDRaw", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NodeList", "Partition", "QOS", "Comment", "JobName"]
 )
 ACCOUNTING = (
     "sacct --allocations --noheader --parsable --starttime=now-60days"

@@ -161,7 +161,13 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     recorder.record("squeue-mixed-local-time", QUEUE)
     recorder.record("squeue-simple", "squeue --me -h -r -t all -o '%i|%T|%r|%R|%S|%V|%M|%l|%q|%P|%N|%j|%k'")
     recorder.record("squeue-start", "squeue --me --start")
-    for name, job in {"completed": done, "failed": failed, "running": odd, "held": held, "begin": later}.items():
+    for name, job in {
+        "completed": done,
+        "failed": failed,
+        "running": odd,
+        "held": held,
+        "begin": later,
+    }.items():
         recorder.record(f"scontrol-job-{name}", f"{PINNED}scontrol show job {job}")
     recorder.record("log-out", f"cat ResNet50-1234.{done}.out")
     recorder.record("log-err", f"cat ResNet50-1234.{done}.err")
@@ -186,7 +192,9 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     recorder.record("sacct-default", "sacct")
 
 
-def _wait_for_accounting(recorder: Recorder, job_id: str, value: str | tuple[str, ...], *, field: str = "State") -> None:
+def _wait_for_accounting(
+    recorder: Recorder, job_id: str, value: str | tuple[str, ...], *, field: str = "State"
+) -> None:
     """A job that ends within seconds is at first in accounting with its state alone: name and user come later."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

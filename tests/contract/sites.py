@@ -92,7 +92,9 @@ class Site:
 
     def write(self, path: str, data: bytes) -> None:
         """Put a file there, making its directory."""
-        done = self.run(f"mkdir -p {shlex.quote(str(Path(path).parent))} && cat > {shlex.quote(path)}", stdin=data)
+        done = self.run(
+            f"mkdir -p {shlex.quote(str(Path(path).parent))} && cat > {shlex.quote(path)}", stdin=data
+        )
         assert done.status == 0, done.err
 
 

@@ -60,7 +60,7 @@ def test_forbidden_places(slurm_site: Site) -> None:
 
 def test_home_is_where_sftp_begins(slurm_site: Site) -> None:
     sftp = slurm_site.sftp()
-    home = slurm_site.run("printf %s \"$HOME\"").out
+    home = slurm_site.run('printf %s "$HOME"').out
     assert sftp.normalize(".") == home
     sftp.close()
 
@@ -110,5 +110,7 @@ def test_missing_log_directory_fails_the_job_without_a_log(jobs: Jobs) -> None:
 
 
 def test_the_labs_files_are_there(slurm_site: Site) -> None:
-    listed = slurm_site.run(f"ls {slurm_site.data_dir}; test -r {slurm_site.container} && echo image").out.split()
+    listed = slurm_site.run(
+        f"ls {slurm_site.data_dir}; test -r {slurm_site.container} && echo image"
+    ).out.split()
     assert {"data_batch_1", "data_batch_5", "test_batch", "image"} <= set(listed)

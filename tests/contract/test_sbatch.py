@@ -22,7 +22,10 @@ SAYS: dict[str, tuple[int, str]] = {
     "time-over-partition": (1, r"Requested time limit is invalid \(missing or exceeds some limit\)"),
     "bad-time": (255, r"error: Invalid --time specification"),
     "too-few-cpus": (1, r"Minimum cpus requested should be \(nodes \* gpus/node \* 20\)"),
-    "too-many-cpus": (1, r"More processors requested than permitted|Requested node configuration is not available"),
+    "too-many-cpus": (
+        1,
+        r"More processors requested than permitted|Requested node configuration is not available",
+    ),
     "too-many-gpus": (1, r"Requested node configuration is not available"),
     "too-many-nodes": (1, r"Node count specification invalid|Requested node configuration is not available"),
     "bad-gres": (1, r"Invalid generic resource \(gres\) specification"),
@@ -33,7 +36,10 @@ SAYS: dict[str, tuple[int, str]] = {
     "bad-reservation": (1, r"Requested reservation is invalid"),
     "bad-option": (255, r"sbatch: unrecognized option '--nonsense'"),
     "bad-directive": (255, r"sbatch: unrecognized option '--nonsense=1'"),
-    "crlf": (1, r"Batch script contains DOS line breaks \(\\r\\n\)\n.*instead of expected UNIX line breaks \(\\n\)"),
+    "crlf": (
+        1,
+        r"Batch script contains DOS line breaks \(\\r\\n\)\n.*instead of expected UNIX line breaks \(\\n\)",
+    ),
     "no-shebang": (1, r"This does not look like a batch script"),
     "empty": (1, r"Batch script is empty!"),
     "missing": (1, r"Unable to open file nowhere\.sh"),
@@ -71,7 +77,9 @@ def test_test_only_refuses_the_same(jobs: Jobs, name: str) -> None:
     assert answer.out == ""
     assert re.search(words, answer.err), answer.err
     if name not in SAID_BY_SBATCH and name != "bad-gres":
-        assert re.search(r"^(sbatch: error: .*\n)*(sbatch: error: )?allocation failure: \S", answer.err), answer.err
+        assert re.search(r"^(sbatch: error: .*\n)*(sbatch: error: )?allocation failure: \S", answer.err), (
+            answer.err
+        )
 
 
 def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
@@ -79,7 +87,8 @@ def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
     answer = jobs.run(f"{PINNED}sbatch --test-only {jobs.gpu(4)} ok.sh")
     assert (answer.status, answer.out) == (0, "")
     told = re.fullmatch(
-        r"sbatch: Job \d+ to start at (\d+) (?:a )?using (\d+) processors on nodes (\S+) in partition (\S+)", answer.err
+        r"sbatch: Job \d+ to start at (\d+) (?:a )?using (\d+) processors on nodes (\S+) in partition (\S+)",
+        answer.err,
     )
     assert told, answer.err
     assert (told[2], told[4]) == ("80", jobs.site.gpu_partition)

@@ -59,7 +59,9 @@ def test_a_job_knows_itself_and_its_gpus(jobs: Jobs) -> None:
 
 
 def test_gpu_sampler(jobs: Jobs) -> None:
-    query = "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used,power.draw --format=csv,nounits"
+    query = (
+        "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used,power.draw --format=csv,nounits"
+    )
     jobs.site.write(
         f"{jobs.directory}/smi.sh",
         f"#!/bin/bash\n#SBATCH --output smi.%j.out\n#SBATCH --time 5\nnvidia-smi >/dev/null && {query}\n".encode(),
@@ -89,9 +91,10 @@ def test_partitions_and_nodes(slurm_site: Site) -> None:
     text = slurm_site.run(f"scontrol show node {node}").out
     assert f"NodeName={node} " in text and f"CPUTot={slurm_site.cpus_per_node}" in text
     assert re.search(rf"Gres=gpu:\w+:{slurm_site.gpus_per_node}", text)
-    assert f"PartitionName={slurm_site.gpu_partition}" in slurm_site.run(
-        f"scontrol show partition {slurm_site.gpu_partition}"
-    ).out
+    assert (
+        f"PartitionName={slurm_site.gpu_partition}"
+        in slurm_site.run(f"scontrol show partition {slurm_site.gpu_partition}").out
+    )
 
 
 def test_limits_and_associations(slurm_site: Site) -> None:
@@ -99,7 +102,9 @@ def test_limits_and_associations(slurm_site: Site) -> None:
     rows = {line.split("|")[0]: line.split("|")[1:] for line in asked.out.splitlines()}
     assert rows[slurm_site.debug_qos] == ["02:00:00", "1", "1", "DenyOnLimit"]
     assert rows[slurm_site.gpu_qos][1:3] == ["", ""]
-    mine = slurm_site.run("sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P").out
+    mine = slurm_site.run(
+        "sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P"
+    ).out
     _, account, user, qos, _ = mine.splitlines()[0].split("|")
     assert (account, user) == (slurm_site.account, slurm_site.user)
     assert {slurm_site.debug_qos, slurm_site.gpu_qos, slurm_site.cpu_qos} <= set(qos.split(","))

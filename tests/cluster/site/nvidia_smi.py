@@ -43,7 +43,9 @@ def reading(index):
 
 def print_csv(fields, style, heading):
     if heading and "noheader" not in style:
-        titles = (name if "nounits" in style and name not in UNITS else TITLES.get(name, name) for name in fields)
+        titles = (
+            name if "nounits" in style and name not in UNITS else TITLES.get(name, name) for name in fields
+        )
         print(", ".join(titles))
     for index, _ in enumerate(devices()):
         values = reading(index)
