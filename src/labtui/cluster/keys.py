@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import io
 import socket
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labtui.cluster.prompts import Prompter, Question
+from labtui.cluster.prompts import Prompter, Question, Secret
 from labtui.cluster.target import Endpoint
 from labtui.errors import LoginRefused
 
@@ -145,43 +146,68 @@ def _ask_agent(where: str) -> tuple[Any, ...]:
 
 
 def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
-    import paramiko
-
-    answer: str | None = None
+    """The private key in `path`, unlocked with a passphrase if it needs one."""
+    answer: Secret | None = None
     for attempt in range(PASSPHRASE_TRIES + 1):
         try:
-            return paramiko.PKey.from_path(path, answer)
+            return _read_key(path, answer)
+        except _Locked:
+            if attempt == PASSPHRASE_TRIES:
+                break
         except Exception as problem:
-            if not _needs_passphrase(problem, path, answer is not None):
-                raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
-        if attempt == PASSPHRASE_TRIES:
-            break
+            raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
         again = "That passphrase does not open it. " if attempt else ""
-        answer = prompter.ask(
+        told = prompter.ask(
             Question(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
         )
-        if answer is None:
+        if told is None:
             raise LoginRefused(
                 f"The key {path} is locked by a passphrase, which was not given.",
                 "Load the key into an agent (ssh-add), or type the passphrase when asked.",
             )
+        answer = Secret(told)
     raise LoginRefused(
         f"The passphrase does not open the key {path}.", "Try the key with `ssh-keygen -y -f` in a terminal."
     )
 
 
-def _needs_passphrase(problem: Exception, path: Path, given: bool) -> bool:
-    """True when the key is encrypted and what we had does not open it."""
-    import paramiko
+class _Locked(Exception):
+    """The key is encrypted, and the passphrase (or none) does not open it."""
 
-    if isinstance(problem, paramiko.PasswordRequiredException):
-        return True
-    if isinstance(problem, (OSError, paramiko.pkey.UnknownKeyType)):
-        return False
-    text = str(problem).lower()
-    if "password" in text or "passphrase" in text or "encrypted" in text:
-        return True
-    return given and "PRIVATE KEY" in path.read_text(encoding="utf-8", errors="replace")[:200]
+
+def _read_key(path: Path, passphrase: Secret | None) -> paramiko.PKey:
+    """Read a key file of whatever form. paramiko's `from_path` stumbles over a damaged certificate beside it.
+
+    Raises:
+        _Locked: another passphrase is needed.
+        Exception: it is no key that can be used.
+    """
+    import paramiko
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    data = path.read_bytes()
+    secret = passphrase.reveal().encode() if passphrase else None
+    modern = b"OPENSSH PRIVATE KEY" in data[:64]
+    load = serialization.load_ssh_private_key if modern else serialization.load_pem_private_key
+    try:
+        loaded = load(data, password=secret)
+    except (TypeError, ValueError) as problem:
+        if "password" in str(problem).lower() or (secret is not None and b"PRIVATE KEY" in data[:64]):
+            raise _Locked from None
+        raise
+    kinds = (
+        (rsa.RSAPrivateKey, paramiko.RSAKey),
+        (ed25519.Ed25519PrivateKey, paramiko.Ed25519Key),
+        (ec.EllipticCurvePrivateKey, paramiko.ECDSAKey),
+    )
+    reader = next(made for kind, made in kinds if isinstance(loaded, kind))
+    plain = loaded.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    return reader.from_private_key(io.StringIO(plain.decode()))
 
 
 def _reason(problem: Exception, path: Path) -> str:
@@ -218,10 +244,12 @@ def _with_certificate(key: Any, path: Path, endpoint: Endpoint, origin: str) -> 
 def _take_certificate(key: Any, file: Path) -> bool:
     """Put a certificate on a key; False when it was made for another one."""
     try:
+        if certified_key(file) != key.asbytes():
+            return False
         key.load_certificate(str(file))
     except Exception:
         return False
-    return certified_key(file) in (None, key.asbytes())
+    return True
 
 
 def check_certificate(path: Path, now: datetime | None = None) -> datetime | None:
