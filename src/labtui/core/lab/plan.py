@@ -95,12 +95,20 @@ def expectation(
 
     Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
     """
+    total = _expected(draft, edition, results)
+    if total is None:
+        return None, None
+    limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
+    total = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
+    return total, total.scaled(draft.gpus / 3600)
+
+
+def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None) -> Interval | None:
+    """Seconds the runs of a draft would take if nothing stopped them."""
     rows = results.measured if results is not None else ()
     seconds = [_run_seconds(run, edition, rows) for run in draft.runs]
-    if not seconds or any(item is None for item in seconds):
-        return None, None
-    total = _sum([item for item in seconds if item is not None])
-    return total, total.scaled(draft.gpus / 3600)
+    known = [item for item in seconds if item is not None]
+    return _sum(known) if known and len(known) == len(seconds) else None
 
 
 def withheld_scripts(edition: Edition) -> frozenset[str]:
@@ -218,7 +226,7 @@ def job_name(specs: Sequence[RunSpec]) -> str:
 
 def time_limit(draft: SubmissionDraft, edition: Edition, profile: Profile) -> int:
     """Minutes to ask for: expected time with a margin, in steps of five, within the queue's own limit."""
-    seconds, _ = expectation(draft, edition)
+    seconds = _expected(draft, edition, None)
     minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
     minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
     queue = profile.queue(draft.qos)

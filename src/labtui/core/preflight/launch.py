@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from labtui.core.model import SubmissionDraft
 from labtui.core.preflight.context import Context, comment_out, found, physical, replace_line, rule, set_value
 from labtui.core.preflight.findings import Edit, Finding, Fix, Severity
 from labtui.core.preflight.script import Command, JobScript, without_comment
@@ -95,12 +96,20 @@ def _used(command: Command) -> int | None:
 @rule("one-epoch", "warning", "launch", "A single epoch: the only one measured is the one to be thrown away.")
 def one_epoch(context: Context) -> Iterator[Finding]:
     """And Keras prints no "Epoch" line for it."""
+    if context.draft is not None and _search(context.draft):
+        return
     for job in context.jobs:
         for command in job.trainings:
             if _number(command, "epochs") == 1:
                 effect = "The first epoch is warm-up and does not count; one epoch measures nothing."
                 fix = _swap(job, command, r"(--epochs[= ]+)1\b", r"\g<1>2", "train two epochs")
                 yield found("one-epoch", job.name, command.line, job.lines[command.line - 1], effect, fix=fix)
+
+
+def _search(draft: SubmissionDraft) -> bool:
+    """Whether a job tries several batches to find the one that fits; it measures no time."""
+    batches = {run.batch_size for run in draft.runs}
+    return len(batches) > 1 and all(run.epochs == 1 and run.n_gpus == 1 for run in draft.runs)
 
 
 @rule("var-blank", "error", "launch", "A blank beside the `=` of an assignment.")

@@ -1,0 +1,176 @@
+"""What labtui's actions amount to, as plain shell commands: to learn them, or to go on without labtui.
+
+Every word is quoted for the shells that will read it: ours, and for remote commands the cluster's as well.
+Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Action = Literal["log-in", "push", "test", "submit", "queue", "log", "cancel", "results", "accounting"]
+
+ACTIONS: tuple[Action, ...] = (
+    "log-in",
+    "push",
+    "test",
+    "submit",
+    "queue",
+    "log",
+    "cancel",
+    "accounting",
+    "results",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """How to reach the cluster: a host as `ssh` takes it, and what a config file does not already say."""
+
+    host: str
+    user: str = ""
+    port: int | None = None
+    identity: str = ""
+
+    @property
+    def target(self) -> str:
+        """``user@host``."""
+        return f"{self.user}@{self.host}" if self.user else self.host
+
+    def options(self, port_flag: str = "-p") -> list[str]:
+        """Port and key; `scp` and `sftp` spell the port ``-P``."""
+        port = [port_flag, str(self.port)] if self.port not in {None, 22} else []
+        return port + (["-i", self.identity] if self.identity else [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What the commands are about; what is not known yet is written as a word in capitals."""
+
+    remote_dir: str = "DIRECTORY"
+    script: str = "job.slurm"
+    job_id: str = "JOBID"
+    out: str = "NAME.JOBID.out"
+    local_scripts: str = "scripts"
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One action: what it does in a sentence, and its commands, one a line, ready to copy."""
+
+    action: Action
+    sentence: str
+    commands: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The sentence as a comment, and the commands."""
+        return "\n".join([f"# {self.sentence}", *self.commands])
+
+
+def lesson(action: Action, line: Line, subject: Subject | None = None) -> Lesson:
+    """The commands of one action."""
+    about = subject or Subject()
+    sentence, commands = _LESSONS[action](line, about)
+    return Lesson(action, sentence, tuple(commands))
+
+
+def lessons(
+    line: Line, subject: Subject | None = None, actions: Sequence[Action] = ACTIONS
+) -> tuple[Lesson, ...]:
+    """The commands of several actions, in order."""
+    return tuple(lesson(action, line, subject) for action in actions)
+
+
+def remote(line: Line, command: str) -> str:
+    """A command for the cluster's login shell, quoted for ours.
+
+    `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
+    command.
+    """
+    return shlex.join(["ssh", *line.options(), line.target, f"bash -lc {shlex.quote(command)}"])
+
+
+def _in(directory: str, command: str) -> str:
+    return f"cd {shlex.quote(directory)} && {command}"
+
+
+def _log_in(line: Line, about: Subject) -> tuple[str, list[str]]:
+    del about
+    return "log in to the cluster", [shlex.join(["ssh", *line.options(), line.target])]
+
+
+def _push(line: Line, about: Subject) -> tuple[str, list[str]]:
+    copy = [
+        "scp",
+        *line.options("-P"),
+        "-r",
+        f"{about.local_scripts}/.",
+        f"{line.target}:{about.remote_dir}/",
+    ]
+    return "make a directory on the cluster and copy the scripts there", [
+        remote(line, f"mkdir -p {shlex.quote(about.remote_dir)}"),
+        shlex.join(copy),
+    ]
+
+
+def _test(line: Line, about: Subject) -> tuple[str, list[str]]:
+    command = shlex.join(["sbatch", "--test-only", *about.options, about.script])
+    return "ask Slurm whether it would take the job, and when; nothing is submitted", [
+        remote(line, _in(about.remote_dir, command))
+    ]
+
+
+def _submit(line: Line, about: Subject) -> tuple[str, list[str]]:
+    command = shlex.join(["sbatch", "--parsable", *about.options, about.script])
+    return "submit the job; Slurm answers with its number", [remote(line, _in(about.remote_dir, command))]
+
+
+def _queue(line: Line, about: Subject) -> tuple[str, list[str]]:
+    del about
+    return "your jobs: number, name, state, time used, expected start, why they wait", [
+        remote(line, "squeue --me -o '%i %j %T %M %S %r'")
+    ]
+
+
+def _log(line: Line, about: Subject) -> tuple[str, list[str]]:
+    return "read the job's output from its beginning and go on as it grows (Ctrl-C ends it)", [
+        remote(line, f"tail -n +1 -F {shlex.quote(f'{about.remote_dir}/{about.out}')}")
+    ]
+
+
+def _cancel(line: Line, about: Subject) -> tuple[str, list[str]]:
+    return "cancel the job", [remote(line, shlex.join(["scancel", about.job_id]))]
+
+
+def _accounting(line: Line, about: Subject) -> tuple[str, list[str]]:
+    fields = "JobID,State,Elapsed,Timelimit,ExitCode,AllocTRES"
+    return "what became of the job", [
+        remote(line, shlex.join(["sacct", "-X", "-j", about.job_id, f"--format={fields}"]))
+    ]
+
+
+def _results(line: Line, about: Subject) -> tuple[str, list[str]]:
+    source = f"{line.target}:{about.remote_dir}/{about.out}"
+    return "fetch the output, look at its epochs, and let labtui compute the rest", [
+        shlex.join(["scp", *line.options("-P"), source, "."]),
+        f"grep -A1 '^Epoch' {shlex.quote(about.out)}",
+        f"labtui results {shlex.quote(about.out)}",
+    ]
+
+
+_LESSONS = {
+    "log-in": _log_in,
+    "push": _push,
+    "test": _test,
+    "submit": _submit,
+    "queue": _queue,
+    "log": _log,
+    "cancel": _cancel,
+    "accounting": _accounting,
+    "results": _results,
+}
