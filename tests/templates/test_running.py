@@ -199,15 +199,19 @@ def test_container(desk: Desk) -> None:
 # --------------------------------------------------------------------------- hostile values
 
 PIECES = st.sampled_from(
-    ["$(touch pwned)", "`touch pwned`", "; touch pwned;", "\ntouch pwned\n", "' touch pwned '"]
-    + ["&& touch pwned", '"; touch pwned; "', "| touch pwned", "${x:=$(touch pwned)}", "<(touch pwned)"]
-    + ["\n#SBATCH --mem=1\n", "\\", "'", '"', "#", " ", "*", "~", "!", "-", "@{token}", "\0", "\r\n", "é"]
-    + ["$HOME", "{account}"]
+    [
+        *("$(touch pwned)", "`touch pwned`", "; touch pwned;", "\ntouch pwned\n", "' touch pwned '"),
+        *("&& touch pwned", '"; touch pwned; "', "| touch pwned", "${x:=$(touch pwned)}", "<(touch pwned)"),
+        *("\n#SBATCH --mem=1\n", "\\", "'", '"', "#", " ", "*", "~", "!", "-", "@{token}", "\0", "\r\n", "é"),
+        *("$HOME", "{account}"),
+    ]
 )
 HOSTILE = st.lists(PIECES | st.text(max_size=3), min_size=1, max_size=4).map("".join)
 FIELDS = st.sampled_from(
-    ["task_id", "job_name", "account", "qos", "reservation", "data_dir", "container", "model", "script"]
-    + ["extra", "token", "edition", "remote_dir", "module", "env", "python", "user", "gres"]
+    [
+        *("task_id", "job_name", "account", "qos", "reservation", "data_dir", "container", "model", "script"),
+        *("extra", "token", "edition", "remote_dir", "module", "env", "python", "user", "gres"),
+    ]
 )
 FORM: JobForm = "one-gpu"
 

@@ -61,10 +61,10 @@ def _unmask(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]
 
 
 def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
-    """What is no news is left out: a CPU run finds no GPU; a job out of time was terminated."""
+    """What is no news is left out: runs meant for the CPU find no GPU; a job out of time was terminated."""
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if "terminated from outside" not in found.text)
-    if not runs or any(run.device != "cpu" for run in runs):
+    if not runs or any(run.device != "cpu" and not run.practice for run in runs):
         return diagnosis
     return tuple(
         found
