@@ -10,32 +10,66 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.core.results.numbers import clean, range_text, ratio_text
-from labtui.errors import UsageError
+from labtui.errors import LabError, UsageError
 
 if TYPE_CHECKING:
-    from labtui.core.results import MeasuredRun, ResultRow, Results
+    from labtui.core.cost import LabCost
+    from labtui.core.results import MeasuredRun, Results
+    from labtui.core.results.targets import TargetPlan
+    from labtui.core.results.utilization import RunUtilization
+    from labtui.core.sampler import GpuSample
+    from labtui.core.state import LabState
+    from labtui.engine.folder import LabFolder
     from labtui.verbs.parse import ParsedFile
 
+_SAMPLER_END = ".gpu.csv"
 _WHERE = "Go to your lab folder, or name log files: labtui results FILE..."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
+
+
+@dataclass(frozen=True)
+class _Input:
+    """What was read: runs, the GPU samples of their jobs by log, GPU-hours (folder only), images of the
+    edition.
+
+    `unread` is true when a file could not be read.
+    """
+
+    runs: tuple[MeasuredRun, ...] = ()
+    samples: Mapping[str, tuple[GpuSample, ...]] = field(default_factory=dict)
+    cost: LabCost | None = None
+    images: int | None = None
+    unread: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The files, the number of images, and the form of the answer."""
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="training logs; without any, this lab folder's runs"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="training logs (a job's .gpu.csv is read with its log); without any, this lab folder's runs",
     )
     parser.add_argument(
         "--images",
         type=_positive,
-        default=None,
         metavar="N",
-        help="images per epoch, where a log does not say it (default: 50000, CIFAR-10)",
+        help="images per epoch, where a log does not say it (default: the edition's, else 50000)",
+    )
+    parser.add_argument(
+        "--target",
+        type=_share,
+        metavar="ACCURACY",
+        help="how many epochs an accuracy needs, and which time limit (0.95 or 95)",
+    )
+    parser.add_argument(
+        "--sources", action="store_true", help="also print job, file and line of every number"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -43,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--markdown", action="store_true", help="print Markdown tables")
     form.add_argument("--latex", action="store_true", help="print LaTeX tables")
     form.add_argument("--extrap", action="store_true", help="print the measurements as Extra-P's JSON Lines")
-    form.add_argument("--sources", action="store_true", help="also print job, file and line of every number")
 
 
 def _positive(text: str) -> int:
@@ -53,27 +86,31 @@ def _positive(text: str) -> int:
     return number
 
 
+def _share(text: str) -> float:
+    number = float(text.removesuffix("%"))
+    share = number / 100 if number > 1 else number
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError("an accuracy lies between 0 and 1 (or 0 and 100 %)")
+    return share
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the numbers; 2 when a file could not be read."""
     from labtui.core.results import CIFAR10_IMAGES, compute_results
 
-    if args.files:
-        runs, unread = _runs_of_files(args.files)
-    else:
-        runs, unread = _runs_of_folder(), False
-    results = compute_results(runs, images=args.images or CIFAR10_IMAGES)
-    sys.stdout.write(_answer(args, results))
+    given = _of_files(args.files) if args.files else _of_folder()
+    results = compute_results(given.runs, images=args.images or given.images or CIFAR10_IMAGES)
+    sys.stdout.write(_answer(args, results, given))
     if not results.measured and not args.json:
         print(f"labtui: {_NOTHING}", file=sys.stderr)
-    return 2 if unread else 0
+    return 2 if given.unread else 0
 
 
-def _answer(args: argparse.Namespace, results: Results) -> str:
+# --------------------------------------------------------------------------- the answer
+
+
+def _answer(args: argparse.Namespace, results: Results, given: _Input) -> str:
     """The answer in the form that was asked for."""
-    if args.json:
-        from labtui.core.results import results_json
-
-        return json.dumps(results_json(results), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if args.extrap:
         from labtui.core.results.extrap import extrap_lines
 
@@ -83,28 +120,68 @@ def _answer(args: argparse.Namespace, results: Results) -> str:
 
         make = tables.csv_text if args.csv else tables.markdown_text if args.markdown else tables.latex_text
         return make(results)
-    return results_text(results, sources=args.sources)
+    plans, uses = _plans(args, results), _uses(given)
+    if args.json:
+        return _json(results, given, plans, uses)
+    from labtui.core.results.report import report_text
+
+    return report_text(results, plans=plans, uses=uses, cost=given.cost, sources=args.sources)
 
 
-# --------------------------------------------------------------------------- where the runs come from
+def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]:
+    from labtui.core.results.targets import target_plans
+
+    return () if args.target is None else target_plans(results, args.target)
 
 
-def _runs_of_files(paths: Sequence[str]) -> tuple[tuple[MeasuredRun, ...], bool]:
-    """The runs of bare logs, and whether a file could not be read."""
+def _uses(given: _Input) -> list[RunUtilization]:
+    from labtui.core.results.utilization import run_utilization
+
+    found = (run_utilization(one, given.samples.get(one.source, ())) for one in given.runs)
+    return [use for use in found if use is not None]
+
+
+def _json(
+    results: Results, given: _Input, plans: Sequence[TargetPlan], uses: Sequence[RunUtilization]
+) -> str:
+    from labtui.core.results import extras_json, results_json
+
+    told = results_json(results)
+    told["accuracy"] = extras_json.accuracy_json(results)
+    told["targets"] = [extras_json.target_json(plan) for plan in plans]
+    told["gpu_use"] = [extras_json.utilization_json(use) for use in uses]
+    if given.cost is not None:
+        told["cost"] = extras_json.cost_json(given.cost)
+    return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# --------------------------------------------------------------------------- bare files
+
+
+def _of_files(paths: Sequence[str]) -> _Input:
     from labtui.core.results import measured_from_reports
     from labtui.verbs.parse import parse_files
 
-    files = parse_files(_each_once(paths))
+    once = _each_once(paths)
+    logs = [path for path in once if not path.endswith(_SAMPLER_END)]
+    missing = [path for path in once if path.endswith(_SAMPLER_END) and not Path(path).is_file()]
+    files = parse_files([*logs, *missing])
     for one in files:
         if one.error is not None:
             _complain(one.error.sentence, one.error.hint)
         elif one.report is not None and not one.report.runs and one.stream == "out":
             _complain(f"{one.path}: there is no training in this log.", "")
     reports = [(one.path, one.report) for one in _not_twice(files) if one.report is not None]
-    return measured_from_reports(reports), any(one.error is not None for one in files)
+    return _Input(
+        runs=measured_from_reports(reports),
+        samples={path: _samples(_beside(path)) for path, _ in reports},
+        unread=any(one.error is not None for one in files),
+    )
 
 
 def _complain(sentence: str, hint: str) -> None:
+    from labtui.core.results.numbers import clean
+
     print(f"labtui: {clean(sentence)}", file=sys.stderr)
     if hint:
         print(f"  hint: {hint}", file=sys.stderr)
@@ -124,76 +201,66 @@ def _not_twice(files: Sequence[ParsedFile]) -> Iterator[ParsedFile]:
     return (one for one in files if str(Path(one.path).absolute()) not in beside)
 
 
-def _runs_of_folder() -> tuple[MeasuredRun, ...]:
+def _beside(log: str) -> Path | None:
+    """The GPU sampler's file of a job, which lies beside its log."""
+    return Path(log.removesuffix(".out") + _SAMPLER_END) if log.endswith(".out") else None
+
+
+def _samples(path: Path | None) -> tuple[GpuSample, ...]:
+    """What the sampler wrote; nothing when there is no such file: GPU use is an addition, not the answer."""
+    from labtui.core.sampler import read_samples
+
+    try:
+        return read_samples(path.read_bytes()).samples if path is not None else ()
+    except OSError:
+        return ()
+
+
+# --------------------------------------------------------------------------- the lab folder
+
+
+def _of_folder() -> _Input:
     """The runs stored in the lab folder here, read without taking it from a labtui that has it open."""
-    from labtui.core.reduce import reduce_all
+    from labtui.core.cost import lab_cost
     from labtui.core.results import measured_from_state
-    from labtui.core.state import LabState
     from labtui.engine.folder import LabFolder, find_folder
-    from labtui.engine.store import Store
 
     try:
         folder = LabFolder.open(find_folder())
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
+    state = _stored_state(folder)
+    runs = measured_from_state(state)
+    sources = {one.source for one in runs if one.source}
+    return _Input(
+        runs=runs,
+        samples={source: _samples(_beside(str(folder.path / source))) for source in sources},
+        cost=lab_cost(state, now=time.time()),
+        images=_images_of(folder),
+    )
+
+
+def _stored_state(folder: LabFolder) -> LabState:
+    from labtui.core.reduce import reduce_all
+    from labtui.core.state import LabState
+    from labtui.engine.store import Store
+
     if not folder.database_path.exists():
-        return ()
+        return LabState()
     store = Store(folder.database_path, read_only=True)
     try:
-        return measured_from_state(reduce_all(LabState(), store.events()))
+        return reduce_all(LabState(), store.events())
     finally:
         store.close()
 
 
-# --------------------------------------------------------------------------- for people
+def _images_of(folder: LabFolder) -> int | None:
+    """Images per epoch of the folder's edition; None when it cannot be read, which other verbs complain
+    about.
+    """
+    from labtui.engine.labs import load_edition
 
-
-def results_text(results: Results, *, sources: bool = False) -> str:
-    """Both readings as tables, then acceleration, laws, predictions and notes; "" without rows."""
-    from labtui.core.results.tables import AS_PRINTED, PRECISE, law_lines, note_lines, text_table
-
-    if not results.rows:
-        return _section("Notes", note_lines(results))
-    parts = [
-        "Precise: all epochs but the first, with what the printed digits leave open\n",
-        text_table(results.rows, PRECISE),
-        "\n\n",
-    ]
-    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
-    if printed:
-        parts.append("As printed: whole seconds of epoch 2, as textbooks do\n")
-        parts += [text_table(printed, AS_PRINTED), "\n\n"]
-    parts.append(_section("CPU against GPU (acceleration, not scaling)", _accelerations(results)))
-    parts.append(_section("Laws", law_lines(results.fits)))
-    parts.append(_section("More GPUs", _predictions(results)))
-    parts.append(_section("Notes", note_lines(results)))
-    if sources:
-        parts.append(_section("Sources", _sources(results)))
-    return "".join(parts).rstrip("\n") + "\n"
-
-
-def _section(title: str, lines: Sequence[str]) -> str:
-    return "".join([f"{title}\n", *(f"  {line}\n" for line in lines), "\n"]) if lines else ""
-
-
-def _accelerations(results: Results) -> list[str]:
-    return [_acceleration(row) for row in results.measured if row.acceleration is not None]
-
-
-def _acceleration(row: ResultRow) -> str:
-    plain = "" if row.printed_acceleration is None else f"; as printed {row.printed_acceleration:.2f}"
-    ratio = f"{ratio_text(row.acceleration)} times ({range_text(row.acceleration)}{plain})"
-    return f"{clean(row.model)}: one GPU is faster than the CPU {ratio}."
-
-
-def _predictions(results: Results) -> list[str]:
-    from labtui.core.results.tables import prediction_sentence
-
-    sentences = [prediction_sentence(each) for each in results.predictions]
-    return [*sentences, *dict.fromkeys(each.note for each in results.predictions)]
-
-
-def _sources(results: Results) -> list[str]:
-    from labtui.core.results import cite
-
-    return [f"{clean(row.configuration.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
+    try:
+        return load_edition(folder.settings().edition, folder).images
+    except LabError:
+        return None

@@ -1,0 +1,118 @@
+"""The readable answer: both readings as tables, then acceleration, laws, predictions, accuracy, GPU use,
+cost, notes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from labtui.core.cost import LabCost
+from labtui.core.results.numbers import clean, count_text, percent_text, range_text, ratio_text
+from labtui.core.results.rows import ResultRow, Results
+from labtui.core.results.tables import (
+    AS_PRINTED,
+    PRECISE,
+    law_lines,
+    note_lines,
+    prediction_sentence,
+    text_table,
+)
+from labtui.core.results.targets import TargetPlan
+from labtui.core.results.trace import cite
+from labtui.core.results.utilization import RunUtilization
+
+
+def report_text(
+    results: Results,
+    *,
+    plans: Sequence[TargetPlan] = (),
+    uses: Sequence[RunUtilization] = (),
+    cost: LabCost | None = None,
+    sources: bool = False,
+) -> str:
+    """Everything worth reading, in sections; "" when there is nothing."""
+    sections = [
+        _tables(results),
+        _section("CPU against GPU (acceleration, not scaling)", _accelerations(results)),
+        _section("Laws", law_lines(results.fits)),
+        _section("More GPUs", _predictions(results)),
+        _section("Accuracy", [plan_sentence(plan) for plan in plans]),
+        _section("GPU use", [use_sentence(use) for use in uses]),
+        _section("GPU-hours", cost_lines(cost) if cost else []),
+        _section("Notes", note_lines(results)),
+        _section("Sources", _sources(results)) if sources else "",
+    ]
+    return "\n".join(filter(None, sections))
+
+
+def _tables(results: Results) -> str:
+    if not results.rows:
+        return ""
+    precise = text_table(results.rows, PRECISE)
+    text = f"Precise: all epochs but the first, with what the printed digits leave open\n{precise}\n"
+    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
+    if printed:
+        text += (
+            f"\nAs printed: whole seconds of epoch 2, as textbooks do\n{text_table(printed, AS_PRINTED)}\n"
+        )
+    return text
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "".join([f"{title}\n", *(f"  {line}\n" for line in lines)]) if lines else ""
+
+
+def _accelerations(results: Results) -> list[str]:
+    return [_acceleration(row) for row in results.measured if row.acceleration is not None]
+
+
+def _acceleration(row: ResultRow) -> str:
+    plain = "" if row.printed_acceleration is None else f"; as printed {row.printed_acceleration:.2f}"
+    ratio = f"{ratio_text(row.acceleration)} times ({range_text(row.acceleration)}{plain})"
+    return f"{clean(row.model)}: one GPU is faster than the CPU {ratio}."
+
+
+def _predictions(results: Results) -> list[str]:
+    sentences = [prediction_sentence(each) for each in results.predictions]
+    return [*sentences, *dict.fromkeys(each.note for each in results.predictions)]
+
+
+def _sources(results: Results) -> list[str]:
+    return [f"{clean(row.configuration.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
+
+
+def plan_sentence(plan: TargetPlan) -> str:
+    """Best accuracy so far, epochs a target needs, and the time limit to ask for."""
+    best, needed = plan.curve.best, plan.needed
+    what = f"{clean(plan.row.configuration.label)}, {clean(plan.curve.metric)}"
+    text = f"{what}: best {percent_text(best.accuracy)} in epoch {best.epoch}. "
+    if needed.epochs is None or needed.reached:
+        return text + needed.note
+    last = "no end in sight" if needed.open_ended else count_text(math.ceil(needed.epochs.hi))
+    text += f"{needed.target:.0%} needs about {math.ceil(needed.epochs.value):,} epochs"
+    text += f" ({math.ceil(needed.epochs.lo):,} to {last})"
+    if plan.limit is not None:
+        text += f", time limit {plan.limit.minutes:,} min"
+        text += f" ({plan.generous.minutes:,} for the upper end)" if plan.generous else ""
+    return f"{text}. {needed.note}"
+
+
+def use_sentence(use: RunUtilization) -> str:
+    """Mean GPU use after the first epoch, and GPUs that stood by."""
+    run = use.run
+    name = f"{clean(run.run.model or 'unknown')} on {run.run.n_gpus} GPU{'s' if run.run.n_gpus != 1 else ''}"
+    job = f" (job {clean(run.job_id)})" if run.job_id else ""
+    idle = f"; {use.standing_by} of the job's GPUs stood by" if use.standing_by else ""
+    return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
+
+
+def cost_lines(cost: LabCost) -> list[str]:
+    """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
+    if not cost.jobs:
+        return []
+    total = cost.total
+    lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
+    for task, each in cost.tasks.items():
+        lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
+    return lines
