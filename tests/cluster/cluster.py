@@ -80,8 +80,8 @@ class Cluster:
     ) -> Cluster:
         """Start a cluster; returns when all nodes take jobs (some seconds).
 
-        Without `folder` it lives in a temporary one, removed by `down`. It ends with this process, however that
-        ends, unless `detached`.
+        Without `folder` it lives in a temporary one, removed by `down`. It ends with this process,
+        however that ends, unless `detached`.
         """
         reasons = missing_requirements()
         if reasons:
@@ -274,7 +274,7 @@ class Cluster:
     # ---------------------------------------------------------------- making trouble
 
     def daemon(self, name: str, action: str) -> None:
-        """``start|stop|kill|pause|resume`` of munged, mariadb, slurmdbd, slurmctld, slurmd_1.., ssh, ssh_code."""
+        """``start|stop|kill|pause|resume`` munged, mariadb, slurmdbd, slurmctld, slurmd_1, ssh, ssh_code."""
         ask(self.folder, "daemon", name=name, action=action)
 
     def kill_logins(self) -> None:
@@ -300,7 +300,7 @@ class Cluster:
         ask(self.folder, "repair")
 
     def limit_disk(self, path: str, size: str) -> None:
-        """Cover `path` by an empty disk of `size` (``256k``) that the student owns; `unlimit_disk` undoes it."""
+        """Cover `path` by an empty disk of `size` (``256k``), the student's own; `unlimit_disk` undoes it."""
         ask(self.folder, "limit", path=path, size=size)
 
     def unlimit_disk(self, path: str) -> None:

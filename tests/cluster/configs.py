@@ -62,7 +62,8 @@ def slurm_conf(settings: ClusterSettings) -> str:
         names = ",".join(node.name for node in settings.nodes if node.partition == partition)
         default = "YES" if partition == "gpp" else "NO"
         lines.append(
-            f"PartitionName={partition} Nodes={names} Default={default} MaxTime=3-00:00:00 State=UP OverSubscribe=NO"
+            f"PartitionName={partition} Nodes={names} Default={default} MaxTime=3-00:00:00"
+            " State=UP OverSubscribe=NO"
         )
     return "\n".join(lines) + "\n"
 
@@ -140,5 +141,8 @@ def account_commands(settings: ClusterSettings) -> list[list[str]]:
         ["add", "qos", "acc_bsccase", "MaxWall=2-00:00:00", "flags=DenyOnLimit"],
         ["add", "account", settings.account, "Description=course", "Organization=upc", f"qos={granted}"],
         ["add", "account", "nct_999", "Description=other", "Organization=upc", f"qos={granted}"],
-        ["add", "user", settings.user, f"account={settings.account}", f"qos={granted}", "DefaultQOS=gp_debug"],
+        [
+            "add", "user", settings.user, f"account={settings.account}", f"qos={granted}",
+            "DefaultQOS=gp_debug",
+        ],
     ]  # fmt: skip

@@ -59,7 +59,7 @@ def execute(
 ) -> Done:
     """Run a program inside the cluster without SSH."""
     value = ask(
-        folder, "exec", argv=argv, user=user, stdin=base64.b64encode(stdin).decode(), timeout=timeout_s, cwd=cwd,
-        deadline_s=timeout_s + 10,
+        folder, "exec", argv=argv, user=user, stdin=base64.b64encode(stdin).decode(), timeout=timeout_s,
+        cwd=cwd, deadline_s=timeout_s + 10,
     )  # fmt: skip
     return Done(value["status"], base64.b64decode(value["stdout"]), base64.b64decode(value["stderr"]))

@@ -45,8 +45,9 @@ class Daemons:
             "mariadb": [
                 "mariadbd", "--no-defaults", "--user=mysql", "--datadir=/var/lib/mysql",
                 "--socket=/run/mysqld/mysqld.sock", f"--port={ports['mariadb']}", "--bind-address=127.0.0.1",
-                "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0",
-                "--innodb-lock-wait-timeout=900", "--performance-schema=OFF", "--skip-log-bin",
+                "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M",
+                "--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900",
+                "--performance-schema=OFF", "--skip-log-bin",
             ],
             "slurmdbd": ["slurmdbd", "-D"],
             "slurmctld": ["slurmctld", "-D", "-i"],
@@ -167,6 +168,6 @@ class Daemons:
         if (self.root / "var/lib/mysql/mysql").exists():
             return
         self.run(
-            "mariadb-install-db", "--no-defaults", "--datadir=/var/lib/mysql", "--user=mysql", "--skip-test-db",
-            "--auth-root-authentication-method=normal", "--innodb-log-file-size=8M",
+            "mariadb-install-db", "--no-defaults", "--datadir=/var/lib/mysql", "--user=mysql",
+            "--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=8M",
         )  # fmt: skip

@@ -1,11 +1,12 @@
 """The contract on other releases of Slurm: ``python -m tests.cluster.generations [RELEASE...] [--record]``.
 
-For each release a Debian suite that carries it is unpacked with debootstrap (once, kept below ``--trees``), a cluster
-is started whose programs, Slurm and OpenSSH included, come from that tree, and the contract tests run against it.
-``--record`` writes its answers to ``tests/fixtures/slurm/RELEASE``.
+For each release a Debian suite that carries it is unpacked with debootstrap (once, kept below ``--trees``), a
+cluster is started whose programs, Slurm and OpenSSH included, come from that tree, and the contract tests run
+against it. ``--record`` writes its answers to ``tests/fixtures/slurm/RELEASE``.
 
-The trees are only ever bound into a cluster's private mount namespace, so nothing has to be unmounted afterwards and
-a tree can be deleted like any folder (``--remove`` does, after looking that nothing is mounted below it).
+The trees are only ever bound into a cluster's private mount namespace, so nothing has to be unmounted
+afterwards and a tree can be deleted like any folder (``--remove`` does, after looking that nothing is mounted
+below it).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TREES = Path("/var/tmp/labtui-generations")
 
 
 def build_tree(release: str, trees: Path) -> Path:
-    """Unpack the suite's packages into ``trees/RELEASE`` unless they are there; some 30 to 60 seconds and 1 GB."""
+    """Unpack the suite's packages into ``trees/RELEASE`` unless they are there (a minute, 1 GB)."""
     tree = trees / release
     if (tree / "usr/bin/sbatch").exists():
         return tree
@@ -54,9 +55,8 @@ def remove_tree(tree: Path) -> None:
 
 def release_of(tree: Path) -> str:
     """Which Slurm a tree holds, e.g. ``24.11``."""
-    answer = subprocess.run(
-        ["chroot", str(tree), "/usr/bin/sbatch", "--version"], capture_output=True, text=True, check=True
-    ).stdout.split()[-1]
+    command = ["chroot", str(tree), "dpkg-query", "-W", "-f", "${Version}", "slurm-wlm"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return ".".join(answer.split(".")[:2])
 
 

@@ -25,9 +25,9 @@ CHUNK = 16_384
 class Fault:
     """What happens to a connection when more than `at_byte` bytes want to pass in `direction`.
 
-    ``up`` is to the server, ``down`` to the client. ``cut`` closes both sides, ``reset`` does so with RST, ``stall`` passes nothing any more in either direction but
-    keeps both sides open, ``delay`` waits `seconds` before every further chunk, ``throttle`` passes
-    `bytes_per_second` from there on.
+    ``up`` is to the server, ``down`` to the client. ``cut`` closes both sides, ``reset`` does so with RST,
+    ``stall`` passes nothing any more in either direction but keeps both sides open, ``delay``
+    waits `seconds` before every further chunk, ``throttle`` passes `bytes_per_second` from there on.
     """
 
     kind: Kind
@@ -163,7 +163,7 @@ class FaultProxy:
             link.close(reset=reset)
 
     def freeze(self) -> None:
-        """From now on nothing passes on the open connections, and nobody is told; new ones are not affected."""
+        """From now on nothing passes on the open connections and nobody is told; new ones pass."""
         with self._gate:
             self._stalled.update(self._links)
 

@@ -1,8 +1,8 @@
 """The file system of a cluster: a tmpfs with the host's programs bound into it and everything else its own.
 
 Runs inside the supervisor's mount namespace; nothing here is ever seen, or has to be removed, outside.
-`/usr`, `/opt` and the like come from `base_root` by bind mount; `/etc` is a copy; `/var`, `/home`, `/gpfs`, `/tmp`
-lie in the cluster's folder; `/run`, `/root` and `/apps` are fresh.
+`/usr`, `/opt` and the like come from `base_root` by bind mount; `/etc` is a copy; `/var`, `/home`, `/gpfs`,
+`/tmp` lie in the cluster's folder; `/run`, `/root` and `/apps` are fresh.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def _write_configs(folder: Path, root: Path, settings: ClusterSettings) -> None:
     (etc / "verification-code").write_text(settings.code + "\n")
     (etc / "verification-code").chmod(0o600)
     (etc / "pam.d/sshd").write_text(
-        "auth required /apps/pam/pam_code.so\naccount required pam_permit.so\nsession required pam_permit.so\n"
+        "auth required /apps/pam/pam_code.so\naccount required pam_permit.so\n"
+        "session required pam_permit.so\n"
     )
     (etc / "profile").write_text(
         "export PATH=/usr/local/bin:/usr/bin:/bin:/usr/games:/apps/driver/bin\n"

@@ -27,9 +27,9 @@ class ClusterSettings:
     """Choices of one cluster.
 
     `min_job_age_s` is how long Slurm remembers a finished job (its own default is 300).
-    `site_rules` switches MareNostrum's submit rules on (account and QoS required, 20 CPUs per GPU, no ``--mem``);
-    without them Slurm answers as it comes from the box.
-    `private_data` is Slurm's ``PrivateData`` (``jobs,nodes`` hides the nodes from students, as MareNostrum does).
+    `site_rules` switches MareNostrum's submit rules on (account and QoS required, 20 CPUs per GPU, no
+    ``--mem``); without them Slurm answers as it comes from the box.
+    `private_data` is Slurm's ``PrivateData`` (``jobs,nodes`` hides the nodes from students, as there).
     `base_root` is the file system the programs come from: ``/`` or a debootstrap tree with another Slurm (the
     environment variable ``LABTUI_TEST_CLUSTER_ROOT`` says which when nothing else does).
     """

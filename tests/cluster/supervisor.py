@@ -92,8 +92,8 @@ class Supervisor:
             environment |= {"HOME": self.settings.home, "USER": user, "LOGNAME": user}
         inside = ["env", "-C", cwd, *argv]
         done = subprocess.run(
-            ["chroot", *identity, str(self.root), *inside], input=base64.b64decode(stdin), capture_output=True,
-            timeout=timeout, env=environment, check=False,
+            ["chroot", *identity, str(self.root), *inside], input=base64.b64decode(stdin),
+            capture_output=True, timeout=timeout, env=environment, check=False,
         )  # fmt: skip
         return {
             "status": done.returncode,
@@ -178,6 +178,7 @@ def main(argv: list[str]) -> int:
         _be_process_one(child)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
+    os.umask(0o022)
     if len(argv) > 2:
         threading.Thread(target=_watch, args=(int(argv[2]),), daemon=True).start()
     supervisor = Supervisor(folder)

@@ -184,7 +184,7 @@ def test_nothing_is_left_when_the_starter_is_killed(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
     )
     assert starter.stdout is not None and starter.stdout.readline() == b"up\n"
-    marks = {entry for entry in os.listdir("/proc") if entry.isdigit() and _belongs(entry, folder)}
+    marks = {e.name for e in Path("/proc").iterdir() if e.name.isdigit() and _belongs(e.name, folder)}
     assert len(marks) >= 8
     os.kill(starter.pid, signal.SIGKILL)
     starter.wait()
@@ -197,6 +197,6 @@ def test_nothing_is_left_when_the_starter_is_killed(tmp_path: Path) -> None:
 def _belongs(pid: str, folder: Path) -> bool:
     """Whether a process lives in that cluster: its root directory lies in the folder."""
     try:
-        return str(folder) in os.readlink(f"/proc/{pid}/root")
+        return str(folder) in str(Path(f"/proc/{pid}/root").readlink())
     except OSError:
         return False

@@ -114,7 +114,7 @@ def _record_site(recorder: Recorder) -> None:
         "sinfo-default": "sinfo",
         "scontrol-node": f"{PINNED}scontrol show node as01r1b01",
         "scontrol-partition": "scontrol show partition acc",
-        "scontrol-config": "scontrol show config | grep -E '^(MinJobAge|MessageTimeout|ClusterName|SLURM_VERSION)'",
+        "scontrol-config": "scontrol show config | grep -E '^(MinJobAge|MessageTimeout|SLURM_VERSION)'",
         "scontrol-ping": "scontrol ping",
         "sacctmgr-qos": "sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P",
         "sacctmgr-assoc": "sacctmgr show assoc user=$USER format=Cluster,Account,User,QOS,DefaultQOS -n -P",
@@ -195,7 +195,7 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
 def _wait_for_accounting(
     recorder: Recorder, job_id: str, value: str | tuple[str, ...], *, field: str = "State"
 ) -> None:
-    """A job that ends within seconds is at first in accounting with its state alone: name and user come later."""
+    """Wait for a value: a job that ends within seconds is at first in accounting with its state alone."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if recorder.site.run(f"sacct -X -n -P -j {job_id} -o {field}").out.startswith(value):

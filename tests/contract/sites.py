@@ -111,8 +111,8 @@ def connect(host: str, port: int, user: str, *, key: Path | None = None, passwor
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.WarningPolicy())
     client.connect(
-        host, port, user, key_filename=None if key is None else str(key), password=password, look_for_keys=False,
-        allow_agent=False, timeout=20,
+        host, port, user, key_filename=None if key is None else str(key), password=password,
+        look_for_keys=False, allow_agent=False, timeout=20,
     )  # fmt: skip
     return client
 

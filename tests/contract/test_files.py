@@ -68,8 +68,8 @@ def test_home_is_where_sftp_begins(slurm_site: Site) -> None:
 def test_a_growing_file_is_read_from_where_one_stopped(jobs: Jobs) -> None:
     jobs.site.write(
         f"{jobs.directory}/grow.sh",
-        b"#!/bin/bash\n#SBATCH --output grow.%j.out\n#SBATCH --time 5\nfor i in 1 2 3 4 5 6; do echo line $i; sleep 0.5;"
-        b" done\nprintf end\n",
+        b"#!/bin/bash\n#SBATCH --output grow.%j.out\n#SBATCH --time 5\nfor i in 1 2 3 4 5 6; do"
+        b" echo line $i; sleep 0.5; done\nprintf end\n",
     )
     job = jobs.submit(f"{jobs.cpu} -J grow grow.sh")
     jobs.wait_for(job, "RUNNING")

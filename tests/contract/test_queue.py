@@ -53,8 +53,9 @@ def test_rows_of_waiting_running_and_finished_jobs(jobs: Jobs) -> None:
     jobs.wait_for(running, "CANCELLED")
 
 
-@pytest.mark.parametrize(("code", "held", "done"), [("%R", r"\(JobHeldUser\)", r"\S+"), ("%D", "1", "1"),
-                                                    ("%b", r".*", r".*"), ("%u", r"\w+", r"\w+")])  # fmt: skip
+@pytest.mark.parametrize(("code", "held", "done"), [
+    ("%R", r"\(JobHeldUser\)", r"\S+"), ("%D", "1", "1"), ("%b", r".*", r".*"), ("%u", r"\w+", r"\w+"),
+])  # fmt: skip
 def test_other_codes(jobs: Jobs, code: str, held: str, done: str) -> None:
     waiting = jobs.submit(f"{jobs.cpu} --hold long.sh")
     ended = jobs.submit(f"{jobs.cpu} ok.sh")

@@ -64,8 +64,10 @@ def test_refusals(jobs: Jobs, name: str) -> None:
     assert alive <= before, "a refused submission lives in the queue"
 
 
-SAID_BY_SBATCH = {"bad-time", "bad-option", "bad-directive", "crlf", "no-shebang", "empty", "missing", "en-dash",
-                  "blank-gres"}  # fmt: skip
+SAID_BY_SBATCH = {
+    "bad-time", "bad-option", "bad-directive", "crlf", "no-shebang", "empty", "missing", "en-dash",
+    "blank-gres",
+}  # fmt: skip
 """Refused by sbatch itself, before it speaks to the controller."""
 
 

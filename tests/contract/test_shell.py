@@ -64,7 +64,8 @@ def test_gpu_sampler(jobs: Jobs) -> None:
     )
     jobs.site.write(
         f"{jobs.directory}/smi.sh",
-        f"#!/bin/bash\n#SBATCH --output smi.%j.out\n#SBATCH --time 5\nnvidia-smi >/dev/null && {query}\n".encode(),
+        "#!/bin/bash\n#SBATCH --output smi.%j.out\n#SBATCH --time 5\n"
+        f"nvidia-smi >/dev/null && {query}\n".encode(),
     )
     job = jobs.submit(f"{jobs.gpu(2)} smi.sh")
     jobs.wait_for(job, "COMPLETED")

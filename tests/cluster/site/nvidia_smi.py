@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import time
+from pathlib import Path
 
 TOTAL_MIB = 65247
 UNITS = {
@@ -65,7 +66,8 @@ def print_table():
     for index, _ in enumerate(devices()):
         values = reading(index)
         row = (
-            f"|   {index}  {values['name']:<22} {values['temperature.gpu']}C  P0  {values['power.draw']:>7}W / 700W |"
+            f"|   {index}  {values['name']:<22} {values['temperature.gpu']}C  P0"
+            f" {values['power.draw']:>7}W / 700W |"
             f" {values['memory.used']:>6}MiB / {TOTAL_MIB}MiB | {values['utilization.gpu']:>3}% |"
         )
         print(row)
@@ -83,7 +85,7 @@ def main():
     parser.add_argument("-i", "--id", default="")
     options = parser.parse_args()
     if options.filename:
-        sys.stdout = open(options.filename, "w", encoding="utf-8")
+        sys.stdout = Path(options.filename).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the program
     if not devices():
         print("No devices were found")
         return 6
