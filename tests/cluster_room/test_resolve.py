@@ -150,6 +150,13 @@ def test_the_profiles_hosts_in_turn(tmp_path: Path, program: bool) -> None:
     ]
 
 
+@BOTH
+@pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
+def test_a_user_name_is_one_word(tmp_path: Path, program: bool, user: str) -> None:
+    with pytest.raises(UsageError, match="no user name"):
+        endpoint(tmp_path, "plain.example", program, user=user)
+
+
 def test_no_host_is_a_sentence() -> None:
     with pytest.raises(UsageError, match="No login host"):
         resolve_target(Profile(id="x", title="x", login_hosts=()))

@@ -137,12 +137,14 @@ class _Resolver:
         return tuple(hops)
 
     def _settings(self, host: str, user: str, port: int | None) -> Settings:
+        if re.search(r"[\s\x00-\x1f]", user):
+            raise UsageError(f"{user!r} is no user name.", "Write it without blanks.")
         if self.program:
             return self._ask_ssh(self.program, host, user, port)
-        settings, notes = read_with_paramiko(self.overrides.config_file, host)
+        said = (f"User {user}\n" if user else "") + (f"Port {port}\n" if port else "")
+        settings, notes = read_with_paramiko(self.overrides.config_file, host, first=said)
         self.notes += notes
-        said = {"user": user, "port": str(port) if port else ""}
-        return {**settings, **{name: (value,) for name, value in said.items() if value}}
+        return settings
 
     def _ask_ssh(self, program: str, host: str, user: str, port: int | None) -> Settings:
         words = [program, "-G"]
@@ -195,8 +197,10 @@ def parse_ssh_settings(text: str) -> Settings:
     return found
 
 
-def read_with_paramiko(config_file: Path | None, host: str) -> tuple[Settings, list[str]]:
+def read_with_paramiko(config_file: Path | None, host: str, first: str = "") -> tuple[Settings, list[str]]:
     """The settings for `host` by paramiko's parser, and notes on what it cannot follow.
+
+    The lines in `first` go before the file's: the first value of a setting counts.
 
     Raises:
         UsageError: the file cannot be read as an SSH configuration.
@@ -207,12 +211,12 @@ def read_with_paramiko(config_file: Path | None, host: str) -> tuple[Settings, l
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return {}, []
+        text = ""
     notes = []
     if re.search(r"^\s*include\b", text, re.IGNORECASE | re.MULTILINE):
         notes.append(f"{path} has Include lines, which are not followed without the ssh program.")
     try:
-        told = paramiko.SSHConfig.from_text(text).lookup(host)
+        told = paramiko.SSHConfig.from_text(first + text).lookup(host)
     except Exception as problem:
         raise UsageError(f"{path} cannot be read: {problem}", "Correct the line it names.") from None
     return {key.lower(): _values(value) for key, value in told.items()}, notes
