@@ -138,7 +138,7 @@ def write_private(path: Path, data: bytes) -> None:
         FolderError: when it cannot be written; the old file stays.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise _cannot_write(path, error) from error
@@ -153,6 +153,13 @@ def write_private(path: Path, data: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             Path(temporary).unlink(missing_ok=True)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _cannot_write(path: Path, error: OSError) -> FolderError:
