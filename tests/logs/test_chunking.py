@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +27,7 @@ def events(chunks: list[bytes]) -> list[object]:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 @given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 1 << 20), max_size=40))
@@ -46,45 +47,33 @@ def test_no_bytes_raise_and_chunking_does_not_matter(data: bytes, places: list[i
     assert events(cut(data, places)) == events([data])
 
 
-PARTS = st.lists(
-    st.sampled_from(
-        [
-            b"\r",
-            b"\b",
-            b"\b\b\b",
-            b"\n",
-            b" ",
-            b"\x1b[0m",
-            b"\x1b[",
-            b"\x1b]8;;x\x07",
-            b"\xe2\x94",
-            b"\x81",
-            b"abc",
-        ]
-        + [
-            b"Epoch 1/2",
-            b"25/25 - 5s - loss: 1.0",
-            b"24/25 [====>.] - ETA: 1s",
-            b"Epoch 2/2",
-            b"0: ",
-            b"[default1]:",
-        ]
-        + [
-            b':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1, "seconds": 3}}',
-            b"Killed",
-            b"x" * 50,
-        ]
-        + [
-            b"Traceback (most recent call last):",
-            b"ValueError: no",
-            b" Model ResNet50 2 GPUs ",
-            b"9" * 30,
-            b"/",
-            b"\x00",
-        ]
+WORDS = (
+    *(
+        b"\r",
+        b"\b",
+        b"\b\b\b",
+        b"\n",
+        b" ",
+        b"\x1b[0m",
+        b"\x1b[",
+        b"\x1b]8;;x\x07",
+        b"\xe2\x94",
+        b"\x81",
+        b"abc",
     ),
-    max_size=60,
-).map(b"".join)
+    *(
+        b"Epoch 1/2",
+        b"25/25 - 5s - loss: 1.0",
+        b"24/25 [====>.] - ETA: 1s",
+        b"Epoch 2/2",
+        b"0: ",
+        b"[default1]:",
+    ),
+    b':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1, "seconds": 3}}',
+    *(b"Traceback (most recent call last):", b"ValueError: no", b" Model ResNet50 2 GPUs ", b"9" * 30, b"/"),
+    *(b"Killed", b"x" * 50, b"\x00"),
+)
+PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 
 
 @given(PARTS, st.lists(st.integers(0, 2000), max_size=10), st.integers(30, 90))

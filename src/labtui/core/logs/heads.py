@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from labtui.core.logs.models import device_of, model_of_script, short_model
+from labtui.core.logs.models import device_of, is_architecture, model_of_script, short_model
 from labtui.core.logs.runs import Facts
 
 _BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) (?P<count>\d{1,5}) (?P<device>GPU|CPU)s?\s*\Z")
@@ -20,6 +20,7 @@ _BATCH = re.compile(r"\s*(?:Global )?Batch(?:\\?_| )?size: +(\d{1,9})\s*\Z", re.
 _REPLICAS = re.compile(r"\s*(?:N|Num)(?:ber of )?\\?_?(?:replicas|devices): +(\d{1,5})\s*\Z", re.IGNORECASE)
 _STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
 _SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
+_EARLY = re.compile(r"\s*Epoch \d{1,9}: early stopping\s*\Z")
 _TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
 _JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
@@ -73,6 +74,11 @@ def read_replicas(text: str) -> int | None:
     """``Num_replicas: 2``: the number of GPUs when nothing better tells it (a CPU is one replica too)."""
     match = _REPLICAS.match(text)
     return int(match[1]) if match else None
+
+
+def stopped_early(text: str) -> bool:
+    """``Epoch 7: early stopping`` (``Epoch 00007`` in older releases): the run is complete."""
+    return _EARLY.match(text) is not None
 
 
 def is_batch_line(text: str) -> bool:
@@ -142,8 +148,10 @@ def read_command(text: str) -> Command | None:
     if script is None:
         return None
     before, after = words[:script], words[script + 1 :]
+    if any(word.endswith(":") for word in before):
+        return None  # bash's `script: line 30: 12345 Killed  python ...`, a message about a command
     facts = _facts(before, words[script], after)
-    named = facts.model is not None and words[script].endswith(".py")
+    named = is_architecture(PurePosixPath(words[script]).stem)
     if not (facts.epochs_planned or facts.batch_size or facts.n_gpus is not None or named):
         return None
     asked = (_count(after, _GPUS) or 0) > 0 and _given(after, ("--device",)) != "cpu"

@@ -7,6 +7,10 @@ import re
 from labtui.core.model import Device
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
+_KNOWN = re.compile(
+    r"resnet|vgg|mobilenet|densenet|inception|xception|efficientnet|nasnet|alexnet|lenet|mnist|cifar",
+    re.IGNORECASE,
+)
 _SUFFIX = re.compile(
     r"(?:[-_.](?:seq|sequential|parallel|mirrored|multi|cpu|gpu|v\d|hvd|horovod|ddp))+\Z", re.IGNORECASE
 )
@@ -22,6 +26,11 @@ _PLAIN = {
     "fit",
     "test",
 }
+
+
+def is_architecture(stem: str) -> bool:
+    """Whether a script's name is that of a network, so that running it is a training."""
+    return _KNOWN.search(stem) is not None
 
 
 def short_model(name: str) -> str:

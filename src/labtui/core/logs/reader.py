@@ -21,6 +21,7 @@ from labtui.core.logs.heads import (
     read_job_name,
     read_replicas,
     read_said,
+    stopped_early,
 )
 from labtui.core.logs.keras import read_header, read_summary
 from labtui.core.logs.lines import BINARY_LOOK, Line, LineCutter
@@ -95,7 +96,8 @@ class LogReader:
     def report(self) -> LogReport:
         """Everything read so far."""
         cutter = self._cutter
-        binary = cutter.zeros > 0 and cutter.zeros * 50 > min(cutter.size, BINARY_LOOK)
+        silent = not self.runs and not self.diagnosis
+        binary = cutter.zeros > 0 and (silent or cutter.zeros * 50 > min(cutter.size, BINARY_LOOK))
         return LogReport(
             runs=self.runs,
             diagnosis=self.diagnosis,
@@ -164,6 +166,8 @@ class LogReader:
             tracker.tell(number, head, batch_line=is_batch_line(text))
         elif (replicas := read_replicas(text)) is not None:
             tracker.replicas(number, replicas)
+        elif stopped_early(text):
+            tracker.stopped_early(number)
         elif name := read_job_name(text):
             tracker.hint(name)
         elif said := read_said(text):

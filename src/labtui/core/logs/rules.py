@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "bad-arguments",
         "\\r'|^M|cannot execute|DOS line",
-        r"\$'\\r': command not found|: \$'.{0,400}\\r'|bad interpreter: .{0,200}\^M|cannot execute: required file not found"
+        r"\$'\\r': command not found|: \$'.{0,400}\\r'|\^M: bad interpreter|bad interpreter: .{0,200}\^M|cannot execute: required file not found"
         r"|DOS line breaks",
         "The script has Windows line ends (CRLF): save it with LF line ends (`dos2unix FILE`) and send it again.",
     ),

@@ -353,10 +353,10 @@ class RunTracker:
         if run.failure is None or GRAVITY[failure.outcome] > GRAVITY[run.failure.outcome]:
             run.failure = failure
 
-    def finished(self, line: int) -> None:
-        """The script said that it is done."""
+    def stopped_early(self, line: int) -> None:
+        """Keras ended the training before the planned epochs, as it was told to."""
         run = self.here(line)
-        run.success = run.stopped = True
+        run.success = bool(run.epochs)
 
 
 def merged(measured: EpochSample, printed: EpochSample) -> EpochSample:

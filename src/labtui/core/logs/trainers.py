@@ -7,7 +7,7 @@ Keras and MLPerf.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from labtui.core.interval import Interval
 from labtui.core.logs.runs import Facts, OpenRun, RunTracker
@@ -76,6 +76,8 @@ class Trainers:
         self._tracker = tracker
         self._batches: _Batches | None = None
         self._batches_run = -1
+        self._epoch = -1
+        self._from_one = False
         self._samples: int | None = None
         self._steps: int | None = None
 
@@ -105,9 +107,10 @@ class Trainers:
         before = self._batches
         run = self._tracker.here(line)
         if before is not None and self._batches_run == self._tracker.index:
-            if before.epoch == epoch and index < before.done - 1:
-                run = self._restart(run, line)
-            elif before.epoch == epoch and index == before.done - 1:
+            last = before.done - (0 if self._from_one else 1)
+            if before.epoch == epoch and index < last:
+                run = self._restart(line)
+            elif before.epoch == epoch and index == last:
                 run.interleaved = True
                 return
             elif before.epoch != epoch:
@@ -117,12 +120,19 @@ class Trainers:
         if run.facts.framework != "pytorch":
             run.learn(Facts(framework="pytorch"))
         mean, half = float(match[5]), 0.5 * 10.0 ** -len(match[5].partition(".")[2])
-        self._batches = _Batches(epoch, index + 1, total, mean, half, line, match[6])
+        done = min(total, index if self._counts_from_one(epoch, index) else index + 1)
+        self._batches = _Batches(epoch, done, total, mean, half, line, match[6])
         self._batches_run = self._tracker.index
         run.batch_seconds = (mean, half)
 
-    def _restart(self, run: OpenRun, line: int) -> OpenRun:
-        self._batches = None
+    def _counts_from_one(self, epoch: int, index: int) -> bool:
+        """The example printed the batch's index until 2022, its number since: the first line tells."""
+        if self._epoch != epoch:
+            self._epoch, self._from_one = epoch, index == 1
+        return self._from_one
+
+    def _restart(self, line: int) -> OpenRun:
+        self._batches, self._epoch = None, -1
         return self._tracker.begin(line, Facts())
 
     def _complete(self, *, proven: bool) -> None:
@@ -213,10 +223,14 @@ class Trainers:
         elif match := _BOOK_RATE.match(text):
             self._rated(line, "pytorch").throughput = _rounded(match[1])
         elif text.startswith("Training finished!"):
+            self._tracker.release()
+            self._tracker.here(line).success = True
+        elif match := _BOOK_ACCURACY.match(text):
+            self._book_accuracy(line, int(match[1]), float(match[2]))
+        elif match := _BOOK_LINE.match(text):
             run = self._tracker.here(line)
-            run.success = True
-        elif _BOOK_LINE.match(text) or _BOOK_ACCURACY.match(text):
-            self._tracker.here(line)
+            if run.held is not None and run.held.epoch != int(match[1]):
+                self._tracker.release()
         else:
             return False
         return True
@@ -233,6 +247,12 @@ class Trainers:
         elif key in ("epochs", "num_epochs"):
             self._tracker.here(line).learn(Facts(epochs_planned=number or None))
 
+    def _book_accuracy(self, line: int, epoch: int, accuracy: float) -> None:
+        run = self._tracker.here(line)
+        if run.held is not None and run.held.epoch == epoch:
+            run.held = replace(run.held, metrics={**run.held.metrics, "accuracy": accuracy})
+            self._tracker.release()
+
     def _book_epoch(self, line: int, epoch: int, rate: str) -> None:
         """The epoch's time is its samples over the rate it prints."""
         run = self._tracker.here(line)
@@ -246,7 +266,8 @@ class Trainers:
             source="train.py",
             line=line,
         )
-        self._tracker.store(run, sample)
+        self._tracker.release()
+        run.held = sample  # its accuracy may follow
 
 
 def _meters(text: str) -> list[tuple[str, float]]:
