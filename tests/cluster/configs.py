@@ -14,6 +14,7 @@ def slurm_conf(settings: ClusterSettings) -> str:
         f"SlurmctldPort={ports['slurmctld']}",
         "SlurmUser=root",
         "SlurmdUser=root",
+        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
         "AuthType=auth/munge",
         "CredType=cred/munge",
         "StateSaveLocation=/var/spool/slurmctld",

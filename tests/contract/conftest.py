@@ -10,7 +10,10 @@ import pytest
 from tests.contract.jobs import Jobs
 from tests.contract.sites import PRACTICE_MODULE, Site, practice_exists, practice_site, real_site
 
-SITE_PARAMS = [pytest.param("real", marks=pytest.mark.cluster), "practice"]
+SITE_PARAMS = [
+    pytest.param("real", marks=pytest.mark.cluster),
+    pytest.param("practice", marks=pytest.mark.xdist_group("contract-practice")),
+]
 
 
 @pytest.fixture(scope="session", params=SITE_PARAMS)
