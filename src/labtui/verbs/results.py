@@ -35,10 +35,10 @@ _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm
 
 @dataclass(frozen=True)
 class _Input:
-    """What was read: runs, the GPU samples of their jobs by log, GPU-hours (folder only), images of the
-    edition.
+    """What was read: the runs, and what belongs to them.
 
-    `unread` is true when a file could not be read.
+    `samples` are GPU samples by the log they lie beside; `cost` and the edition's `images` are known in a lab
+    folder only. `unread` is true when a file could not be read.
     """
 
     runs: tuple[MeasuredRun, ...] = ()
@@ -255,9 +255,7 @@ def _stored_state(folder: LabFolder) -> LabState:
 
 
 def _images_of(folder: LabFolder) -> int | None:
-    """Images per epoch of the folder's edition; None when it cannot be read, which other verbs complain
-    about.
-    """
+    """Images per epoch of the folder's edition; None when it cannot be read (other verbs say why)."""
     from labtui.engine.labs import load_edition
 
     try:

@@ -1,6 +1,4 @@
-"""The readable answer: both readings as tables, then acceleration, laws, predictions, accuracy, GPU use,
-cost, notes.
-"""
+"""The readable answer: both readings as tables, then what follows from them, section by section."""
 
 from __future__ import annotations
 
@@ -53,9 +51,8 @@ def _tables(results: Results) -> str:
     text = f"Precise: all epochs but the first, with what the printed digits leave open\n{precise}\n"
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     if printed:
-        text += (
-            f"\nAs printed: whole seconds of epoch 2, as textbooks do\n{text_table(printed, AS_PRINTED)}\n"
-        )
+        plain = text_table(printed, AS_PRINTED)
+        text += f"\nAs printed: whole seconds of epoch 2, as textbooks do\n{plain}\n"
     return text
 
 

@@ -15,11 +15,10 @@ from labtui.core.results.rows import ResultRow, Results
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPlan:
-    """One accuracy curve, what a target needs, and the time limit for the epochs of the best guess and of
-    the band's end.
+    """One accuracy curve, the epochs a target needs, and the time limits to ask for.
 
-    The limits are None without a steady epoch time or without an answer; `generous` also when the band is
-    open.
+    `limit` is for the best guess, `generous` for the band's upper end. They are None without a steady epoch
+    time or without an answer; `generous` also when the band is open.
     """
 
     row: ResultRow

@@ -12,9 +12,7 @@ from labtui.core.sampler import EpochUtilization, GpuSample, align
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUtilization:
-    """The GPUs a run used, epoch by epoch. `gpus_seen` are all GPUs of the job: more than used means some
-    stood by.
-    """
+    """The GPUs a run used, epoch by epoch; `gpus_seen` are all GPUs of its job."""
 
     run: MeasuredRun
     epochs: tuple[EpochUtilization, ...]
