@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.errors import DataError, LabError, UsageError
+from labtui.errors import DataError, LabError
 from labtui.verbs.terminal import plain, say
 
 if TYPE_CHECKING:
@@ -21,29 +21,24 @@ _WIDTH = 96
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to show."""
-    parser.add_argument(
-        "what",
-        nargs="*",
-        metavar="WHAT",
-        help="nothing: list them; `show ID [TASK]`: one in full; `check FILE...`: prove an edition's file",
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    actions = parser.add_subparsers(dest="action", metavar="show | check", title="more than the list")
+    show = actions.add_parser("show", help="one edition, or one of its tasks in full")
+    show.add_argument("lab", metavar="ID", help="the edition's id, or a .toml file")
+    show.add_argument("task", nargs="?", metavar="TASK", help="a task's number")
+    check = actions.add_parser("check", help="prove edition files: schema, and every box on its evidence")
+    check.add_argument("files", nargs="+", metavar="FILE")
+    for action in (show, check):
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """List, show or check."""
-    words = list(args.what)
-    if not words:
-        return _list(args)
-    if words[0] == "show" and len(words) in {2, 3}:
-        return _show(args, words[1], words[2] if len(words) == 3 else None)
-    if words[0] == "check" and len(words) > 1:
-        results = [_check(args, Path(name)) for name in words[1:]]
-        return max(results)
-    raise UsageError(
-        f"`labtui labs {' '.join(words)}` is not understood.",
-        "`labtui labs`, `labtui labs show ID [TASK]`, `labtui labs check FILE...`",
-    )
+    if args.action == "show":
+        return _show(args, args.lab, args.task)
+    if args.action == "check":
+        return max([_check(args, Path(name)) for name in args.files])
+    return _list(args)
 
 
 # --------------------------------------------------------------------------- list

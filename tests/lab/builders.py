@@ -1,0 +1,48 @@
+"""Evidence for tests: the reference of an edition, with runs taken away, changed or made stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+
+from labtui.core.lab.checks import TaskCheck, check_task
+from labtui.core.lab.edition import Edition
+from labtui.core.lab.evidence import Evidence
+from labtui.core.lab.reference import reference_evidence
+from labtui.core.results import compute_results, measured_from_state
+from labtui.core.state import LabState, RunState
+from labtui.engine.labs import load_edition
+
+EDITION = load_edition("hpc4ai-ch10")
+
+
+def full(edition: Edition = EDITION) -> Evidence:
+    """The reference evidence."""
+    return reference_evidence(edition)
+
+
+def with_runs(evidence: Evidence, change: Callable[[RunState], RunState | None]) -> Evidence:
+    """The evidence with each run changed (or taken away), and the numbers computed again."""
+    runs = {i: new for i, run in evidence.state.runs.items() if (new := change(run)) is not None}
+    state = LabState(submissions=evidence.state.submissions, runs=MappingProxyType(runs))
+    return replace(evidence, state=state, results=compute_results(measured_from_state(state)))
+
+
+def with_submissions(evidence: Evidence, **changes: object) -> Evidence:
+    """The evidence with every submission changed."""
+    submissions = {t: replace(s, **changes) for t, s in evidence.state.submissions.items()}
+    state = LabState(submissions=MappingProxyType(submissions), runs=evidence.state.runs)
+    return replace(evidence, state=state, results=compute_results(measured_from_state(state)))
+
+
+def is_run(run: RunState, model: str, gpus: int, task: str = "") -> bool:
+    """Whether a run is of this model on so many GPUs (of this task)."""
+    return (run.spec.model, run.spec.n_gpus) == (model, gpus) and task in {"", run.task_id}
+
+
+def check(task_id: str, evidence: Evidence, edition: Edition = EDITION) -> TaskCheck:
+    """The check of one task."""
+    task = edition.task(task_id)
+    assert task is not None
+    return check_task(edition, task, evidence)

@@ -1,0 +1,66 @@
+"""Answer files: headings once, the student's text untouched, what is answered read back."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.core.lab.answers import missing_headings, new_sheet, read_sheet
+from tests.lab.builders import EDITION
+
+TASK = EDITION.task("10.4")
+SHEET = new_sheet(TASK)
+
+
+def put(number: int, text: str, sheet: str = SHEET) -> str:
+    """The sheet with an answer written below one question."""
+    heading = next(line for line in sheet.splitlines() if line.startswith(f"## {number}."))
+    return sheet.replace(heading, f"{heading}\n\n{text}")
+
+
+def test_a_new_sheet_has_the_questions_and_no_answer():
+    assert SHEET.startswith("# Task 10.4: ")
+    assert SHEET.count("\n## ") == len(TASK.questions) == 3
+    assert read_sheet(TASK, SHEET).answered == (False, False, False)
+    assert missing_headings(TASK, SHEET) == ""
+
+
+def test_text_below_a_heading_is_the_answer():
+    sheet = read_sheet(TASK, put(2, "Because of *memory bandwidth*."))
+    assert sheet.answered == (False, True, False)
+    assert sheet.texts[1] == "Because of *memory bandwidth*."
+    assert not sheet.complete
+
+
+def test_what_is_no_answer():
+    for text in ("   \n\n", "<!-- later -->", "---", "- \n- \n", "***"):
+        assert read_sheet(TASK, put(1, text)).answered == (False, False, False), text
+
+
+def test_headings_may_be_reworded_renumbered_or_moved():
+    first, second, third = (question.text for question in TASK.questions)
+    text = f"## {third}\n\nc\n\n## 1. shorter\n\na\n\n## 9. {second.upper()} ##\n\nb\n"
+    assert read_sheet(TASK, text).texts == ("a", "b", "c")
+    assert first in missing_headings(TASK, "") and missing_headings(TASK, text) == ""
+
+
+def test_sub_headings_and_code_belong_to_the_answer():
+    answer = "### detail\n\n```sh\n## 2. not a heading\n```\n\n## An aside\n\nmore"
+    sheet = read_sheet(TASK, put(1, answer))
+    assert sheet.answered == (True, False, False)
+    assert "An aside" in sheet.texts[0]
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_any_file_is_read(text):
+    assert len(read_sheet(TASK, text).texts) == 3
+    completed = text + missing_headings(TASK, text)
+    assert completed.startswith(text)
+
+
+def test_an_answer_below_each_heading_is_found_there_again():
+    text = SHEET
+    for number in (1, 2, 3):
+        text = put(number, f"word{number}", text)
+    assert read_sheet(TASK, text).texts == ("word1", "word2", "word3")

@@ -1,0 +1,349 @@
+"""Boxes tick on evidence, say what is missing, turn stale, and never fail a result for being surprising."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from labtui.core.interval import Interval
+from labtui.core.lab.answers import AnswerSheet
+from labtui.core.lab.checks import check_all
+from labtui.core.lab.evidence import Evidence, ExportFact, code_names
+from labtui.core.lab.plan import PlanOverrides
+from labtui.core.lab.progress import progress
+from labtui.core.lab.reference import file_fact
+from labtui.core.model import RunPhase
+from labtui.engine.labs import load_edition
+from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
+
+
+def test_evidence_stands_beside_every_tick():
+    box = check("10.5", full())
+    assert box.status == "done"
+    assert box.missing == ""
+    for item in box.items:
+        assert item.met
+        assert item.evidence, item.sentence
+    first = box.items[0]
+    assert first.sentence.startswith("ResNet50 · 1 GPU (batch 2,048)")
+    assert first.evidence == "run 3, job 30003, ResNet50-1.30003.out, lines 2, 4, 6, 8, 10"
+
+
+def test_a_missing_run_is_named():
+    box = check("10.5", with_runs(full(), lambda run: None if is_run(run, "ResNet50", 4) else run))
+    assert box.status == "partial"
+    assert box.missing == "ResNet50 · 4 GPUs has not been run yet."
+
+
+def test_a_run_still_going_says_how_far_it_is():
+    def going(run):
+        if not is_run(run, "ResNet50", 4):
+            return run
+        return replace(run, outcome=None, phase=RunPhase.RUNNING, epochs=run.epochs[:3])
+
+    box = check("10.5", with_runs(full(), going))
+    assert "it is running, 3 of 5 epochs read" in box.missing
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"outcome": "oom", "epochs": ()}, "it ran out of GPU memory"),
+        ({"outcome": "cancelled"}, "it was cancelled; the task wants a run that ran to its end"),
+        ({"outcome": "time-limit"}, "it was stopped by its time limit"),
+    ],
+)
+def test_a_run_that_ended_badly_does_not_count(change, words):
+    def bad(run):
+        return replace(run, **change) if is_run(run, "ResNet50", 2) else run
+
+    assert words in check("10.5", with_runs(full(), bad)).missing
+
+
+def test_one_epoch_is_not_enough():
+    def short(run):
+        return replace(run, epochs=run.epochs[:1]) if is_run(run, "ResNet50", 2) else run
+
+    missing = check("10.5", with_runs(full(), short)).missing
+    assert "its log shows 1 epoch and 2 are needed (the first one is warm-up)" in missing
+
+
+def test_another_global_batch_is_not_the_planned_run():
+    def smaller(run):
+        spec = replace(run.spec, batch_size=2048)
+        return replace(run, spec=spec) if is_run(run, "ResNet50", 2) else run
+
+    missing = check("10.5", with_runs(full(), smaller)).missing
+    assert "it used a global batch of 2,048 where 4,096 is planned" in missing
+
+
+def test_a_folder_for_smaller_gpus_may_say_so_once():
+    """The lab folder's override of the per-GPU batch is the plan then."""
+
+    def half(run):
+        return replace(run, spec=replace(run.spec, batch_size=run.spec.batch_size // 2))
+
+    evidence = with_runs(full(), half)
+    assert check("10.5", evidence).status != "done"
+    assert check("10.5", replace(evidence, overrides=PlanOverrides(per_gpu_batch=1024))).status == "done"
+
+
+def test_resnet152_may_use_any_batch_but_the_same_on_all_sizes():
+    def with_batch(per_gpu):
+        def change(run):
+            if run.spec.model != "ResNet152":
+                return run
+            batch = per_gpu(run.spec.n_gpus) * run.spec.n_gpus
+            return replace(run, spec=replace(run.spec, batch_size=batch))
+
+        return with_runs(full(), change)
+
+    assert check("10.6", with_batch(lambda n: 512)).status == "done"
+    box = check("10.6", with_batch(lambda n: 1024 if n < 4 else 512))
+    assert box.status == "partial"
+    assert "different batches per GPU (1,024 on 1 GPU, 1,024 on 2 GPUs, 512 on 4 GPUs)" in box.missing
+
+
+def test_of_two_batches_the_one_tried_on_all_sizes_counts():
+    """After an out-of-memory hunt there are runs of several batches in the folder."""
+    evidence = full()
+    extra = {}
+    for run in evidence.state.runs.values():
+        if is_run(run, "ResNet152", 1):
+            number = max(evidence.state.runs) + 1
+            extra[number] = replace(run, run_id=number, spec=replace(run.spec, batch_size=1536))
+    state = replace(evidence.state, runs={**evidence.state.runs, **extra})
+    box = check("10.6", replace(evidence, state=state))
+    assert box.status == "done"
+    assert any("per GPU: 1,024 on 1 GPU, 1,024 on 2 GPUs" in item.evidence for item in box.items)
+
+
+# --------------------------------------------------------------------------- learning rate
+
+
+def test_the_rate_in_the_log_decides():
+    def fixed(run):
+        return replace(run, learning_rate=0.01)
+
+    box = check("10.5", with_runs(full(), fixed))
+    assert "trained with a learning rate of 0.01, not 0.02 (base 0.01 x 2)" in box.missing
+
+
+def test_without_a_rate_in_the_log_the_script_is_read():
+    evidence = with_runs(full(), lambda run: replace(run, learning_rate=None))
+    assert "shows the learning rate" in check("10.5", evidence).missing
+    text = b"import tensorflow as tf\nopt = tf.keras.optimizers.SGD(0.01*n_gpus)\n"
+    fact = file_fact("ResNet50.py", text)
+    sent = {**evidence.scripts, "ResNet50.py": fact}
+    evidence = with_submissions(replace(evidence, scripts=sent), script_hashes={"ResNet50.py": fact.sha256})
+    box = check("10.5", evidence)
+    assert box.status == "done"
+    assert any("scripts/ResNet50.py, line 2: opt = " in item.evidence for item in box.items)
+
+
+# --------------------------------------------------------------------------- stale, practice
+
+
+def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
+    evidence = full()
+    changed = {**evidence.scripts, "ResNet50.py": file_fact("ResNet50.py", b"# edited\n")}
+    stale = replace(evidence, scripts=changed)
+    box = check("10.5", stale)
+    assert box.status == "stale"
+    assert box.missing.startswith("ResNet50.py changed after run 3")
+    assert check("10.3", stale).status == "done"  # it rests on ResNet50_seq.py
+    again = with_submissions(stale, script_hashes={p: f.sha256 for p, f in changed.items()})
+    assert check("10.5", again).status == "done"
+
+
+def test_a_changed_helper_makes_the_runs_stale_that_import_it():
+    main = file_fact("ResNet50.py", b"import resnet_lab as lab\nfrom cifar import load_cifar\n")
+    helper = file_fact("cifar-utils/cifar.py", b"one\n")
+    evidence = full()
+    scripts = {**evidence.scripts, "ResNet50.py": main, "cifar-utils/cifar.py": helper}
+    hashes = {path: fact.sha256 for path, fact in scripts.items()}
+    evidence = with_submissions(replace(evidence, scripts=scripts), script_hashes=hashes)
+    assert check("10.5", evidence).status == "done"
+    edited = {**scripts, "cifar-utils/cifar.py": file_fact("cifar-utils/cifar.py", b"two\n")}
+    assert check("10.5", replace(evidence, scripts=edited)).status == "stale"
+    gone = {path: fact for path, fact in scripts.items() if path != "ResNet50.py"}
+    assert check("10.5", replace(evidence, scripts=gone)).status == "stale"
+
+
+def test_practice_ticks_as_practice():
+    box = check("10.5", with_submissions(full(), practice=True))
+    assert box.status == "done"
+    assert box.practice
+    assert "rehearsal" in box.notes[0]
+    assert not check("10.5", full()).practice
+
+
+def test_a_real_run_goes_before_practice():
+    evidence = full()
+    submissions = dict(evidence.state.submissions)
+    runs = dict(evidence.state.runs)
+    for run in list(runs.values()):
+        number = len(runs) + 1
+        token = f"practice-{number}"
+        submissions[token] = replace(submissions[run.token], token=token, practice=True)
+        runs[number] = replace(run, run_id=number, token=token)
+    both = replace(evidence, state=replace(evidence.state, submissions=submissions, runs=runs))
+    assert not check("10.5", both).practice
+
+
+# --------------------------------------------------------------------------- files, charts, answers
+
+
+def test_every_chart_is_asked_for_by_name():
+    evidence = full()
+    kept = tuple(e for e in evidence.exports if e.chart != "efficiency")
+    assert (
+        check("10.5", replace(evidence, exports=kept)).missing == "Export the efficiency chart of ResNet50."
+    )
+    only_one = tuple(replace(e, models=("ResNet50",)) for e in evidence.exports)
+    assert "of ResNet50 and ResNet152" in check("10.7", replace(evidence, exports=only_one)).missing
+    unnamed = (*kept, ExportFact(path="plots/efficiency.svg", chart="efficiency"))
+    assert check("10.5", replace(evidence, exports=unnamed)).status == "done"
+
+
+def test_unanswered_questions_are_counted_off():
+    evidence = full()
+    answers = {**evidence.answers, "10.4": AnswerSheet(("yes", "", "no"))}
+    box = check("10.4", replace(evidence, answers=answers))
+    assert box.status == "partial"
+    assert box.missing == "Question 2 has no answer yet."
+    none = {key: sheet for key, sheet in evidence.answers.items() if key != "10.4"}
+    assert check("10.4", replace(evidence, answers=none)).missing == "Question 1 has no answer yet."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "Make ResNet152.py from ResNet50.py."),
+        ("# ResNet50.py\n", "still the same as ResNet50.py: the change is yours"),
+        ("# shipped\n", "came with labtui"),
+        ("x = 1  # ResNet152V2\n", "does not use ResNet152V2 in its code yet"),
+        ('"""ResNet152V2"""\nmodel = ResNet50V2()\n', "does not use ResNet152V2"),
+        ("model = ResNet152V2(\n", ""),  # does not parse, names it in code
+        ("from tensorflow.keras.applications import ResNet152V2\n", ""),
+        ("net = getattr(apps, 'ResNet152V2')\n", ""),
+    ],
+)
+def test_the_students_own_copy(text, words):
+    evidence = full()
+    scripts = dict(evidence.scripts)
+    del scripts["ResNet152.py"]
+    if text is not None:
+        scripts["ResNet152.py"] = file_fact("ResNet152.py", text.encode())
+    originals = {**evidence.originals, "ResNet152.py": file_fact("ResNet152.py", b"# shipped\n")}
+    item = check("10.6", replace(evidence, scripts=scripts, originals=originals)).items[0]
+    assert item.met == (words == "")
+    assert words in item.missing
+    if item.met:
+        assert "ResNet152V2 in line 1" in item.evidence
+
+
+def test_code_names_never_fail():
+    for text in ("\x00", "def f(:\n", "x" * 10_000, "(" * 3000, "\ud800"):
+        assert isinstance(code_names(text), dict)
+
+
+def test_data_reached_by_a_look_or_by_a_run():
+    nothing = replace(full(), state=Evidence().state)
+    assert not check("10.1", nothing).done
+    seen = replace(nothing, remote={"/data": True, "/x.sif": True})
+    assert check("10.1", seen).status == "done"
+    gone = replace(nothing, remote={"/data": True, "/x.sif": False})
+    assert check("10.1", gone).missing == "Not on the cluster: /x.sif."
+
+
+# --------------------------------------------------------------------------- plausible
+
+
+def slow(model: str, gpus: int, seconds: float):
+    def change(run):
+        if not is_run(run, model, gpus):
+            return run
+        epochs = tuple(
+            replace(e, seconds=Interval.around(seconds, 0.5)) if e.epoch > 1 else e for e in run.epochs
+        )
+        return replace(run, epochs=epochs)
+
+    return change
+
+
+def test_a_surprise_is_a_note_with_its_source_and_no_failure():
+    box = check("10.5", with_runs(full(), slow("ResNet50", 1, 190)))
+    assert box.status == "done"
+    note = next(n for n in box.notes if "190" in n and "an epoch" in n)
+    assert "9 to 22 s is usual (Chapter 10: 14 s" in note
+    assert "--nv" in note
+
+
+def test_a_result_whose_interval_touches_the_band_is_no_surprise():
+    notes = check("10.5", with_runs(full(), slow("ResNet50", 4, 9.4))).notes
+    assert not any("an epoch" in note for note in notes)  # 8.9 to 9.9 s, and 9 s is still usual
+    assert check("10.5", full()).notes == ()
+
+
+def test_fewer_images_are_told_and_not_compared():
+    box = check("10.5", with_runs(full(), lambda run: replace(run, images=500)))
+    assert box.status == "done"
+    assert all("500 images an epoch, not on 50,000" in note for note in box.notes)
+
+
+# --------------------------------------------------------------------------- exercise 12, laws
+
+
+def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
+    edition = load_edition("sa-miri-2021-ex12")
+    evidence = full(edition)
+    assert check("3", evidence, edition).status == "done"
+
+    def survived(run):
+        return replace(run, outcome="completed") if run.task_id == "3" else run
+
+    box = check("3", with_runs(evidence, survived), edition)
+    assert "the task wants a run that was stopped by its time limit or was cancelled" in box.missing
+
+    def dull(run):
+        epochs = tuple(replace(e, metrics={"accuracy": 0.6}) for e in run.epochs)
+        return replace(run, epochs=epochs)
+
+    box = check("6", with_runs(evidence, dull), edition)
+    assert "The best accuracy so far is 0.6; 0.95 is asked for" in box.missing
+    assert "report.pdf" in check("8", replace(evidence, files=frozenset()), edition).missing
+    assert check("8", replace(evidence, files=frozenset({"deck.pdf"})), edition).done
+
+
+def test_the_laws_need_two_sizes():
+    edition = load_edition("sa-miri-2025-pg")
+    evidence = full(edition)
+    box = check("10.11", evidence, edition)
+    assert box.status == "done"
+    assert any("serial fraction" in item.evidence for item in box.items)
+    alone = with_runs(evidence, lambda r: None if r.spec.model == "ResNet101" and r.spec.n_gpus > 1 else r)
+    assert any("needs ResNet101 on one GPU" in i.missing for i in check("10.11", alone, edition).items)
+
+
+# --------------------------------------------------------------------------- progress
+
+
+def test_progress_counts_weights_and_names_what_is_next():
+    nothing = progress(EDITION, check_all(EDITION, Evidence()))
+    assert (nothing.current, nothing.next, nothing.percent, nothing.done) == ("10.1", "10.2", 0.0, 0)
+    everything = progress(EDITION, check_all(EDITION, full()))
+    assert (everything.current, everything.percent, everything.done) == (None, 100.0, 7)
+    lab5 = load_edition("cc-mei-2025-lab5")
+    no_runs = replace(full(lab5), state=Evidence().state, results=Evidence().results, exports=())
+    some = progress(lab5, check_all(lab5, no_runs))
+    assert some.current == "2"
+    assert 30 < some.percent < 75  # three tasks of words are done, the rest in part
+    assert some.done == 3
+
+
+def test_what_a_fresh_folder_has_by_itself_is_no_progress():
+    fresh = Evidence(scripts=full().scripts)
+    boxes = check_all(EDITION, fresh)
+    assert {box.status for box in boxes if box.task_id in {"10.1", "10.2", "10.5"}} == {"open"}

@@ -1,0 +1,147 @@
+"""The four editions hold their documents' numbering, weights, GPUs, batches, epochs; each proves itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labtui.core.lab.edition import ChartsCheck, EditedCheck, Edition, RunsCheck
+from labtui.core.lab.plan import withheld_scripts
+from labtui.core.lab.reference import prove
+from labtui.engine.labs import labs_folder, list_editions, load_edition
+
+IDS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")
+R50 = [("ResNet50", 1, 2048, 2048, 5), ("ResNet50", 2, 4096, 2048, 5), ("ResNet50", 4, 8192, 2048, 5)]
+R152 = [("ResNet152", 1, 1024, 1024, 5), ("ResNet152", 2, 2048, 1024, 5), ("ResNet152", 4, 4096, 1024, 5)]
+R101 = [("ResNet101", n, batch, per, epochs) for _, n, batch, per, epochs in R152]
+CPU = [("ResNet50", 0, 256, None, 2)]
+ONE = [("ResNet50", 1, 256, 256, 2)]
+
+PLANS = {
+    "cc-mei-2025-lab5": {"1": [], "2": CPU, "3": ONE, "4": [], "5": [], "6": R50, "7": R152, "8": []},
+    "hpc4ai-ch10": {
+        "10.1": [], "10.2": [], "10.3": CPU, "10.4": ONE, "10.5": R50, "10.6": R152, "10.7": [],
+    },
+    "sa-miri-2021-ex12": {
+        "1": [], "2": [],
+        "3": [("ResNet50", 0, 256, None, 5)],
+        "4": [("ResNet50", 1, 256, 256, 5)],
+        "5": [],
+        "6": [("ResNet50", 1, 256, 256, 40)],
+        "7": [("ResNet152", 1, 256, 256, 5)],
+        "8": [],
+    },
+    "sa-miri-2025-pg": {
+        "10.1": [], "10.2": [], "10.3": CPU, "10.4": ONE, "10.6": R50, "10.7": R152, "10.8": [], "10.9": R101,
+        "10.10": [], "10.11": [],
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def editions() -> dict[str, Edition]:
+    return {name: load_edition(name) for name in IDS}
+
+
+def test_the_list_holds_all_four_and_no_broken_one():
+    entries = list_editions()
+    assert [entry.id for entry in entries] == list(IDS)
+    assert all(entry.tasks and not entry.problem for entry in entries)
+    assert all(Path(entry.path).stem == entry.id for entry in entries)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_numbers_are_those_of_the_document(editions, name):
+    edition = editions[name]
+    found = {
+        task.id: [(r.model, r.gpus, r.batch_size, r.per_gpu_batch, r.epochs) for r in task.runs]
+        for task in edition.tasks
+    }
+    assert found == PLANS[name]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_box_is_open_on_nothing_and_ticks_on_the_reference(editions, name):
+    assert [proof for proof in prove(editions[name]) if not proof.holds] == []
+
+
+def test_lab5_has_the_weights_of_the_sheet(editions):
+    weights = [task.weight for task in editions["cc-mei-2025-lab5"].tasks]
+    assert weights == [10, 10, 10, 10, 10, 30, 10, 10]
+
+
+def test_charts_asked_for(editions):
+    def charts(name: str, task_id: str) -> tuple[set[str], tuple[str, ...]]:
+        task = editions[name].task(task_id)
+        check = next(c for c in task.checks if isinstance(c, ChartsCheck))
+        return set(check.charts), check.models
+
+    three = {"epoch-time", "throughput", "speedup"}
+    four = three | {"efficiency"}
+    assert charts("cc-mei-2025-lab5", "6") == (three, ("ResNet50",))
+    assert charts("cc-mei-2025-lab5", "8") == (three, ("ResNet50", "ResNet152"))
+    assert charts("hpc4ai-ch10", "10.5") == (four, ("ResNet50",))
+    assert charts("hpc4ai-ch10", "10.7") == (four, ("ResNet50", "ResNet152"))
+    assert charts("sa-miri-2025-pg", "10.9") == (four, ("ResNet50", "ResNet101", "ResNet152"))
+
+
+def test_exercise_12_is_killed_by_its_five_minutes_and_wants_95_percent(editions):
+    edition = editions["sa-miri-2021-ex12"]
+    killed = edition.task("3")
+    assert [run.time_limit_minutes for run in killed.runs] == [5]
+    assert [run.cpus for run in killed.runs] == [160]
+    check = next(c for c in killed.checks if isinstance(c, RunsCheck))
+    assert "completed" not in check.outcomes
+    assert "time-limit" in check.outcomes
+    assert edition.task("4").runs[0].time_limit_minutes == 5
+    accuracy = next(c for c in edition.task("6").checks if c.__struct_config__.tag == "metric")
+    assert (accuracy.metric, accuracy.at_least) == ("accuracy", 0.95)
+    assert edition.profiles[0] == "cte-power"
+
+
+def test_what_is_not_handed_in(editions):
+    for name in IDS:
+        aside = [task.id for task in editions[name].tasks if not task.handed_in]
+        assert aside == (["10.1", "10.2"] if name == "hpc4ai-ch10" else [])
+
+
+def test_scripts_the_student_makes(editions):
+    assert withheld_scripts(editions["cc-mei-2025-lab5"]) == {"ResNet152.py"}
+    assert withheld_scripts(editions["sa-miri-2021-ex12"]) == {"ResNet152_seq.py"}
+    assert withheld_scripts(editions["sa-miri-2025-pg"]) == {"ResNet101.py", "ResNet152.py"}
+    for name in IDS:
+        for task in editions[name].tasks:
+            for check in task.checks:
+                if isinstance(check, EditedCheck):
+                    assert check.script in {run.script for run in task.runs}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_question_has_facts_or_is_about_the_code_and_every_band_a_source(editions, name):
+    edition = editions[name]
+    assert all(band.source for band in edition.bands)
+    assert all(fact.source for fact in edition.facts)
+    for task in edition.tasks:
+        assert task.what
+        assert task.why
+        if task.questions and task.id not in {"1", "10.2"}:
+            assert edition.facts_of(task), (name, task.id)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_gpu_runs_have_a_band_that_holds_the_reference(editions, name):
+    """A plausible band that its own source lies outside of would be a mistake."""
+    edition = editions[name]
+    for run in edition.reference.runs:
+        bands = [
+            band
+            for band in edition.bands
+            if (band.model, band.gpus, band.quantity) == (run.model, run.gpus, "epoch-seconds")
+        ]
+        if run.outcome == "completed":
+            assert any(band.low <= run.epoch_seconds <= band.high for band in bands), run
+
+
+def test_files_are_where_the_wheel_takes_them_from():
+    assert {path.stem for path in labs_folder().glob("*.toml")} == set(IDS)

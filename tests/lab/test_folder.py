@@ -1,0 +1,165 @@
+"""The engine's side: editions on disk, evidence from a real folder, answers and copies that lose nothing."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from labtui.core.lab.checks import check_task
+from labtui.core.state import LabState
+from labtui.engine.answers import add_missing_questions, answer_path, open_answers, read_answers, save_answers
+from labtui.engine.folder import LabFolder
+from labtui.engine.labs import (
+    check_folder,
+    copy_difference,
+    gather_evidence,
+    labs_folder,
+    list_editions,
+    load_edition,
+    start_copy,
+    task_files,
+)
+from labtui.engine.settings import Settings
+from labtui.errors import DataError, FolderError, UsageError
+from tests.lab.builders import EDITION
+
+TASK = EDITION.task("10.4")
+
+
+@pytest.fixture
+def folder(tmp_path) -> LabFolder:
+    return LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
+
+
+def test_editions_by_id_by_path_and_from_the_lab_folder(folder, tmp_path):
+    assert load_edition("hpc4ai-ch10").id == "hpc4ai-ch10"
+    shutil.copy(labs_folder() / "hpc4ai-ch10.toml", folder.path / "mine.toml")
+    assert load_edition("mine.toml", folder).id == "hpc4ai-ch10"
+    assert load_edition(folder.path / "mine.toml").id == "hpc4ai-ch10"
+    with pytest.raises(UsageError) as caught:
+        load_edition("lab6")
+    assert "cc-mei-2025-lab5" in caught.value.hint
+    with pytest.raises(DataError):
+        load_edition("nowhere.toml", folder)
+    with pytest.raises(UsageError):
+        load_edition("..")
+    broken = tmp_path / "labs"
+    broken.mkdir()
+    (broken / "b.toml").write_bytes(b"\xff\xfe")
+    assert "UTF-8" in list_editions([broken])[-1].problem
+
+
+def test_evidence_of_a_fresh_folder(folder):
+    evidence = gather_evidence(folder, EDITION, LabState())
+    assert "ResNet50.py" in evidence.scripts
+    assert evidence.originals["ResNet50.py"].sha256 == evidence.scripts["ResNet50.py"].sha256
+    assert "lab.toml" in evidence.files
+    assert {box.status for box in check_folder(folder, EDITION, LabState())} <= {"open", "partial"}
+
+
+def test_exports_are_known_by_their_names(folder):
+    for name in ("speedup.png", "ResNet50-epoch-time.svg", "speedup.txt", "practice-efficiency.pdf"):
+        (folder.plots / name).write_bytes(b"x")
+    found = {e.path: e for e in gather_evidence(folder, EDITION, LabState()).exports}
+    assert set(found) == {
+        "plots/speedup.png",
+        "plots/ResNet50-epoch-time.svg",
+        "plots/practice-efficiency.pdf",
+    }
+    assert found["plots/ResNet50-epoch-time.svg"].models == ("ResNet50",)
+    assert found["plots/speedup.png"].models == ()
+    assert found["plots/practice-efficiency.pdf"].practice
+
+
+# --------------------------------------------------------------------------- answers
+
+
+def test_answers_are_made_once_and_never_overwritten(folder):
+    path = open_answers(folder, TASK)
+    assert path == folder.answers / "10.4.md"
+    path.write_text("## 1. x\n\nmine\n", encoding="utf-8")
+    open_answers(folder, TASK)
+    assert path.read_text(encoding="utf-8") == "## 1. x\n\nmine\n"
+    assert read_answers(folder, TASK).answered == (True, False, False)
+
+
+def test_new_questions_are_added_behind_what_is_there(folder):
+    path = open_answers(folder, TASK)
+    path.write_bytes("## 1. x\n\nmine, ñ".encode("latin-1"))
+    before = path.read_bytes()
+    assert add_missing_questions(folder, TASK)
+    assert path.read_bytes().startswith(before)
+    assert not add_missing_questions(folder, TASK)
+    assert read_answers(folder, TASK).answered == (True, False, False)
+
+
+def test_two_students_one_after_the_other_lose_nothing(folder):
+    path = open_answers(folder, TASK)
+    begun = path.read_text(encoding="utf-8")
+    save_answers(folder, TASK, begun + "\nfirst student\n", based_on=begun)
+    with pytest.raises(FolderError, match="changed by someone else"):
+        save_answers(folder, TASK, begun + "\nsecond student\n", based_on=begun)
+    assert "first student" in path.read_text(encoding="utf-8")
+    now = path.read_text(encoding="utf-8")
+    save_answers(folder, TASK, now + "second student\n", based_on=now)
+    text = answer_path(folder, TASK).read_text(encoding="utf-8")
+    assert "first student" in text and "second student" in text
+
+
+def test_what_is_no_answer_file_holds_no_answer_and_a_huge_one_is_refused(folder):
+    answer_path(folder, TASK).mkdir()
+    assert read_answers(folder, TASK).answered == (False, False, False)
+    answer_path(folder, TASK).rmdir()
+    with answer_path(folder, TASK).open("wb") as file:
+        file.truncate(5_000_000)
+    with pytest.raises(FolderError, match="too large"):
+        read_answers(folder, TASK)
+
+
+# --------------------------------------------------------------------------- copies
+
+
+def test_a_copy_is_started_and_the_change_is_the_students(folder):
+    (folder.scripts / "ResNet152.py").unlink(missing_ok=True)
+    path = start_copy(folder, "ResNet50.py", "ResNet152.py")
+    assert path.read_bytes() == (folder.scripts / "ResNet50.py").read_bytes()
+    task = EDITION.task("10.6")
+
+    def box():
+        return check_task(EDITION, task, gather_evidence(folder, EDITION, LabState())).items[0]
+
+    assert not box().met
+    assert "the change is yours" in box().missing
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2"), encoding="utf-8")
+    assert box().met
+    difference = copy_difference(folder, "ResNet50.py", "ResNet152.py")
+    changed = [
+        line for line in difference.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}
+    ]
+    assert len(changed) == 2
+    with pytest.raises(FolderError, match="is yours"):
+        start_copy(folder, "ResNet50.py", "ResNet152.py")
+    assert path.read_text(encoding="utf-8").count("ResNet152V2") >= 1
+
+
+def test_the_program_that_came_with_labtui_gives_way_to_a_copy(folder):
+    from labtui import assets
+
+    (folder.scripts / "ResNet152.py").write_bytes(assets.read_remote("ResNet152.py"))
+    box = check_task(EDITION, EDITION.task("10.6"), gather_evidence(folder, EDITION, LabState())).items[0]
+    assert "came with labtui" in box.missing
+    start_copy(folder, "ResNet50.py", "ResNet152.py")
+    assert (folder.scripts / "ResNet152.py").read_bytes() == assets.read_remote("ResNet50.py")
+
+
+def test_a_copy_needs_its_original(folder):
+    (folder.scripts / "ResNet50.py").unlink()
+    with pytest.raises(FolderError):
+        start_copy(folder, "ResNet50.py", "ResNet152.py")
+    assert copy_difference(folder, "ResNet50.py", "ResNet152.py") == ""
+    assert task_files(folder, EDITION.task("10.5")) == (
+        ("ResNet50.py", False),
+        ("cifar-utils/cifar.py", True),
+    )

@@ -1,0 +1,176 @@
+"""Drafts of a task: forms, resources, time limit, cost; and the search for a batch that fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from labtui.core.lab.batch_search import Boundary, boundary, halved, search
+from labtui.core.lab.plan import (
+    PlanOverrides,
+    copies_to_start,
+    expectation,
+    expected_learning_rate,
+    fill,
+    task_drafts,
+)
+from labtui.core.preflight import preflight
+from labtui.engine.labs import load_edition
+from labtui.errors import UsageError
+from tests.lab.builders import EDITION, full, with_runs
+from tests.preflight.cases import PROFILE
+
+
+def test_one_job_holds_all_sizes_and_the_largest_number_of_gpus():
+    (draft,) = task_drafts(EDITION, "10.5", PROFILE)
+    assert draft.form == "one-job"
+    assert [run.n_gpus for run in draft.runs] == [1, 2, 4]
+    assert [run.batch_size for run in draft.runs] == [2048, 4096, 8192]
+    assert {run.per_gpu_batch for run in draft.runs} == {2048}
+    assert (draft.gpus, draft.cpus) == (4, 80)
+    assert (draft.qos, draft.account) == ("acc_debug", "nct_345")
+    assert draft.container == "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif"
+    assert [expected_learning_rate(EDITION, run) for run in draft.runs] == [0.01, 0.02, 0.04]
+
+
+def test_one_job_per_size_asks_twenty_cpus_for_each_gpu():
+    drafts = task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(form="job-per-size"))
+    assert [(d.form, d.gpus, d.cpus) for d in drafts] == [
+        ("job-per-size", 1, 20),
+        ("job-per-size", 2, 40),
+        ("job-per-size", 4, 80),
+    ]
+    assert len({d.job_name for d in drafts}) == 3
+
+
+def test_cpu_and_one_gpu_forms():
+    (cpu,) = task_drafts(EDITION, "10.3", PROFILE)
+    assert (cpu.form, cpu.gpus, cpu.cpus, cpu.qos) == ("cpu", 0, 20, "gp_debug")
+    (gpu,) = task_drafts(EDITION, "10.4", PROFILE, PlanOverrides(form="cpu"))
+    assert (gpu.form, gpu.gpus, gpu.cpus) == ("one-gpu", 1, 20)
+    assert task_drafts(EDITION, "10.2", PROFILE) == ()
+
+
+def test_the_editions_own_limit_and_cpus_win():
+    edition = load_edition("sa-miri-2021-ex12")
+    power = replace_profile(cpus_per_node=160, cpus_per_gpu=40)
+    (draft,) = task_drafts(edition, "3", power)
+    assert (draft.time_limit_minutes, draft.cpus) == (5, 160)
+    assert task_drafts(edition, "4", power)[0].cpus == 40
+    assert task_drafts(edition, "3", PROFILE)[0].cpus == 80  # a node has no more
+
+
+def replace_profile(**changes):
+    import msgspec
+
+    return msgspec.structs.replace(PROFILE, **changes)
+
+
+def test_the_limit_has_a_margin_and_stays_within_the_queue():
+    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
+    seconds, hours = expectation(draft, EDITION)
+    assert seconds.hi < draft.time_limit_minutes * 60 <= 2.5 * seconds.hi + 600
+    assert draft.time_limit_minutes % 5 == 0
+    assert hours.value == pytest.approx(seconds.value * 4 / 3600)
+    long = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(epochs=400))[0]
+    assert long.time_limit_minutes == 120
+    assert (
+        task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(time_limit_minutes=7))[0].time_limit_minutes == 7
+    )
+
+
+def test_own_results_go_before_the_bands():
+    (draft,) = task_drafts(EDITION, "10.5", PROFILE)
+    banded, _ = expectation(draft, EDITION)
+    measured, _ = expectation(draft, EDITION, full().results)
+    starts = 3 * sum(EDITION.startup_seconds) / 2
+    exact = 29 + 4 * 13.6 + 31 + 4 * 8.1 + 47 + 4 * 5.38
+    assert measured.value == pytest.approx(starts + exact, abs=1)
+    assert measured.half_width < banded.half_width
+
+
+def test_nothing_known_is_said_as_nothing():
+    edition = load_edition("sa-miri-2021-ex12")
+    (draft,) = task_drafts(edition, "3", PROFILE)
+    assert expectation(draft, edition) == (None, None)
+
+
+def test_a_job_costs_no_more_than_its_limit():
+    (draft,) = task_drafts(EDITION, "10.5", PROFILE)
+    seconds, _ = expectation(replace(draft, time_limit_minutes=2), EDITION)
+    assert seconds.hi <= 120
+
+
+def test_overrides():
+    over = PlanOverrides(
+        gpus=(2,), per_gpu_batch=512, epochs=3, learning_rate=0.1, account="nct_1", qos="acc_training",
+        reservation="R", container="/x.sif", data_dir="/d/{user}", user="me", cpus=48,
+    )  # fmt: skip
+    (draft,) = task_drafts(EDITION, "10.5", PROFILE, over)
+    (run,) = draft.runs
+    assert (run.batch_size, run.per_gpu_batch, run.epochs, run.learning_rate) == (1024, 512, 3, 0.1)
+    assert (draft.account, draft.qos, draft.reservation, draft.cpus) == ("nct_1", "acc_training", "R", 48)
+    assert (draft.container, draft.data_dir) == ("/x.sif", "/d/me")
+
+
+def test_unknown_task_names_those_there_are():
+    with pytest.raises(UsageError) as caught:
+        task_drafts(EDITION, "11", PROFILE)
+    assert "10.7" in caught.value.hint
+
+
+def test_fill_leaves_what_it_does_not_know():
+    assert fill("/a/{account}/{user}/{other}", {"account": "n", "user": ""}) == "/a/n/{user}/{other}"
+
+
+def test_copies_the_student_makes():
+    assert copies_to_start(EDITION.task("10.6")) == (("ResNet50.py", "ResNet152.py"),)
+
+
+# --------------------------------------------------------------------------- batch search
+
+
+def test_halving_keeps_all_sizes_equal():
+    drafts = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(form="job-per-size"))
+    proposal = halved(drafts, EDITION)
+    assert [run.batch_size for d in proposal.drafts for run in d.runs] == [512, 1024, 2048]
+    assert "512 images per GPU" in proposal.sentence
+    assert proposal.gpu_hours is not None
+    tiny = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(per_gpu_batch=1))
+    assert halved(tiny, EDITION) is None
+
+
+def test_search_in_one_job_shows_its_cost_and_passes_preflight():
+    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
+    proposal = search(draft, EDITION, PROFILE, known=Boundary(too_large=4096))
+    (job,) = proposal.drafts
+    assert [run.batch_size for run in job.runs] == [256, 512, 1024, 2048]
+    assert (job.form, job.gpus, job.cpus) == ("one-job", 1, 20)
+    assert {run.n_gpus for run in job.runs} == {1}
+    assert proposal.gpu_hours.hi > proposal.gpu_hours.lo > 0
+    lines = [f"python ResNet152.py --epochs {r.epochs} --batch_size {r.batch_size}" for r in job.runs]
+    script = "#!/bin/bash\n" + "\n".join(lines) + "\n"
+    found = preflight({"job.slurm": script.encode(), "ResNet152.py": b""}, job, PROFILE)
+    assert "one-epoch" not in {finding.rule for finding in found}
+
+
+def test_search_narrows_and_then_ends():
+    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
+    between = search(draft, EDITION, PROFILE, known=Boundary(fits=1024, too_large=2048))
+    assert [run.batch_size for run in between.drafts[0].runs] == [1536]
+    assert search(draft, EDITION, PROFILE, known=Boundary(fits=1984, too_large=2048)) is None
+    assert search(draft, EDITION, PROFILE, known=Boundary(fits=4096)) is None
+
+
+def test_boundary_from_runs():
+    def change(run):
+        if run.spec.model != "ResNet152":
+            return run
+        batch = {1: 1024, 2: 2 * 2048, 4: 4 * 4096}[run.spec.n_gpus]
+        run = replace(run, spec=replace(run.spec, batch_size=batch))
+        return run if run.spec.n_gpus == 1 else replace(run, outcome="oom", epochs=())
+
+    found = boundary(with_runs(full(), change).state.runs.values(), "ResNet152")
+    assert found == Boundary(fits=1024, too_large=2048)
+    assert found.sentence == "1,024 images per GPU fit, 2,048 do not."

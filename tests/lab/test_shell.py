@@ -1,0 +1,84 @@
+"""The commands behind the actions survive two shells: run with a stand-in that hands words on as ssh does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from labtui.core.lab.shell import ACTIONS, Line, Subject, lesson, lessons
+
+NASTY = '/gpfs/a b/it\'s $(touch PWNED) `x` "q" ;&|<>*/é'
+
+
+@pytest.fixture
+def shell(tmp_path: Path):
+    """Runs a command line in bash with stand-ins for the programs; gives the words they got."""
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    log = tmp_path / "log"
+    # ssh drops its options and the host, joins the other words with blanks, and the remote shell reads them.
+    ssh = 'while [ "${1#-}" != "$1" ]; do shift 2; done\nshift\nexec bash -c "$*"\n'
+    record = f'printf "%s\\0" "$(basename "$0")" "$@" >> {shlex.quote(str(log))}\n'
+    for name, body in {
+        "ssh": ssh, "scp": record, "sbatch": record, "squeue": record, "sacct": record, "scancel": record,
+        "tail": record, "mkdir": record, "labtui": record,
+    }.items():  # fmt: skip
+        path = bin_dir / name
+        path.write_text("#!/bin/bash\n" + body)
+        path.chmod(0o755)
+    (tmp_path / ".bash_profile").write_text(f"PATH={shlex.quote(str(bin_dir))}:$PATH\ncd() {{ pwd=$1; }}\n")
+
+    def run(command: str) -> list[str]:
+        log.unlink(missing_ok=True)
+        env = {"PATH": f"{bin_dir}:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+        subprocess.run(["bash", "-c", command], check=True, env=env, cwd=tmp_path, timeout=60)
+        assert not (tmp_path / "PWNED").exists()
+        return log.read_text().split("\0")[:-1] if log.exists() else []
+
+    return run
+
+
+LINE = Line(host="alogin1.bsc.es", user="u1", port=2222, identity="/home/me/my key")
+SUBJECT = Subject(
+    remote_dir=NASTY, script="job's.slurm", job_id="31337", out="R n.31337.out", options=("--qos=acc debug",)
+)
+
+
+def test_words_arrive_as_they_were_meant(shell):
+    (command,) = lesson("submit", LINE, SUBJECT).commands
+    assert shell(command) == ["sbatch", "--parsable", "--qos=acc debug", "job's.slurm"]
+    make, copy = lesson("push", LINE, SUBJECT).commands
+    assert shell(make) == ["mkdir", "-p", NASTY]
+    assert shell(copy) == [
+        "scp",
+        "-P",
+        "2222",
+        "-i",
+        "/home/me/my key",
+        "-r",
+        "scripts/.",
+        f"u1@alogin1.bsc.es:{NASTY}/",
+    ]
+    assert shell(lesson("log", LINE, SUBJECT).commands[0])[-1] == f"{NASTY}/R n.31337.out"
+    assert shell(lesson("cancel", LINE, SUBJECT).commands[0]) == ["scancel", "31337"]
+    assert shell(lesson("queue", LINE, SUBJECT).commands[0]) == ["squeue", "--me", "-o", "%i %j %T %M %S %r"]
+    assert shell(lesson("accounting", LINE, SUBJECT).commands[0])[:4] == ["sacct", "-X", "-j", "31337"]
+    assert shell(lesson("test", LINE, SUBJECT).commands[0])[1] == "--test-only"
+
+
+def test_every_action_has_a_sentence_and_commands_of_one_line():
+    for found in lessons(Line(host="mn5")):
+        assert found.sentence
+        assert found.commands
+        assert all("\n" not in command for command in found.commands)
+        assert found.text.startswith(f"# {found.sentence}\n")
+    assert len(ACTIONS) == 9
+
+
+def test_what_a_config_file_says_is_not_repeated():
+    assert lesson("log-in", Line(host="mn5")).commands == ("ssh mn5",)
+    assert lesson("log-in", LINE).commands == ("ssh -p 2222 -i '/home/me/my key' u1@alogin1.bsc.es",)
