@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -81,6 +82,9 @@ class LabApp(Operations, App[int]):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
+        self.desk.load_edition()
+        self.repaint()
+        gc.enable()  # off since the start of the program, for a quicker first paint
         if self._start_session:
             self.session.start()
         self.session.watch_logs(self.desk.tokens_on_screen())
@@ -206,7 +210,7 @@ class LabApp(Operations, App[int]):
 
     async def do(self, name: str) -> None:
         """Run an action of the registry where it lives: on the screen, else on the app."""
-        method = name.split("(")[0]
+        method = name.split("(", maxsplit=1)[0]
         owner = "screen" if hasattr(self.screen, f"action_{method}") else "app"
         await self.run_action(f"{owner}.{name}")
 

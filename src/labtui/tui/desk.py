@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.core.model import Stream
+from labtui.core.model import RunPhase, Stream
 from labtui.core.state import LabState
 from labtui.errors import LabError
 from labtui.tui.view import Picture, first_task
@@ -33,14 +33,27 @@ class Desk:
         self.session = session
         self.clock = clock
         self.state: LabState = session.state
-        self.edition, self.edition_problem = _edition(session)
+        self.edition: Edition | None = None
+        self.edition_problem: LabError | None = None
+        self.loaded = False
         self.checks: Mapping[str, TaskCheck] = {}
         self._results: tuple[object, Results | None] = (None, None)
         self._charts: tuple[object, str, tuple[ChartSpec, ...]] = (None, "", ())
         self._checking = threading.Lock()
         self._check_again = False
-        self.task_id = first_task(Picture(state=self.state, edition=self.edition))
+        self.task_id = first_task(Picture(state=self.state))
         self.run_id = self._newest_run()
+
+    def load_edition(self) -> None:
+        """Read the lab's text. Done after the first paint: what is stored can be shown without it."""
+        try:
+            self.edition = self.session.edition
+        except LabError as error:
+            self.edition_problem = error
+        self.loaded = True
+        self._charts = (None, "", ())
+        if self.edition is not None and self.edition.task(self.task_id) is None:
+            self.choose_task(first_task(Picture(state=self.state, edition=self.edition)))
 
     # ------------------------------------------------------------------ selecting
 
@@ -54,10 +67,13 @@ class Desk:
         self.run_id = run_id
 
     def _newest_run(self) -> int | None:
+        """The run that trains now, else the next to start, else the last one."""
         runs = [run for run in self.state.runs.values() if run.task_id == self.task_id]
-        live = [run for run in runs if run.phase.value in {"running", "starting"}]
-        chosen = live or runs
-        return max(run.run_id for run in chosen) if chosen else None
+        if live := [run.run_id for run in runs if run.phase in {RunPhase.RUNNING, RunPhase.STARTING}]:
+            return max(live)
+        if coming := [run.run_id for run in runs if run.phase in {RunPhase.QUEUED, RunPhase.WAITING}]:
+            return min(coming)
+        return max((run.run_id for run in runs), default=None)
 
     def arrived(self, state: LabState) -> None:
         """A newer state."""
@@ -74,6 +90,7 @@ class Desk:
         return Picture(
             state=self.state,
             edition=self.edition,
+            loading=not self.loaded,
             results=self._results_now(),
             charts=self._charts_now(),
             checks=self.checks,
@@ -165,16 +182,10 @@ class Desk:
     def _check_now(self) -> None:
         from labtui.engine.labs import check_folder
 
-        assert self.edition is not None
+        if self.edition is None:
+            return
         checks = check_folder(self.session.folder, self.edition, self.state)
         self.checks = {check.task_id: check for check in checks}
-
-
-def _edition(session: Any) -> tuple[Edition | None, LabError | None]:
-    try:
-        return session.edition, None
-    except LabError as error:
-        return None, error
 
 
 def _note_fault(session: Any, error: Exception) -> None:

@@ -34,6 +34,7 @@ class Picture:
 
     state: LabState
     edition: Edition | None = None
+    loading: bool = False
     results: Results | None = None
     charts: tuple[ChartSpec, ...] = ()
     checks: Mapping[str, TaskCheck] = field(default_factory=dict)
@@ -128,10 +129,12 @@ def next_step(picture: Picture) -> str:
 
 
 def first_task(picture: Picture) -> str:
-    """Where to begin: the task of a live run, else the first that is not done."""
+    """Where to begin: the task of a live run, of the newest run, else the first that is not done."""
     rows = task_rows(picture)
+    newest = max(picture.state.runs.values(), key=lambda run: run.run_id, default=None)
     for wanted in (
         [row for row in rows if row.live == "running"],
+        [row for row in rows if newest is not None and row.task_id == newest.task_id],
         [row for row in rows if row.status != "done"],
         rows[:1],
     ):
@@ -229,7 +232,8 @@ def _submission_sentences(submission: SubmissionState) -> list[str]:
 
 def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
     job = submission.job
-    assert job is not None
+    if job is None:
+        return []
     head = f"Job {job.job_id}"
     if job.phase is JobPhase.QUEUED:
         return [
@@ -272,7 +276,8 @@ def _start_words(estimate: float | None, now: float) -> str:
 
 def _running_words(submission: SubmissionState, now: float) -> str:
     job = submission.job
-    assert job is not None
+    if job is None:
+        return ""
     text = f"Job {job.job_id} runs" + (f" on {job.node}" if job.node else "")
     elapsed = job.elapsed_s
     if job.start_time is not None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from labtui.core.state import LabState
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no terminal, or the folder named is no lab folder.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
         raise UsageError(
             "The screens need a terminal, and this is none.",
             "The verbs work without one: `labtui --help` lists them (submit, watch, results ...).",
@@ -72,6 +77,7 @@ def show(
     `practice_notes` is a list another thread appends (title, text) to: what a rehearsal teaches, shown as it comes.
     `practice_factor` is how much faster than real a rehearsal's clock goes.
     """
+    gc.disable()  # nothing of what is imported now will be freed; the app switches it on again
     from labtui.engine.session import Session
     from labtui.tui.app import LabApp
     from labtui.tui.bridge import ScreenPrompter
@@ -84,17 +90,16 @@ def show(
     finally:
         prompter.close()
         session.close()
+        gc.enable()
     if sys.stdout.isatty():
         _say_what_goes_on(session.state)
     return code or 0
 
 
-def _say_what_goes_on(state: object) -> None:
+def _say_what_goes_on(state: LabState) -> None:
     """After the screens are gone: what runs on without them."""
     from labtui.core.model import RunPhase
-    from labtui.core.state import LabState
 
-    assert isinstance(state, LabState)
     running = [
         run
         for run in state.runs.values()

@@ -212,7 +212,7 @@ class MainScreen(Screen[None]):
         if names and self.app.desk.task_id in names:
             place = names.index(self.app.desk.task_id) + step
             if 0 <= place < len(names):
-                self.post_message(TaskChosen(names[place]))
+                self.app.go_to_task(names[place])
 
     async def key_escape(self) -> None:
         """Close what is open; else leave a text."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widgets import Static
-from rich.text import Text
 
 from labtui.core.charts import ChartSpec
 from labtui.tui.view import NUMBER_COLUMNS, Picture, number_rows
@@ -19,7 +19,7 @@ SHORT = {"epoch-time": "time", "throughput": "img/s", "speedup": "speedup", "eff
 class ChartsPane(Container):
     """Grid of charts and a table; ``-one`` shows a single chart."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._chosen = 2
         self._charts: dict[str, ChartSpec] = {}

@@ -37,7 +37,7 @@ class HeaderBar(Widget):
         right = self._right(picture, short=width < 100)
         left = Text(" labtui ", style=name)
         left.append(" ")
-        title = picture.edition.title if picture.edition is not None else "lab"
+        title = picture.edition.title if picture.edition is not None else "" if picture.loading else "lab"
         middle = " · ".join(part for part in (picture.cluster, picture.account, picture.qos) if part)
         room = width - left.cell_len - right.cell_len - 2
         if len(title) + len(middle) + 3 <= room:

@@ -36,7 +36,7 @@ class KeyedTable(DataTable[Text]):
     KeyedTable { height: auto; max-height: 100%; }
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes, cursor_type="row", zebra_stripes=False)
         self._shown_columns: tuple[Column, ...] = ()
         self._shown: dict[str, tuple[str | Text, ...]] = {}

@@ -98,7 +98,6 @@ class LogFile:
 
     def _index(self, size: int) -> None:
         """Count the newlines of [self.size, size) into their blocks."""
-        assert self._file is not None
         self._texts.pop(self.lines - 1, None)  # the last line may go on
         total = self._newlines_before.pop()
         offset = self.size
@@ -118,7 +117,8 @@ class LogFile:
         self.size = offset
 
     def _read(self, offset: int, count: int) -> bytes:
-        assert self._file is not None
+        if self._file is None:
+            return b""
         self._file.seek(offset)
         return self._file.read(count) or b""
 

@@ -21,7 +21,7 @@ SHOWN: tuple[tuple[Stream, ...], ...] = (("out",), ("err",), ("out", "err"))
 class LogPane(Vertical):
     """Two tail views; one or both are shown. Follow and search work on the one that has the focus."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._choice = 0
         self._title = ""

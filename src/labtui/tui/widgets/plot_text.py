@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from labtui.core.charts import ChartSpec, Point, Series
@@ -232,7 +233,7 @@ class _Drawing:
         marker = self._marker(IDEAL_MARK, self.palette.quiet)
         xs: list[float] = []
         ys: list[float] = []
-        for first, second in zip(points, points[1:], strict=False):
+        for first, second in pairwise(points):
             for step in range(DASHES):
                 share = step / DASHES
                 xs.append(self._x(first.x + (second.x - first.x) * share))
@@ -253,9 +254,8 @@ class _Drawing:
 
     def _worth_drawing(self, point: Point) -> bool:
         """Bounds closer than half a cell would only hide the mark."""
-        assert point.lo is not None
-        assert point.hi is not None
-        return (point.hi - point.lo) > (self.high - self.low) * 0.03
+        low, high = point.lo, point.hi
+        return low is not None and high is not None and (high - low) > (self.high - self.low) * 0.03
 
     def _values(self, series: Series, index: int) -> None:
         offset, share = self._offset(index)

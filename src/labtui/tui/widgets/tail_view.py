@@ -21,13 +21,17 @@ from textual.strip import Strip
 from labtui.tui.widgets.log_file import LogFile
 
 
+RECORD = ":::MLLOG"
+"""How machine-readable records of a training begin; they are shown, but quietly."""
+
+
 class TailView(ScrollView, can_focus=True):
     """One log file. `Moved` is posted when following changes or lines arrive."""
 
     DEFAULT_CSS = """
     TailView { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; overflow-x: auto; overflow-y: scroll; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"tail--match", "tail--current"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tail--match", "tail--current", "tail--record"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("end", "follow", "follow", show=False),
         Binding("home", "top", "first line", show=False),
@@ -57,7 +61,7 @@ class TailView(ScrollView, can_focus=True):
             self.ticket = ticket
             self.line = line
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.file: LogFile | None = None
         self.needle = ""
@@ -232,6 +236,8 @@ class TailView(ScrollView, can_focus=True):
         return strip.crop_extend(scroll_x, scroll_x + width, style).apply_style(style)
 
     def _segments(self, text: str, number: int) -> list[Segment]:
+        if text.startswith(RECORD):
+            return [Segment(text, self.get_component_rich_style("tail--record"))]
         if not self.needle or not text:
             return [Segment(text)]
         name = "tail--current" if number == self.match_line else "tail--match"

@@ -33,7 +33,7 @@ def task_text(row: TaskRow, roles: Roles, *, current: bool = False, width: int =
 class TaskList(OptionList):
     """All tasks; the cursor is the task on the screen. Rows are replaced one by one, so the cursor stays."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, compact=True)
         self._rows: tuple[TaskRow, ...] = ()
         self._current = ""

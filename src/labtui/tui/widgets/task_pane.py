@@ -17,7 +17,7 @@ MARGIN = "  "
 class TaskPane(VerticalScroll):
     """One scrolling page; it is rebuilt only when its text changes, so the reader's place is kept."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._page = Static(Text(""), markup=False)
         self._shown: tuple[str, str] | None = None
@@ -42,6 +42,8 @@ class TaskPane(VerticalScroll):
 def task_page(picture: Picture, styles: Roles) -> Text:
     """The whole page as text."""
     task = picture.task
+    if task is None and picture.loading:
+        return Text("")
     if task is None:
         return Text(
             "This lab's edition could not be read, so there is no task text here.\nRuns, logs and charts work as ever."

@@ -1,0 +1,157 @@
+"""First paint of labtui against a minimal Textual app, and key presses while a log grows by 10 MB a second.
+
+Both are measured in one run and reported as a ratio and as milliseconds: `python benchmarks/first_paint.py`. Each program
+starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen. The lab folder holds a
+finished evening, so that labtui has something to paint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import select
+import signal
+import statistics
+import struct
+import sys
+import tempfile
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MINIMAL = """
+from textual.app import App
+from textual.widgets import Static
+class Minimal(App):
+    def compose(self):
+        yield Static("FIRST-WORDS")
+Minimal().run()
+"""
+LABTUI = "import sys; from labtui.cli import main; sys.exit(main([sys.argv[1]]))"
+
+
+def first_words(command: list[str], words: bytes, deadline_s: float = 20.0) -> float:
+    """Seconds from the start of a program to these words on its terminal."""
+    started = time.perf_counter()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.execv(command[0], command)
+    try:
+        ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        seen = b""
+        while words not in seen:
+            if time.perf_counter() - started > deadline_s:
+                raise SystemExit(
+                    f"{command}: no {words!r} within {deadline_s} s; last output {seen[-400:]!r}"
+                )
+            if select.select([terminal], [], [], 0.05)[0]:
+                seen = (seen + os.read(terminal, 1 << 16))[-(1 << 18) :]
+        return time.perf_counter() - started
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+def make_lab(folder: Path) -> Path:
+    """A lab folder with a finished evening."""
+    sys.path.insert(0, str(ROOT))
+    from tests.tui.replay import evening, make_folder, open_session
+
+    make_folder(folder)
+    session = open_session(folder)
+    evening(session)
+    session.close()
+    return folder
+
+
+def paint(rounds: int) -> dict[str, float]:
+    """Medians of both programs, taken in turn so that the machine's mood hits both."""
+    with tempfile.TemporaryDirectory() as place:
+        lab = make_lab(Path(place) / "lab")
+        minimal: list[float] = []
+        ours: list[float] = []
+        for _ in range(rounds):
+            minimal.append(first_words([sys.executable, "-c", MINIMAL], b"FIRST-WORDS"))
+            ours.append(first_words([sys.executable, "-c", LABTUI, str(lab)], b"ResNet50"))
+    base, own = statistics.median(minimal), statistics.median(ours)
+    return {"minimal_ms": base * 1000, "labtui_ms": own * 1000, "ratio": own / base}
+
+
+def keys(seconds: float, rate: int = 10_000_000) -> dict[str, float]:
+    """How long a key press waits while the log on the screen grows by `rate` bytes a second."""
+    import asyncio
+
+    with tempfile.TemporaryDirectory() as place:
+        return asyncio.run(_keys(make_lab(Path(place) / "lab"), seconds, rate))
+
+
+async def _keys(lab: Path, seconds: float, rate: int) -> dict[str, float]:
+    import asyncio
+    import threading
+
+    from labtui.core.events import LogGrew
+    from labtui.engine import mirrors
+    from labtui.tui.app import LabApp
+    from tests.tui.replay import NOW, open_session
+
+    session = open_session(lab, start=False)
+    app = LabApp(session, pane="log", clock=lambda: NOW)
+    token = "lt000000000000000ddd"
+    path = mirrors.current_path(session.folder, session.state.submissions[token], "out")
+    assert path is not None
+    stop = threading.Event()
+    line = b"7/7 - 5s - loss: 2.1481 - accuracy: 0.2160 - 5s/epoch - 768ms/step\n"
+    chunk = line * (rate // 20 // len(line))
+
+    def flood() -> None:
+        size = path.stat().st_size
+        with path.open("ab", buffering=0) as file:
+            while not stop.wait(0.05):
+                file.write(chunk)
+                size += len(chunk)
+                session.feed(LogGrew(at=NOW, token=token, stream="out", segment=0, size=size))
+
+    waits: list[float] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        thread = threading.Thread(target=flood, daemon=True)
+        thread.start()
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            await asyncio.sleep(0.03)
+            pressed = time.perf_counter()
+            done = asyncio.Event()
+            app.call_later(done.set)  # queued behind what is there, as a key press is
+            await done.wait()
+            waits.append(time.perf_counter() - pressed)
+        stop.set()
+        thread.join()
+    session.close()
+    waits.sort()
+    return {
+        "presses": len(waits),
+        "median_ms": statistics.median(waits) * 1000,
+        "p95_ms": waits[int(len(waits) * 0.95)] * 1000,
+        "worst_ms": waits[-1] * 1000,
+    }
+
+
+def main() -> None:
+    """Measure and print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=6.0)
+    arguments = parser.parse_args()
+    print(
+        json.dumps({"first_paint": paint(arguments.rounds), "key_press": keys(arguments.seconds)}, indent=2)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""A replayed lab folder, ready to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from labtui.tui.app import LabApp
+from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+
+SIZES = [(80, 24), (100, 30), (120, 40)]
+
+
+@pytest.fixture(autouse=True)
+def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The developer's own settings stay out."""
+    for name in ("NO_COLOR", "TEXTUAL", "VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[ReplayedSession]:
+    make_folder(tmp_path / "lab")
+    opened = open_session(tmp_path / "lab", start=False)
+    opened.asked = []
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def evening_session(session: ReplayedSession) -> ReplayedSession:
+    evening(session)
+    return session
+
+
+@pytest.fixture
+def app_of() -> Callable[..., LabApp]:
+    def make(session: ReplayedSession, pane: str = "") -> LabApp:
+        return LabApp(session, clock=lambda: NOW, pane=pane)
+
+    return make

@@ -1,0 +1,66 @@
+"""A table that is refreshed keeps its cursor, its place and its text as text."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+
+from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
+from tests.tui.waiting import text_of
+
+COLUMNS = (Column("name", "name"), Column("value", "value", right=True))
+
+
+class Bench(App[None]):
+    def compose(self) -> ComposeResult:
+        yield KeyedTable()
+
+    @property
+    def table(self) -> KeyedTable:
+        return self.query_one(KeyedTable)
+
+
+def rows(names: str, value: str = "1") -> list[Row]:
+    return [Row(name, (name, value)) for name in names]
+
+
+async def test_the_cursor_stays_on_its_row_when_rows_come_and_go() -> None:
+    app = Bench()
+    async with app.run_test(size=(30, 12)) as pilot:
+        app.table.sync(COLUMNS, rows("abc"))
+        app.table.select_key("b")
+        await pilot.pause()
+        assert app.table.sync(COLUMNS, rows("xabcd"))
+        await pilot.pause()
+        assert app.table.selected_key == "b"
+        assert app.table.sync(COLUMNS, rows("xabcd", "2"))
+        assert app.table.selected_key == "b"
+        assert not app.table.sync(COLUMNS, rows("xabcd", "2"))
+        app.table.sync(COLUMNS, rows("xac"))
+        await pilot.pause()
+        assert app.table.selected_key in {"x", "a", "c"}
+
+
+async def test_changed_cells_are_shown_and_markup_is_text() -> None:
+    app = Bench()
+    async with app.run_test(size=(30, 12)) as pilot:
+        app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
+        await pilot.pause()
+        assert "node[a1]" in text_of(app)
+        assert "[/foo]" in text_of(app)
+        app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[red]12345678"))])
+        await pilot.pause()
+        assert "[red]12345678" in text_of(app)
+
+
+async def test_the_scroll_position_survives_a_rebuild() -> None:
+    app = Bench()
+    async with app.run_test(size=(30, 8)) as pilot:
+        names = [f"row{index:02d}" for index in range(40)]
+        app.table.sync(COLUMNS, [Row(name, (name, "1")) for name in names])
+        await pilot.pause()
+        app.table.scroll_to(y=20, animate=False, force=True)
+        await pilot.pause()
+        before = app.table.scroll_y
+        app.table.sync(COLUMNS, [Row(name, (name, "2")) for name in [*names, "more"]])
+        await pilot.pause()
+        assert app.table.scroll_y == before > 0

@@ -1,0 +1,122 @@
+"""The log on the screen: follow as a state, search, growth, and files that begin anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+
+from labtui.tui.widgets.tail_view import TailView
+from tests.tui.waiting import text_of, until
+
+
+class Bench(App[None]):
+    def compose(self) -> ComposeResult:
+        yield TailView(id="tail")
+
+    @property
+    def tail(self) -> TailView:
+        return self.query_one(TailView)
+
+
+def lines(first: int, last: int) -> str:
+    return "".join(f"line {number}\n" for number in range(first, last))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "job.out"
+    path.write_text(lines(0, 100))
+    return path
+
+
+async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: Path) -> None:
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        await pilot.pause()
+        assert "line 99" in text_of(app)
+        await pilot.press("pageup")
+        await until(pilot, lambda: not app.tail.follow)
+        place = app.tail.scroll_y
+        with log.open("a") as file:
+            file.write(lines(100, 150))
+        app.tail.poll()
+        await pilot.pause()
+        assert app.tail.scroll_y == place
+        assert "line 149" not in text_of(app)
+        await pilot.press("end")
+        await until(pilot, lambda: "line 149" in text_of(app))
+        assert app.tail.follow
+        await pilot._post_mouse_events([__import__("textual.events", fromlist=["x"]).MouseScrollUp], app.tail)
+        await until(pilot, lambda: not app.tail.follow, "the wheel ends following")
+
+
+async def test_a_smaller_screen_keeps_following(log: Path) -> None:
+    app = Bench()
+    async with app.run_test(size=(40, 20)) as pilot:
+        app.tail.show_file(log)
+        await pilot.pause()
+        for size in ((40, 6), (20, 30), (60, 12)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert app.tail.follow
+            assert "line 99" in text_of(app)
+
+
+async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        await pilot.pause()
+        app.tail.search("LINE 1")
+        await until(pilot, lambda: app.tail.match_line == 19)
+        assert not app.tail.follow
+        assert "line 19" in text_of(app)
+        app.tail.search_next(backwards=True)
+        await until(pilot, lambda: app.tail.match_line == 18)
+        app.tail.search_next(backwards=False)
+        await until(pilot, lambda: app.tail.match_line == 19)
+        app.tail.search("nowhere")
+        await until(pilot, lambda: app.tail.not_found)
+
+
+async def test_a_log_that_began_anew_is_shown_from_its_new_end(log: Path) -> None:
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        await pilot.press("pageup")
+        log.write_text("requeued\n")
+        app.tail.poll()
+        await pilot.pause()
+        assert "requeued" in text_of(app)
+        assert "line" not in text_of(app)
+        app.tail.show_file(None)
+        await pilot.pause()
+        assert text_of(app).split() == []
+
+
+async def test_the_front_of_a_large_log_joins_without_moving_the_picture(tmp_path: Path) -> None:
+    path = tmp_path / "big.out"
+    path.write_text(lines(0, 150_000))
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(path)
+        assert app.tail.file is not None
+        before = app.tail.file.lines
+        assert before < 150_000
+        await until(pilot, lambda: app.tail.file is not None and app.tail.file.lines == 150_000)
+        assert "line 149999" in text_of(app)
+        await pilot.press("home")
+        await until(pilot, lambda: "line 0" in text_of(app))
+
+
+async def test_hostile_lines_are_data(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_bytes(b"[bold]x[/nothing]\n\x1b]0;title\x07\x1b[2Jcleared?\n1/9\r9/9 done\n")
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(path)
+        await pilot.pause()
+        assert text_of(app).split("\n")[:3] == ["[bold]x[/nothing]", "cleared?", "9/9 done"]

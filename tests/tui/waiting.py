@@ -1,0 +1,30 @@
+"""Waiting for a condition, never for a time: each turn lets the app handle what it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from textual.pilot import Pilot
+
+TURNS = 2000
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:
+    """Let the app work until the condition holds; fails loudly when it never does."""
+    for _ in range(TURNS):
+        await pilot.pause()
+        if condition():
+            return
+        await asyncio.sleep(0.005)  # a thread of the app may have to finish first
+    raise AssertionError(f"it never came to: {what or condition}")
+
+
+def text_of(app: Any) -> str:
+    """Everything on the screen as lines of text."""
+    lines = []
+    width, height = app.size
+    for row in app.screen._compositor.render_strips():
+        lines.append(row.text.rstrip())
+    return "\n".join(lines[:height])
