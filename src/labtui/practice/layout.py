@@ -171,7 +171,9 @@ def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
     scripts["srun"] = _SRUN
     # Whoever the laptop's user is, on the cluster it is the student.
     scripts["whoami"] = '#!/bin/sh\necho "$USER"\n'
-    scripts["id"] = f'#!/bin/sh\n[ "$1" = -un ] && {{ echo "$USER"; exit; }}\nexec {shutil.which("id")} "$@"\n'
+    scripts["id"] = (
+        f'#!/bin/sh\n[ "$1" = -un ] && {{ echo "$USER"; exit; }}\nexec {shutil.which("id")} "$@"\n'
+    )
     scripts["bsc_quota"] = (
         f"#!/bin/sh\necho 'group {environment.get('USER', 'nct')}'\necho 'gpfs_projects GRP 12.0 GB 1.0 TB 1.1 TB 0 KB'\n"
     )

@@ -13,9 +13,9 @@ from labtui.practice.slurm import options as sbatch_options
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import PENDING, Job
 from labtui.practice.slurm.options import OptionProblem, parse_words
-from labtui.practice.slurm.queue import Answer, sacct, squeue
+from labtui.practice.slurm.queue import Answer, formatted, sacct, squeue
 from labtui.practice.slurm.request import Refused, build_request, check_script
-from labtui.practice.slurm.site import CLUSTER, KILL_WAIT_S, MESSAGE_TIMEOUT_S, MIN_JOB_AGE_S, VERSION
+from labtui.practice.slurm.site import CLUSTER, KILL_WAIT_S, MESSAGE_TIMEOUT_S, MIN_JOB_AGE_S, VERSION, Node
 from labtui.practice.slurm.texts import long_duration, stamp
 
 NO_CONTROLLER = "Unable to contact slurm controller (connect failure)"
@@ -188,7 +188,11 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
     if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("partition"):
         return 0, _partitions(control), ""
     if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("node"):
-        return 1, "", "slurm_load_node error: Access/permission denied\n"
+        return (
+            0,
+            "".join(_node_text(node) for node in control.site.nodes if words[2:3] in ([], [node.name])),
+            "",
+        )
     if words[:1] in (["hold"], ["release"]) and len(words) > 1:
         return _hold(words, control, now)
     return 1, "", f"invalid keyword: {' '.join(words) or ''}\n"
@@ -290,11 +294,70 @@ def _partitions(control: Controller) -> str:
 # -------------------------------------------------------------------------------- sinfo, sacctmgr ...
 
 
-def sinfo(call: Call, _control: Controller, _now: float) -> Answer:
-    """Refused to students on MareNostrum 5; only the version is told."""
-    if call.words[:1] in (("--version",), ("-V",)):
+SINFO = {
+    "noheader": ("h", "no"),
+    "format": ("o", "yes"),
+    "partition": ("p", "yes"),
+    "Node": ("N", "no"),
+    "long": ("l", "no"),
+    "summarize": ("s", "no"),
+    "version": ("V", "no"),
+}
+SINFO_HEADINGS = {
+    "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "T": "STATE",
+    "N": "NODELIST", "c": "CPUS", "G": "GRES",
+}  # fmt: skip
+
+
+def sinfo(call: Call, control: Controller, now: float) -> Answer:
+    """Partitions and nodes. (MareNostrum 5 refuses this to students; the practice cluster is smaller than that.)"""
+    try:
+        options = parse_words(call.words, "sinfo", SINFO).options
+    except OptionProblem as problem:
+        return 1, "", f"{problem}\n"
+    if "version" in options:
         return 0, f"slurm-wlm {VERSION}\n", ""
-    return 1, "", "slurm_load_partitions: Access/permission denied\n"
+    if now < control.down_until:
+        return 1, "", f"slurm_load_partitions: {NO_CONTROLLER}\n"
+    form = options.get("format") or (
+        "%N %.6D %.9P %t" if "Node" in options else "%9P %.5a %.10l %.6D %.6t %N"
+    )
+    busy = {job.node for job in control.in_queue(now) if not job.finished}
+    rows = []
+    for partition in control.site.partitions:
+        if options.get("partition", partition) != partition:
+            continue
+        for node in control.site.nodes_of(partition):
+            mark = "*" if partition == control.site.default_partition else ""
+            state = "mix" if node.name in busy else "idle"
+            rows.append(
+                {
+                    "P": partition + mark,
+                    "R": partition,
+                    "a": "up",
+                    "l": long_duration(control.site.max_partition_s),
+                    "D": "1",
+                    "t": state,
+                    "T": state,
+                    "N": node.name,
+                    "c": str(node.cpus),
+                    "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
+                }  # fmt: skip
+            )
+    lines = [] if "noheader" in options else [formatted(form, lambda code: SINFO_HEADINGS.get(code, code))]
+    lines += [formatted(form, lambda code, row=row: row.get(code, "")) for row in rows]  # type: ignore[misc]
+    return 0, "".join(line.rstrip() + "\n" for line in lines), ""
+
+
+def _node_text(node: Node) -> str:
+    gres = f"gpu:hopper:{node.gpus}" if node.gpus else "(null)"
+    return (
+        f"NodeName={node.name} Arch=x86_64 CoresPerSocket=1 \n"
+        f"   CPUAlloc=0 CPUEfctv={node.cpus} CPUTot={node.cpus} CPULoad=0.00\n"
+        f"   AvailableFeatures=(null)\n   ActiveFeatures=(null)\n   Gres={gres}\n"
+        f"   NodeAddr=127.0.0.1 NodeHostName={node.name} Version={VERSION}\n   RealMemory=20000\n"
+        f"   State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A\n   Partitions={node.partition} \n\n"
+    )
 
 
 def sacctmgr(call: Call, control: Controller, now: float) -> Answer:

@@ -123,9 +123,10 @@ class Controller:
                 requeue=request.requeue,
                 append=request.append,
                 held=request.held,
+                begin=now + request.begin_after_s if request.begin_after_s else None,
                 priority=0 if request.held else request.qos.priority // 10,
                 environment=dict(environment),
-                reason="JobHeldUser" if request.held else "None",
+                reason="JobHeldUser" if request.held else "BeginTime" if request.begin_after_s else "None",
             )
             self.jobs[job_id] = job
             return job
@@ -196,6 +197,8 @@ class Controller:
                 job.exit_status, job.exit_signal = 0, SIGTERM if wanted == "CANCELLED" else 0
             elif status or number:
                 job.reason = "NonZeroExitCode"
+            if wanted == "TIMEOUT":
+                job.reason = "TimeLimit"
             job.move(wanted or ("FAILED" if status or number else "COMPLETED"))
 
     def fail_node(self, job_id: int, now: float) -> None:
@@ -244,6 +247,9 @@ class Controller:
 
     def _consider(self, job: Job, now: float) -> None:
         if job.held:
+            return
+        if job.begin is not None and now < job.begin:
+            job.reason = "BeginTime"
             return
         if now - job.submit_time < SCHEDULE_DELAY_S:
             job.reason = "None"
@@ -295,6 +301,8 @@ class Controller:
 
     def start_estimate(self, job: Job, now: float) -> float | None:
         """When a waiting job may start: as soon as the running ones leave room."""
+        if job.begin is not None and now < job.begin:
+            return job.begin
         if job.held or now - job.submit_time < SCHEDULE_DELAY_S:
             return None
         with self.lock:

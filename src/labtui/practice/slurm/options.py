@@ -117,7 +117,7 @@ def _long(
     matches = [name] if name in known else [full for full in known if full.startswith(name)]
     if len(matches) != 1:
         raise OptionProblem(
-            f"{program}: unrecognized option '--{name}'\nTry \"{program} --help\" for more information"
+            f"{program}: unrecognized option '--{text}'\nTry \"{program} --help\" for more information"
         )
     name = matches[0]
     takes = known[name][1]

@@ -66,10 +66,10 @@ def squeue(words: list[str], environment: Mapping[str, str], control: Controller
         or environment.get("SQUEUE_FORMAT")
         or (START_FORMAT if "start" in options else DEFAULT_FORMAT)
     )
-    lines = [] if "noheader" in options else [_formatted(form, lambda code: HEADINGS.get(code, code))]
+    lines = [] if "noheader" in options else [formatted(form, lambda code: HEADINGS.get(code, code))]
     for job in jobs:
         values = _squeue_values(job, environment, control, now)
-        lines.append(_formatted(form, lambda code, values=values: values.get(code, "")))  # type: ignore[misc]
+        lines.append(formatted(form, lambda code, values=values: values.get(code, "")))  # type: ignore[misc]
     return 0, "".join(line + "\n" for line in lines), ""
 
 
@@ -117,7 +117,7 @@ def _squeue_values(
     }  # fmt: skip
 
 
-def _formatted(form: str, value: Callable[[str], str]) -> str:
+def formatted(form: str, value: Callable[[str], str]) -> str:
     """squeue's ``%[.][width]code``; everything else stands as it is."""
 
     def put(told: re.Match[str]) -> str:

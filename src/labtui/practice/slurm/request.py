@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labtui.practice.slurm.site import Qos, Site
+from labtui.practice.slurm.site import Node, Qos, Site
 from labtui.practice.slurm.texts import time_limit
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -50,6 +50,7 @@ class Request:
     requeue: bool
     append: bool
     held: bool
+    begin_after_s: float
 
 
 def check_script(script: bytes) -> None:
@@ -89,16 +90,14 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
     qos = site.find_qos(qos_name)
     if qos is None:
         raise Refused((), "Invalid qos specification")
-    nodes = site.nodes_of(partition)
-    if cpus > sum(node.cpus for node in nodes) or cpus > max(node.cpus for node in nodes) * _number(
-        options, "nodes", 1
-    ):
-        raise Refused((), "More processors requested than permitted")
-    if gpus > max(node.gpus for node in nodes) or ":hopper" not in gres and re.match(r"gres:gpu:[a-z]", gres):
-        raise Refused((), "Requested node configuration is not available")
     limit = qos.max_wall_s if limit is None else limit
+    _check_size(options, site.nodes_of(partition), cpus, gpus, gres)
+    if limit > site.max_partition_s:
+        raise Refused((), "Requested time limit is invalid (missing or exceeds some limit)")
     if limit > qos.max_wall_s:
         raise Refused(("QOSMaxWallDurationPerJobLimit",), POLICY)
+    if options.get("reservation"):
+        raise Refused((), "Requested reservation is invalid")
     folder = os.path.join(work_dir, options.get("chdir", options.get("workdir", "")) or ".")  # noqa: PTH118  remote paths are texts
     output = options.get("output", "slurm-%j.out")
     return Request(
@@ -117,7 +116,36 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         requeue="no-requeue" not in options,
         append=options.get("open-mode") == "append",
         held="hold" in options,
+        begin_after_s=_begin(options.get("begin", "")),
     )
+
+
+def _check_size(options: Mapping[str, str], nodes: tuple[Node, ...], cpus: int, gpus: int, gres: str) -> None:
+    """Whether the partition's machines could ever hold the job. Raises Refused."""
+    wanted = _number(options, "nodes", 1)
+    if wanted > len(nodes):
+        raise Refused((), "Node count specification invalid")
+    if re.match(r"gres:gpu:[A-Za-z]", gres) and ":hopper" not in gres:
+        raise Refused((), "Requested node configuration is not available")
+    if cpus > sum(node.cpus for node in nodes):
+        raise Refused((), "More processors requested than permitted")
+    if gpus > max(node.gpus for node in nodes):
+        raise Refused(
+            ("CPU count per node can not be satisfied",), "Requested node configuration is not available"
+        )
+    if cpus > max(node.cpus for node in nodes) * wanted:
+        raise Refused((), "Requested node configuration is not available")
+
+
+def _begin(text: str) -> float:
+    """Seconds to wait, from ``--begin=now+1hour`` and the like; moments by date are not kept back."""
+    told = re.fullmatch(r"now(?:\+(\d+)(seconds?|minutes?|hours?|days?|weeks?)?)?", text.strip())
+    if not text:
+        return 0.0
+    if not told:
+        raise Refused((f"Invalid --begin specification: {text}",), status=255)
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[(told[2] or "s")[0]]
+    return float(int(told[1] or 0) * unit)
 
 
 def _gpus(options: Mapping[str, str]) -> tuple[int, str]:

@@ -51,6 +51,7 @@ class Site:
         Qos("acc_interactive", 2 * 3600, max_submit=366, max_running=1, priority=0),
     )
     default_partition: str = "gpp"
+    max_partition_s: int = 3 * 86400
 
     @property
     def partitions(self) -> tuple[str, ...]:
