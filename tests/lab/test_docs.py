@@ -1,0 +1,40 @@
+"""The author's guide names every field, the preflight page every rule."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from labtui.core.lab import edition as schema
+from labtui.core.model import JobForm, Outcome
+from labtui.core.preflight import rules_table
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "editions.md").read_text(encoding="utf-8")
+STRUCTS = [
+    value
+    for value in vars(schema).values()
+    if isinstance(value, type) and issubclass(value, msgspec.Struct) and not value.__name__.startswith("_")
+]
+
+
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda s: s.__name__)
+def test_the_guide_names_every_field(struct):
+    named = set(re.findall(r"`([\w-]+)(?: = [^`]*)?`", GUIDE))
+    assert set(struct.__struct_fields__) <= named
+
+
+def test_the_guide_names_every_word_a_field_can_have():
+    named = set(re.findall(r"`([\w-]+)`", GUIDE))
+    kinds = {str(kind.__struct_config__.tag) for kind in get_args(schema.Check)}
+    words = [schema.Quantity, schema.ChartKey, schema.Law, JobForm, Outcome]
+    assert kinds | {word for literal in words for word in get_args(literal)} <= named
+
+
+def test_the_preflight_page_is_the_table_of_the_rules():
+    page = (DOCS / "preflight.md").read_text(encoding="utf-8")
+    assert page.endswith(rules_table())
