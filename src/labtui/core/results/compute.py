@@ -132,6 +132,8 @@ def _run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
         notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not tell.")
     if early := [run.run.outcome for run in members if ended_early(run.run.outcome)]:
         notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
+    if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
+        notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
     return tuple(notes)

@@ -161,7 +161,9 @@ def fit_sentence(fit: LawFit) -> str:
     sizes = ", ".join(map(str, fit.n_gpus))
     bounds = f"{100 * share.lo:.1f} to {100 * share.hi:.1f}"
     practice = ", practice" if fit.practice else ""
-    what = f"{fit.law.capitalize()}, {clean(fit.model)}{practice}"
+    batch = fit.baseline.per_gpu_batch
+    per_gpu = f", {batch:,.0f} images per GPU and step" if batch is not None else ""
+    what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"
     return f"{what}: serial fraction {percent_text(share)} ({bounds}), from {sizes} GPUs."
 
 
