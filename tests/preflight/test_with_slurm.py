@@ -1,0 +1,84 @@
+"""Where Slurm is the judge: it refuses the broken job script, and takes the one preflight's fix makes of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from labtui.core.preflight import apply_fix, preflight
+from tests.cluster import Cluster, Student
+from tests.preflight.cases import ACCOUNT, BROKEN, FILES, PROFILE, Case, draft
+
+pytestmark = pytest.mark.cluster
+
+REAL = "nct_000"
+JUDGED = {
+    ("crlf", "whole file"),
+    ("shebang", "none"),
+    ("shebang", "blank line first"),
+    ("account", "other year"),
+    ("account", "none"),
+    ("queue", "none"),
+    ("queue", "partition"),
+    ("placeholder", "account"),
+    ("placeholder", "nct_XXX"),
+    ("gres-blank", "equals"),
+    ("gres-blank", "blank"),
+    ("time", "above the queue"),
+    ("time", "days"),
+    ("few-cpus", "book sample"),
+    ("few-cpus", "none given"),
+    ("forbidden-option", "mem"),
+    ("long-dash", "short option"),
+    ("long-dash", "em dash in a directive"),
+    ("lone-dashes", "directive"),
+    ("invisible", "zero width"),
+}
+
+
+def files_of(case: Case) -> dict[str, bytes]:
+    return {name: data.replace(ACCOUNT.encode(), REAL.encode()) for name, data in case.files().items()}
+
+
+def findings(files: dict[str, bytes]):
+    profile = msgspec.structs.replace(PROFILE, default_account=REAL)
+    return preflight(files, draft(), profile, REAL)
+
+
+def verdict(cluster: Cluster, student: Student, script: bytes):
+    folder = cluster.outside(student.scratch)
+    (folder / "job.slurm").write_bytes(script)
+    for name in FILES:
+        if name.endswith(".py"):
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(FILES[name])
+    return cluster.as_student(f"cd {student.scratch} && sbatch --test-only job.slurm")
+
+
+def test_the_good_job_is_taken(cluster: Cluster, student: Student):
+    files = files_of(Case("*", ""))
+    assert findings(files) == ()
+    done = verdict(cluster, student, files["job.slurm"])
+    assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in BROKEN if (c.rule, c.name) in JUDGED], ids=lambda c: f"{c.rule}: {c.name}"
+)
+def test_slurm_refuses_the_broken_job_and_takes_the_fixed_one(cluster: Cluster, student: Student, case: Case):
+    files = files_of(case)
+    refused = verdict(cluster, student, files["job.slurm"])
+    assert refused.status != 0, "Slurm takes it as it is"
+    for _ in range(4):
+        fixes = [f.fix for f in findings(files) if f.rule == case.rule and f.fix is not None]
+        if not fixes:
+            break
+        text = files["job.slurm"].decode("utf-8", "surrogateescape")
+        files["job.slurm"] = apply_fix(text, fixes[0]).encode("utf-8", "surrogateescape")
+    taken = verdict(cluster, student, files["job.slurm"])
+    assert taken.status == 0, taken.err
+
+
+def test_all_judged_cases_exist():
+    assert {(case.rule, case.name) for case in BROKEN} >= JUDGED
