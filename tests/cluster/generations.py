@@ -23,6 +23,10 @@ from tests.cluster.cluster import PROJECT, mounted_below
 SUITES = {"24.11": "trixie", "26.05": "sid"}
 """Slurm release to the Debian suite it was found in; a suite that has moved on is reported, not taken."""
 PACKAGES = "slurm-wlm,slurmdbd,munge,mariadb-server,openssh-server,openssh-sftp-server,procps"
+BORROWED = {"26.05": ("24.11", Path("usr/lib/x86_64-linux-gnu/libmariadb.so.3"))}
+"""Files taken from another release's tree. MariaDB's client library 11.8.9 in sid answers slurmdbd's first query
+with error 5027 ("columns in result (=1) set exceeds maximum ... (=0)"), so slurmdbd ends; the older one works.
+"""
 TREES = Path("/var/tmp/labtui-generations")
 
 
@@ -40,6 +44,9 @@ def build_tree(release: str, trees: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"debootstrap {SUITES[release]} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    if release in BORROWED:
+        lender, path = BORROWED[release]
+        shutil.copy(build_tree(lender, trees) / path, partial / path)
     partial.rename(tree)
     return tree
 
