@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,12 @@ from pathlib import Path
 import paramiko
 
 from labtui.practice.sftp import ConfinedSFTP
+
+_TAKE_TERMINAL = """\
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # job control and Ctrl+C need a controlling terminal
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 MAX_SESSIONS = 10
 """Channels a connection may have open at once, as OpenSSH's default."""
@@ -135,9 +142,12 @@ class _Session:
             ends = {"stdin": inside, "stdout": inside, "stderr": inside}
         else:
             ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        words = [self._server.bash, *self._words]
+        if self._pty:
+            words = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *words]
         try:
             process = subprocess.Popen(
-                [self._server.bash, *self._words],
+                words,
                 cwd=self._server.home,
                 env=self._environment,
                 start_new_session=True,
@@ -202,6 +212,9 @@ class _Session:
             with contextlib.suppress(OSError):
                 while data := self._channel.recv(1024):
                     os.write(terminal, data)
+            # The end of the client's input is not the end of the client.
+            while not self._channel.closed and process.poll() is None:
+                self._channel.event.wait(0.5)
             _hang_up(process)
 
         threading.Thread(target=typed, daemon=True).start()

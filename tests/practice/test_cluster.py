@@ -1,0 +1,218 @@
+"""The practice cluster from outside: who gets in, what is seen, what stays behind. Nothing does."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from labtui.practice.cluster import PracticeCluster
+from labtui.practice.sftp import Outside, confined
+
+pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with PracticeCluster.start(factor=200) as running:
+        yield running
+
+
+def openssh(cluster, *words, program="ssh", **options):
+    login = cluster.login
+    port = "-P" if program == "sftp" else "-p"
+    command = [
+        program, port, str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
+        f"{login.user}@{login.host}", *words,
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")
+
+
+@needs_ssh
+def test_the_openssh_client_logs_in_and_runs_commands(cluster):
+    done = openssh(cluster, "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+    assert openssh(cluster, "bash -lc 'sbatch --version'").stdout.splitlines()[-1] == "slurm-wlm 22.05.8"
+    assert openssh(cluster, "cat", input="through standard input").stdout == "through standard input"
+
+
+@needs_ssh
+def test_sftp_of_openssh_reads_and_writes(cluster, tmp_path):
+    (tmp_path / "here.txt").write_text("hello\n")
+    batch = f"put {tmp_path}/here.txt there.txt\nls -l there.txt\nget there.txt {tmp_path}/back.txt\nrm there.txt\nbye\n"
+    done = openssh(cluster, program="sftp", input=batch)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "back.txt").read_text() == "hello\n"
+
+
+@needs_ssh
+def test_an_interactive_shell_has_a_terminal(cluster):
+    login = cluster.login
+    command = [
+        "ssh", "-tt", "-p", str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes",
+        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
+        f"{login.user}@{login.host}",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, input="tty && squeue --me; exit\n", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "/dev/" in done.stdout and "JOBID" in done.stdout
+
+
+def connect(cluster, **who):
+    transport = paramiko.Transport(("127.0.0.1", cluster.login.port))
+    transport.start_client(timeout=20)
+    try:
+        if "key" in who:
+            transport.auth_publickey(who.get("user", cluster.login.user), who["key"])
+        else:
+            transport.auth_password(who.get("user", cluster.login.user), who["password"])
+        return transport
+    except BaseException:
+        transport.close()
+        raise
+
+
+def test_only_our_key_and_our_secret_get_in(cluster):
+    ours = paramiko.ECDSAKey.from_private_key_file(str(cluster.login.identity_file))
+    for refused in (
+        {"key": paramiko.ECDSAKey.generate()},
+        {"key": ours, "user": "root"},
+        {"password": "Rehearsal-2026"},
+        {"password": ""},
+        {"password": cluster.secret, "user": "root"},
+    ):
+        with pytest.raises(paramiko.AuthenticationException):
+            connect(cluster, **refused)
+    for accepted in ({"key": ours}, {"password": cluster.secret}):
+        connect(cluster, **accepted).close()
+
+
+def test_it_listens_on_loopback_alone(cluster):
+    # 127.0.0.1 is what every listener was bound to; another address of this machine must refuse.
+    listening = Path("/proc/net/tcp").read_text() if Path("/proc/net/tcp").exists() else ""
+    port = f":{cluster.login.port:04X}"
+    lines = [line.split()[1] for line in listening.splitlines()[1:] if line.split()[1].endswith(port)]
+    assert all(address.startswith("0100007F") for address in lines)
+
+
+def test_nobody_elses_command_reaches_the_controller(cluster, tmp_path):
+    shim = cluster.layout.programs / "squeue"
+    environment = {**os.environ, "LABTUI_PRACTICE_CONTROL": f"{cluster._control.port}:wrong-secret"}
+    done = subprocess.run([shim], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and "JOBID" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "path", ["../../etc/passwd", "/etc/passwd", "link/passwd", "../..", "/", "a/../../../x", "link"]
+)
+def test_paths_stay_in_the_folder(tmp_path, path):
+    root = tmp_path / "root"
+    home = root / "home"
+    home.mkdir(parents=True)
+    (home / "link").symlink_to("/etc")
+    with pytest.raises(Outside):
+        confined(root, home, path)
+
+
+def test_what_is_inside_stays_reachable(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    assert confined(tmp_path, home, "a/b.txt") == home / "a" / "b.txt"
+    assert confined(tmp_path, home, str(tmp_path / "scratch" / "x")) == tmp_path / "scratch" / "x"
+
+
+def test_sftp_cannot_leave_the_folder(cluster):
+    transport = connect(cluster, password=cluster.secret)
+    with paramiko.SFTPClient.from_transport(transport) as sftp:
+        for path in ("/etc/passwd", "../../../etc/passwd", "/"):
+            with pytest.raises(OSError):
+                sftp.listdir(path) if path == "/" else sftp.open(path).read()
+        with pytest.raises(OSError):
+            sftp.symlink("/etc", "way-out")
+    transport.close()
+
+
+def test_the_folder_is_for_its_owner_alone(cluster):
+    assert cluster.layout.root.stat().st_mode & 0o077 == 0
+    assert cluster.login.identity_file.stat().st_mode & 0o077 == 0
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie is as good as gone: its parent has only not looked yet.
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+SCRIPT = textwrap.dedent(
+    """
+    import os, subprocess, sys, time
+    from labtui.practice.cluster import PracticeCluster
+    cluster = PracticeCluster.start(factor=100)
+    login = cluster.login
+    script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid; command sleep 600 & echo $! > child; /bin/sleep 600\\n"
+    (cluster.layout.home / "job.sh").write_bytes(script)
+    environment = {**cluster._ssh.environment}
+    subprocess.run([cluster.layout.programs / "sbatch", "job.sh"], cwd=cluster.layout.home, env=environment, check=True,
+                   stdout=subprocess.DEVNULL)
+    while not (cluster.layout.home / "child").exists() or not (cluster.layout.home / "child").read_text():
+        time.sleep(0.05)
+    pids = [(cluster.layout.home / name).read_text().strip() for name in ("pid", "child")]
+    print(cluster.layout.root, login.port, cluster._control.port, *pids, flush=True)
+    if sys.argv[1] == "close":
+        cluster.close()
+    elif sys.argv[1] == "wait":
+        time.sleep(600)
+    """
+)
+
+
+@pytest.mark.parametrize("how", ["close", "end", "kill -9", "kill -15"])
+def test_nothing_stays_behind(how):
+    mode = {"close": "close", "end": "end"}.get(how, "wait")
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, mode], stdout=subprocess.PIPE, text=True)
+    root, ssh_port, control_port, *pids = process.stdout.readline().split()
+    if mode == "wait":
+        assert all(alive(int(pid)) for pid in pids)
+        process.send_signal(signal.SIGKILL if how.endswith("9") else signal.SIGTERM)
+    process.wait(30)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and (Path(root).exists() or any(alive(int(pid)) for pid in pids)):
+        time.sleep(0.05)
+    assert not Path(root).exists()
+    assert not any(alive(int(pid)) for pid in pids)
+    for port in (ssh_port, control_port):
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", int(port)), timeout=5)
+
+
+def test_a_kept_folder_is_used_again(tmp_path):
+    with PracticeCluster.start(tmp_path / "kept") as first:
+        (first.layout.home / "mine.txt").write_text("kept")
+    with PracticeCluster.start(tmp_path / "kept") as second:
+        assert (second.layout.home / "mine.txt").read_text() == "kept"
+    assert (tmp_path / "kept").is_dir()
+
+
+def test_without_bash_it_says_what_is_missing(monkeypatch):
+    from labtui.errors import UsageError
+
+    monkeypatch.setattr("labtui.practice.cluster.find_bash", lambda: None)
+    with pytest.raises(UsageError) as told:
+        PracticeCluster.start()
+    assert "bash" in told.value.sentence and "WSL" in told.value.hint

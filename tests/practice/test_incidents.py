@@ -1,0 +1,158 @@
+"""What goes wrong on purpose happens as Slurm would have it, once, and is explained."""
+
+import pytest
+
+from labtui.errors import UsageError
+from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
+from labtui.practice.slurm.commands import Call, answer
+from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
+from labtui.practice.slurm.request import build_request
+from labtui.practice.slurm.site import Site
+
+
+class Runner:
+    def __init__(self):
+        self.signals, self.said = [], []
+
+    def start(self, job, gpu_numbers):
+        pass
+
+    def signal(self, job_id, number):
+        self.signals.append((job_id, number))
+
+    def say(self, job, line):
+        self.said.append(line)
+
+
+class Cluster:
+    """As much of a practice cluster as an incident touches, with the time in the test's hand."""
+
+    def __init__(self):
+        self.runner = Runner()
+        self.controller = Controller(Site(user="u", account="a"), self.runner, stamp=lambda moment: "NOW")
+        self.full_until = 0.0
+        self.dropped = 0
+
+    def drop_connections(self):
+        self.dropped += 1
+
+    def submit(self, now, **options):
+        request = build_request(
+            {"account": "a", "qos": "acc_training", "cpus-per-task": "20", "gres": "gpu:1", "time": "60", **options},
+            name="job", work_dir="/w", site=self.controller.site,
+        )  # fmt: skip
+        return self.controller.submit(request, script=b"", command="c", arguments=(), environment={}, now=now)
+
+
+def plan(cluster, name):
+    made = IncidentPlan.__new__(IncidentPlan)
+    IncidentPlan.__init__(made, cluster, [], 1, lambda lesson: told.append(lesson))
+    made._waiting = [name]
+    told = made.told = []
+    return made
+
+
+def running_job(cluster, **options):
+    job = cluster.submit(1000.0, **options)
+    cluster.controller.advance(1060.0)
+    assert job.state == "RUNNING"
+    return job
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_it_happens_once_at_its_moment_and_is_explained(name):
+    cluster = Cluster()
+    trouble = plan(cluster, name)
+    trouble.look(900.0)
+    assert not trouble.happened, "nothing to happen to yet"
+    if INCIDENTS[name].moment == "PENDING":
+        cluster.submit(1000.0)
+    else:
+        running_job(cluster)
+    for now in (1200.0, 1201.0, 1300.0):
+        trouble.look(now)
+    assert [lesson.name for lesson in trouble.happened] == [name] == [lesson.name for lesson in trouble.told]
+    assert len(trouble.happened[0].text) > 80
+
+
+def test_time_limit():
+    cluster = Cluster()
+    job = running_job(cluster)
+    plan(cluster, "time-limit").look(1200.0)
+    cluster.controller.advance(1202.0)
+    assert (job.job_id, SIGTERM) in cluster.runner.signals
+    assert "DUE TO TIME LIMIT" in cluster.runner.said[-1]
+    cluster.controller.ended(job.job_id, 143, 0, 1203.0)
+    assert job.state == "TIMEOUT"
+
+
+@pytest.mark.parametrize(("options", "state"), [({"no-requeue": ""}, "NODE_FAIL"), ({}, "PENDING")])
+def test_node_failure(options, state):
+    cluster = Cluster()
+    job = running_job(cluster, **options)
+    plan(cluster, "node-failure").look(1200.0)
+    assert (job.job_id, SIGKILL) in cluster.runner.signals
+    assert "DUE TO NODE FAILURE" in cluster.runner.said[-1]
+    cluster.controller.ended(job.job_id, 0, 9, 1201.0)
+    assert job.state == state
+    if state == "PENDING":
+        cluster.controller.advance(1300.0)
+        assert (job.state, job.restarts) == ("RUNNING", 1)
+
+
+def test_out_of_memory():
+    cluster = Cluster()
+    job = running_job(cluster)
+    plan(cluster, "out-of-memory").look(1200.0)
+    assert "oom_kill" in cluster.runner.said[-1]
+    cluster.controller.ended(job.job_id, 0, 9, 1201.0)
+    assert job.state == "OUT_OF_MEMORY"
+
+
+def test_waiting_with_changing_reasons():
+    cluster = Cluster()
+    job = cluster.submit(1000.0)
+    plan(cluster, "queue").look(1001.0)
+    seen = []
+    for now in range(1010, 1800, 10):
+        cluster.controller.advance(float(now))
+        if job.state == "PENDING" and job.reason not in seen:
+            seen.append(job.reason)
+    assert seen == ["Priority", "Resources", "QOSGrpNodeLimit", "ReqNodeNotAvail"]
+    assert job.state == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "said"),
+    [
+        ("accounting", "sacct", "Connection refused"),
+        ("controller", "squeue", "Unable to contact slurm controller"),
+    ],
+)
+def test_what_does_not_answer_comes_back(name, program, said):
+    cluster = Cluster()
+    running_job(cluster)
+    plan(cluster, name).look(1200.0)
+    call = Call((), "/", {})
+    status, _, err = answer(program, call, cluster.controller, 1201.0)
+    assert status == 1 and said in err
+    assert answer(program, call, cluster.controller, 2000.0)[0] == 0
+
+
+def test_drop_and_quota():
+    cluster = Cluster()
+    running_job(cluster)
+    plan(cluster, "drop").look(1200.0)
+    assert cluster.dropped == 1
+    cluster.submit(1200.0)
+    plan(cluster, "quota").look(1201.0)
+    assert cluster.full_until > 1201.0
+
+
+def test_choice_by_name_and_by_number():
+    assert choose(["drop", "queue", "drop"], None) == ["drop", "queue"]
+    assert choose([], 7) == choose([], 7) and len(choose([], 7)) == 3
+    assert len({tuple(choose([], seed)) for seed in range(20)}) > 5
+    with pytest.raises(UsageError) as told:
+        choose(["earthquake"], None)
+    assert "queue" in told.value.hint

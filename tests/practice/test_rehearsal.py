@@ -1,0 +1,157 @@
+"""`python SCRIPT` in a practice job: the student's script runs, mistakes fail as they would there."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labtui.core.logs import parse_log
+
+REMOTE = Path(__file__).parents[2] / "remote"
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """The scripts of the lab, and data files as the practice cluster has them."""
+    for source in REMOTE.rglob("*.py"):
+        target = tmp_path / source.relative_to(REMOTE)
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in (
+        "data_batch_1",
+        "data_batch_2",
+        "data_batch_3",
+        "data_batch_4",
+        "data_batch_5",
+        "test_batch",
+    ):
+        content = {b"data": b"rehearsal:10000x3072", b"labels": list(range(10)) * 1000}
+        (data / name).write_bytes(pickle.dumps(content, protocol=2))
+    return tmp_path
+
+
+def rehearse(lab, *words, gpus="0,1,2,3", **told):
+    environment = {
+        **os.environ, "CIFAR10_DATA": str(lab / "data"), "CUDA_VISIBLE_DEVICES": gpus, "LABTUI_PRACTICE_FACTOR": "5000",
+        "LABTUI_PRACTICE_JOB": str(lab), "PYTHONPATH": "", **told,
+    }  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-m", "labtui.practice.rehearse", *words],
+        cwd=lab, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "gpus", "batch", "published"),
+    [
+        ("ResNet50.py", 1, 2048, 13.6),
+        ("ResNet50.py", 4, 8192, 5.376),
+        ("ResNet152.py", 2, 2048, 17.95),
+    ],
+)
+def test_the_log_reads_like_the_course(lab, script, gpus, batch, published):
+    done = rehearse(lab, script, "--epochs", "4", "--batch_size", str(batch), "--n_gpus", str(gpus))
+    assert done.returncode == 0, done.stderr
+    (run,) = parse_log(done.stdout.encode()).runs
+    assert (run.model, run.n_gpus, run.batch_size, run.outcome) == (script[:-3], gpus, batch, "completed")
+    assert len(run.epochs) == 4
+    for sample in run.epochs[1:]:
+        assert sample.seconds.value == pytest.approx(published, rel=0.03)
+        assert sample.printed_seconds == round(sample.seconds.value)
+    assert run.epochs[0].seconds.value > 1.5 * run.epochs[1].seconds.value
+
+
+def test_keras_lines_and_records_tell_the_same(lab):
+    """Without the records, the printed lines must give intervals that hold the records' seconds."""
+    done = rehearse(lab, "ResNet50.py", "--epochs", "6", "--batch_size", "4096", "--n_gpus", "2")
+    records = parse_log(done.stdout.encode()).runs[0].epochs
+    plain = "\n".join(line for line in done.stdout.splitlines() if not line.startswith(":::MLLOG"))
+    printed = parse_log(plain.encode()).runs[0].epochs
+    assert len(records) == len(printed) == 6
+    for truth, read in zip(records, printed, strict=True):
+        assert read.seconds.contains(truth.seconds.value)
+
+
+def test_progress_bars_are_read_too(lab):
+    text = (lab / "ResNet50_seq.py").read_text().replace("verbose=2", "verbose=1")
+    (lab / "ResNet50_seq.py").write_text(text)
+    done = rehearse(lab, "ResNet50_seq.py", "--epochs", "3", "--batch_size", "256", gpus="0")
+    assert "\b" in done.stdout
+    plain = "\n".join(line for line in done.stdout.split("\n") if not line.startswith(":::MLLOG"))
+    assert [sample.epoch for sample in parse_log(plain.encode()).runs[0].epochs] == [1, 2, 3]
+
+
+def test_a_student_makes_it_resnet152(lab):
+    text = (lab / "ResNet50.py").read_text().replace("ResNet50V2", "ResNet152V2")
+    (lab / "mine.py").write_text(text)
+    done = rehearse(lab, "mine.py", "--epochs", "2", "--batch_size", "1024", "--n_gpus", "1")
+    assert parse_log(done.stdout.encode()).runs[0].model == "ResNet152"
+
+
+def test_too_large_a_batch_runs_out_of_memory(lab):
+    done = rehearse(lab, "ResNet152.py", "--epochs", "2", "--batch_size", "8192", "--n_gpus", "4")
+    assert done.returncode == 5
+    out, err = parse_log(done.stdout.encode()), parse_log(done.stderr.encode())
+    assert "oom" in {found.kind for found in (*out.diagnosis, *err.diagnosis)}
+
+
+def test_without_nv_the_gpus_are_not_there(lab):
+    done = rehearse(lab, "ResNet50.py", "--epochs", "2", "--batch_size", "2048", "--n_gpus", "1", gpus="-1")
+    assert done.returncode != 0 and "GPU" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.py"], "can't open file"),
+        (["ResNet50.py", "–epochs", "5"], "unrecognized arguments"),
+        (["ResNet50.py", "-- epochs 5"], "unrecognized arguments"),
+        (["ResNet50.py", "--epochs", "“5”"], "invalid int value"),
+        (["ResNet50.py", "--data", "/no/such/folder"], "does not exist"),
+        (["quotes.py"], "SyntaxError: invalid character"),
+        (["module.py"], "ModuleNotFoundError: No module named 'no_such_module'"),
+        (["weights.py"], "Network is unreachable"),
+        (["beyond.py"], "not part of the rehearsal"),
+    ],
+)
+def test_mistakes_fail_as_they_would_there(lab, words, said):
+    (lab / "quotes.py").write_text("print(“hello”)\n")
+    (lab / "module.py").write_text("import no_such_module\n")
+    (lab / "weights.py").write_text(
+        "import tensorflow as tf\ntf.keras.applications.ResNet50V2(weights='imagenet')\n"
+    )
+    (lab / "beyond.py").write_text("import tensorflow as tf\ntf.linalg.inv([[1.0]])\n")
+    done = rehearse(lab, *words)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "rehearse.py" not in done.stderr, "no frame of ours in a student's traceback"
+
+
+def test_the_data_is_checked_by_the_labs_own_code(lab):
+    (lab / "data" / "data_batch_3").unlink()
+    done = rehearse(lab, "ResNet50.py", "--epochs", "1", "--batch_size", "2048", "--n_gpus", "1")
+    assert done.returncode == 3 and "data_batch_3" in done.stderr
+
+
+def test_the_gpus_show_their_load_while_it_trains(lab):
+    script = (
+        "import json, tensorflow as tf\n"
+        "class Look(tf.keras.callbacks.Callback):\n"
+        "    def on_epoch_end(self, epoch, logs=None):\n"
+        f"        print('LOAD', open({str(lab / 'gpu.json')!r}).read())\n"
+        "data = tf.data.Dataset.from_tensor_slices(([0] * 50000, [0] * 50000)).batch(2048)\n"
+        "model = tf.keras.applications.ResNet50V2(weights=None, classes=10)\n"
+        "model.compile(optimizer=tf.keras.optimizers.SGD(0.01))\n"
+        "model.fit(data, epochs=1, verbose=0, callbacks=[Look()])\n"
+    )
+    (lab / "look.py").write_text(script)
+    done = rehearse(lab, "look.py", gpus="0")
+    load = json.loads(done.stdout.partition("LOAD ")[2])
+    assert load["gpus"] == 1 and load["percent"] > 90
+    assert json.loads((lab / "gpu.json").read_text())["gpus"] == 0, "idle again afterwards"

@@ -1,0 +1,148 @@
+"""Random evenings of sbatch, scancel, failures and time: jobs only take transitions Slurm takes, limits always hold."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from labtui.practice.slurm.controller import Controller
+from labtui.practice.slurm.job import COMPLETING, FINAL, PENDING, RUNNING, TRANSITIONS, Job
+from labtui.practice.slurm.request import Refused, build_request
+from labtui.practice.slurm.site import MIN_JOB_AGE_S, Site
+
+SITE = Site(user="nct01000", account="nct_000")
+
+
+class Runner:
+    """Starts nothing; a job ends when the test says so, or when it is killed."""
+
+    def __init__(self):
+        self.running: dict[int, tuple[int, ...]] = {}
+        self.signals: list[tuple[int, int]] = []
+
+    def start(self, job, gpu_numbers):
+        assert job.state == RUNNING
+        self.running[job.job_id] = gpu_numbers
+
+    def signal(self, job_id, number):
+        self.signals.append((job_id, number))
+
+    def say(self, job, line):
+        assert line.startswith("slurmstepd: error:")
+
+
+class Evening(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.now = 1_000_000.0
+        self.runner = Runner()
+        self.control = Controller(SITE, self.runner, stamp=str)
+        self.seen: dict[int, str] = {}
+
+    @rule(
+        qos=st.sampled_from(["acc_debug", "acc_training", "gp_training", "nonsense"]),
+        gpus=st.integers(0, 5),
+        minutes=st.integers(1, 200),
+        requeue=st.booleans(),
+    )
+    def sbatch(self, qos, gpus, minutes, requeue):
+        options = {
+            "account": "nct_000",
+            "qos": qos,
+            "time": str(minutes),
+            "cpus-per-task": str(max(1, 20 * gpus)),
+        }
+        if gpus:
+            options["gres"] = f"gpu:{gpus}"
+        if not requeue:
+            options["no-requeue"] = ""
+        before = set(self.control.jobs)
+        try:
+            request = build_request(options, name="job", work_dir="/home/x", site=SITE)
+            job = self.control.submit(
+                request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=self.now
+            )
+        except Refused:
+            assert set(self.control.jobs) == before
+        else:
+            assert job.state == PENDING and job.job_id not in before
+
+    @rule(number=st.integers(1, 12))
+    def scancel(self, number):
+        self.control.cancel(number, self.now)
+
+    @rule(seconds=st.floats(0, 4000))
+    def wait(self, seconds):
+        self.now += seconds
+        self.control.advance(self.now)
+
+    @precondition(lambda self: self.runner.running)
+    @rule(data=st.data(), status=st.sampled_from([0, 0, 0, 1, 5]), signal=st.sampled_from([0, 0, 9, 15]))
+    def end(self, data, status, signal):
+        job_id = data.draw(st.sampled_from(sorted(self.runner.running)))
+        del self.runner.running[job_id]
+        self.control.ended(job_id, status, signal, self.now)
+
+    @precondition(lambda self: self.runner.running)
+    @rule(data=st.data())
+    def node_fails(self, data):
+        self.control.fail_node(data.draw(st.sampled_from(sorted(self.runner.running))), self.now)
+
+    @rule(number=st.integers(1, 12), held=st.booleans())
+    def hold(self, number, held):
+        self.control.hold(number, held, self.now)
+
+    @invariant()
+    def only_slurms_transitions(self):
+        for job in self.control.accounting():
+            before = self.seen.get(job.job_id, PENDING)
+            assert _reachable(before, job.state), f"{before} -> {job.state}"
+            self.seen[job.job_id] = job.state
+
+    @invariant()
+    def limits_hold(self):
+        living = [job for job in self.control.accounting() if not job.finished]
+        assert sum(job.qos == "acc_debug" for job in living) <= 1
+        running = [job for job in living if job.state in (RUNNING, COMPLETING)]
+        for node in SITE.nodes:
+            here = [job for job in running if job.node == node.name]
+            assert sum(job.cpus for job in here) <= node.cpus
+            numbers = [number for job in here for number in self.runner.running.get(job.job_id, ())]
+            assert len(numbers) == len(set(numbers)) <= max(node.gpus, 0)
+
+    @invariant()
+    def records_are_coherent(self):
+        for job in self.control.accounting():
+            assert (job.end_time is not None) == job.finished
+            assert job.finished == (job.state in FINAL)
+            if job.state == RUNNING:
+                assert job.node and job.start_time is not None
+        shown = {job.job_id for job in self.control.in_queue(self.now)}
+        for job in self.control.accounting():
+            if not job.finished or self.now - job.end_time < MIN_JOB_AGE_S:
+                assert job.job_id in shown
+
+
+def _reachable(start: str, goal: str) -> bool:
+    """Several transitions may lie between two looks."""
+    found, edge = {start}, {start}
+    while edge:
+        edge = {after for state in edge for after in TRANSITIONS[state]} - found
+        found |= edge
+    return goal in found
+
+
+TestEvening = Evening.TestCase
+TestEvening.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_final_state_is_final():
+    job = Job(
+        job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60, work_dir="/",
+        command="c", script=b"", stdout="o", stderr="e", submit_time=0.0, state="COMPLETED",
+    )  # fmt: skip
+    for state in (PENDING, RUNNING, "FAILED"):
+        try:
+            job.move(state)
+        except ValueError:
+            continue
+        raise AssertionError(f"COMPLETED -> {state} was allowed")
