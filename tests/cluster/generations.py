@@ -24,8 +24,8 @@ SUITES = {"24.11": "trixie", "26.05": "sid"}
 """Slurm release to the Debian suite it was found in; a suite that has moved on is reported, not taken."""
 PACKAGES = "slurm-wlm,slurmdbd,munge,mariadb-server,openssh-server,openssh-sftp-server,procps"
 BORROWED = {"26.05": ("24.11", Path("usr/lib/x86_64-linux-gnu/libmariadb.so.3"))}
-"""Files taken from another release's tree. MariaDB's client library 11.8.9 in sid answers slurmdbd's first query
-with error 5027 ("columns in result (=1) set exceeds maximum ... (=0)"), so slurmdbd ends; the older one works.
+"""Files taken from another release's tree. MariaDB's client library 11.8.9 in sid fails slurmdbd's first
+query ("columns in result (=1) set exceeds maximum ... (=0)"), so slurmdbd ends; the older library works.
 """
 TREES = Path("/var/tmp/labtui-generations")
 
