@@ -143,6 +143,7 @@ def test_time(minutes: int, text: str) -> None:
         {"qos": "acc debug"},
         {"reservation": "x;y"},
         {"container": "/images/{user}.sif"},
+        {"container": "~/x.sif"},
     ],
 )
 def test_what_cannot_be_a_job_is_refused(change: dict[str, object]) -> None:
@@ -156,6 +157,13 @@ def test_user_in_paths() -> None:
     script = job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
     assert "singularity exec /home/nct01345/x.sif python -u" in script
     assert "say practice yes" in script
+
+
+@pytest.mark.parametrize("path", ["data set/cifar", "~/data set/cifar"])
+def test_a_relative_data_folder_starts_at_home(path: str) -> None:
+    """Not in the job's directory, which is new for each job and never holds data."""
+    script = rendered("cpu", PLAIN, data_dir=path)
+    assert "export CIFAR10_DATA=\"$HOME\"/'data set/cifar'\n" in script
 
 
 def test_a_template_saved_on_windows() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labtui.core.model import RunSpec, SubmissionDraft
@@ -92,8 +91,14 @@ def training_command(
 
 
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
-    """The image the trainings run in; empty for plain Python."""
-    return _filled(draft.container or profile.launch.container or profile.container, draft, profile, context)
+    """The image the trainings run in; empty for plain Python. Raises TemplateError for a path from home."""
+    image = _filled(draft.container or profile.launch.container or profile.container, draft, profile, context)
+    if image.startswith("~"):
+        raise TemplateError(
+            f"The container {image!r} is named from your home, which Singularity does not look up.",
+            "Write the whole path of the image, from its first slash.",
+        )
+    return image
 
 
 def time_text(minutes: int) -> str:
@@ -176,12 +181,20 @@ def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) 
         lines += [f"module load {shlex.quote(module)}" for module in launch.modules]
     lines += launch.setup
     data = _filled(draft.data_dir or profile.data_dir, draft, profile, context)
-    environment: Mapping[str, str] = {**launch.env, **({DATA_VARIABLE: data} if data else {})}
-    for name, value in environment.items():
+    for name, value in launch.env.items():
         if not _VARIABLE.fullmatch(name):
             raise TemplateError(f"{name!r} cannot be the name of an environment variable.")
         lines.append(f"export {name}={shlex.quote(_filled(value, draft, profile, context))}")
+    if data:
+        lines.append(f"export {DATA_VARIABLE}={_from_home(data)}")
     return [_one_line(line) for line in lines]
+
+
+def _from_home(path: str) -> str:
+    """The shell word of a path; a relative one starts at home, as the job's directory is new for each job."""
+    if path.startswith("/"):
+        return shlex.quote(path)
+    return f'"$HOME"/{shlex.quote(path.removeprefix("~/"))}'
 
 
 def _filled(text: str, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
