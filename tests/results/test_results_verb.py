@@ -95,6 +95,22 @@ def test_a_log_given_twice_is_one_run(capsys):
     assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
 
 
+def test_an_empty_err_beside_its_out_is_no_complaint(capsys, tmp_path):
+    log = tmp_path / "ResNet50.31337.out"
+    log.write_bytes(Path(R50).read_bytes())
+    err = tmp_path / "ResNet50.31337.err"
+    err.write_bytes(b"")
+    code, out, said = call(capsys, "--json", str(log), str(err))
+    assert (code, said, len(json.loads(out)["rows"])) == (0, "", 3)
+
+
+def test_a_training_that_logs_to_stderr_is_counted_once(capsys, tmp_path):
+    (tmp_path / "ResNet50.7.out").write_text("Job started\n")
+    (tmp_path / "ResNet50.7.err").write_bytes(Path(R50).read_bytes())
+    _, out, _ = call(capsys, "--json", str(tmp_path / "ResNet50.7.out"), str(tmp_path / "ResNet50.7.err"))
+    assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
+
+
 def test_two_jobs_of_the_same_configuration_are_pooled(capsys, tmp_path):
     again = tmp_path / "ResNet50.31400.out"
     again.write_bytes(Path(R50).read_bytes().replace(b"544ms", b"540ms"))

@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from labtui.core.sampler import GpuSample
     from labtui.core.state import LabState
     from labtui.engine.folder import LabFolder
-    from labtui.verbs.parse import ParsedFile
 
 _SAMPLER_END = ".gpu.csv"
 _WHERE = "Go to your lab folder, or name log files: labtui results FILE..."
@@ -171,7 +170,7 @@ def _of_files(paths: Sequence[str]) -> _Input:
             _complain(one.error.sentence, one.error.hint)
         elif one.report is not None and not one.report.runs and one.stream == "out":
             _complain(f"{one.path}: there is no training in this log.", "")
-    reports = [(one.path, one.report) for one in _not_twice(files) if one.report is not None]
+    reports = [(one.path, one.report) for one in files if one.report is not None]
     return _Input(
         runs=measured_from_reports(reports),
         samples={path: _samples(_beside(path)) for path, _ in reports},
@@ -188,17 +187,18 @@ def _complain(sentence: str, hint: str) -> None:
 
 
 def _each_once(paths: Sequence[str]) -> list[str]:
-    """The paths without repetition: a log named twice is still one run."""
+    """The paths without repetition, and without a .err whose .out is given: both are read together.
+
+    So a log named twice is still one run, and an empty .err, which is how a job should end, is no complaint.
+    """
     seen: dict[str, str] = {}
     for path in paths:
         seen.setdefault(path if path == "-" else str(Path(path).absolute()), path)
-    return list(seen.values())
+    return [path for key, path in seen.items() if not _is_companion(key, seen)]
 
 
-def _not_twice(files: Sequence[ParsedFile]) -> Iterator[ParsedFile]:
-    """Leaves out a .err that was already read with the .out beside it."""
-    beside = {str(Path(one.beside).absolute()) for one in files if one.beside}
-    return (one for one in files if str(Path(one.path).absolute()) not in beside)
+def _is_companion(path: str, given: Mapping[str, str]) -> bool:
+    return path.endswith(".err") and path.removesuffix(".err") + ".out" in given
 
 
 def _beside(log: str) -> Path | None:
