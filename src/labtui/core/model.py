@@ -213,6 +213,8 @@ class ParsedRun:
     learning_rate: float | None = None
     throughput: Interval | None = None
     """Images per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
+    batch_seconds: Interval | None = None
+    """Mean seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
     interleaved: bool = False
     practice: bool = False
     framework: str = ""

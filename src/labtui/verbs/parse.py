@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from labtui.core.interval import Interval
 from labtui.core.logs import LogReport, join_streams, parse_log
 from labtui.core.model import Diagnosis, EpochSample, ParsedRun
 from labtui.errors import DataError, LabError
@@ -174,7 +175,6 @@ def _diagnosis_json(found: Diagnosis) -> dict[str, Any]:
 
 def run_json(run: ParsedRun) -> dict[str, Any]:
     """One run; `throughput` is in images per second, lines count from 1."""
-    rate = run.throughput
     return {
         "model": run.model,
         "device": run.device,
@@ -185,13 +185,18 @@ def run_json(run: ParsedRun) -> dict[str, Any]:
         "epochs": [_epoch_json(sample) for sample in run.epochs],
         "images": run.images,
         "learning_rate": run.learning_rate,
-        "throughput": None if rate is None else {"value": rate.value, "lo": rate.lo, "hi": rate.hi},
+        "throughput": _interval_json(run.throughput),
+        "batch_seconds": _interval_json(run.batch_seconds),
         "interleaved": run.interleaved,
         "practice": run.practice,
         "framework": run.framework,
         "first_line": run.first_line,
         "last_line": run.last_line,
     }
+
+
+def _interval_json(interval: Interval | None) -> dict[str, float] | None:
+    return None if interval is None else {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
 
 
 def _epoch_json(sample: EpochSample) -> dict[str, Any]:
@@ -240,6 +245,8 @@ def run_title(run: ParsedRun) -> str:
     parts.append(run.outcome)
     if run.throughput is not None:
         parts.append(f"{run.throughput.value:,.2f} images/s as printed")
+    elif run.batch_seconds is not None:
+        parts.append(f"{run.batch_seconds.value:g} s a batch as printed")
     if run.practice:
         parts.append("practice")
     if run.interleaved:

@@ -25,17 +25,18 @@ _BLANK = b" \t\r\b\x00\x0b\x0c"
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))
 _STEP = 4096
 
-# A bar on its way: an optional rank, "k/N" with k != N, then nothing but bytes that bars are made of (there
+# A bar on its way: perhaps a rank, "k/N" with k != N, then nothing but bytes that bars are made of (there
 # is no capital letter among them but those of "ETA", so an error glued to a bar is seen). Possessive: a
 # stretch of any length costs one pass and no memory. Where a window holds no other bytes at all, which
 # `bytes.translate` tells ten times faster than a character class, the rest of a line needs no second look.
 _BAR_BYTES = b"\x1b[]=>.0123456789abcdefghijklmnopqrstuvwxyz_:+-m;()/ \tETA\xe2\x94\x81\n"
-_START = (
-    rb"(?:\[?(?:default|rank)?\d{1,5}\]?: ?)?+"
-    rb"(?:\x1b\[1m)?+ *+(\d++)/(?!\1[\x1b ])\d++(?:\x1b\[0m)?+ "
-)
-_BARS = re.compile(rb"(?:" + _START + rb"[\x1b\[\]=>.0-9a-z_:+\-;()/ \tETA\xe2\x94\x81]*+\n)++")
+_START = rb"(?:\x1b\[1m)?+ *+(\d++)/(?!\1[\x1b ])\d"
+_RANK = rb"(?:\[?(?:default|rank)?\d{1,5}\]:? ?|\d{1,5}: )"
+_REST = rb"[\x1b\[\]=>.0-9a-z_:+\-;()/ \tETA\xe2\x94\x81]*+\n)++"
+_BARS = re.compile(rb"(?:" + _START + _REST)
+_RANKED_BARS = re.compile(rb"(?:" + _RANK + _START + _REST)
 _BARS_AMONG_BARS = re.compile(rb"(?:" + _START + rb"[^\n]*+\n)++")
+_RANKED_AMONG_BARS = re.compile(rb"(?:" + _RANK + _START + rb"[^\n]*+\n)++")
 _WINDOW = 1 << 16
 _PLAIN = bytes(set(range(256)) - {*range(8), 11, 12, *range(14, 32), 127})
 """Bytes that reducing leaves in a piece; behind others a word may hide."""
@@ -94,17 +95,22 @@ class LineCutter:
             yield self._cut()
 
     def _skip_bars(self, data: bytes, position: int) -> int:
-        match = _BARS.match(data, position, position + 400)  # a glance: most logs hold no bars
+        exact, quick = _BARS, _BARS_AMONG_BARS
+        match = exact.match(data, position, position + 400)  # a glance: most logs hold no bars
         if match is None:
-            return position
+            exact, quick = _RANKED_BARS, _RANKED_AMONG_BARS
+            match = exact.match(data, position, position + 400)
+            if match is None:
+                return position
         end = match.end()
         while True:
             window = data[end : end + _WINDOW]
-            lines = _BARS if window.translate(None, _BAR_BYTES) else _BARS_AMONG_BARS
-            match = lines.match(data, end, end + len(window))
-            if match is None:
+            chosen = exact if window.translate(None, _BAR_BYTES) else quick
+            last = data.rfind(b"\n", end, end + len(window)) + 1
+            match = chosen.match(data, end, end + len(window))
+            end = match.end() if match else end
+            if end != last:  # the stretch is over within this window (or the data is)
                 break
-            end = match.end()
         self.lines += data.count(b"\n", position, end)
         return end
 

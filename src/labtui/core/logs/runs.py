@@ -54,7 +54,7 @@ class OpenRun:
     unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
     last_total: int | None = None
     throughput: Interval | None = None
-    batch_seconds: tuple[float, float] | None = None  # mean seconds a batch as printed, half its last place
+    batch_seconds: tuple[float, float] | None = None  # mean as printed, half its last place
     interleaved: bool = False
     failure: Failure | None = None
     masked: bool = False  # trains on the CPU whatever its banner says
@@ -93,6 +93,7 @@ class OpenRun:
             images=facts.images,
             learning_rate=facts.learning_rate,
             throughput=self.throughput or self._rate(),
+            batch_seconds=self._batch_interval(),
             interleaved=self.interleaved,
             practice=bool(facts.practice),
             framework=facts.framework or "",
@@ -100,14 +101,18 @@ class OpenRun:
             last_line=self.last_line,
         )
 
-    def _rate(self) -> Interval | None:
-        """Images per second of a trainer that prints the mean time of a batch."""
-        if self.batch_seconds is None or not self.facts.batch_size:
+    def _batch_interval(self) -> Interval | None:
+        if self.batch_seconds is None:
             return None
         mean, half = self.batch_seconds
-        if mean <= half:
+        return Interval(mean, max(0.0, mean - half), mean + half)
+
+    def _rate(self) -> Interval | None:
+        """Images per second of a trainer that prints the mean time of a batch."""
+        batch = self._batch_interval()
+        if batch is None or batch.lo <= 0 or not self.facts.batch_size:
             return None
-        return Interval.exact(float(self.facts.batch_size)).over(Interval(mean, mean - half, mean + half))
+        return Interval.exact(float(self.facts.batch_size)).over(batch)
 
     def unmask(self) -> None:
         """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
