@@ -29,7 +29,8 @@ def openssh(cluster, *words, program="ssh", **options):
     login = cluster.login
     port = "-P" if program == "sftp" else "-p"
     command = [
-        program, port, str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+        program, port, str(login.port), "-i", str(login.identity_file), "-o", "IdentitiesOnly=yes", "-o",
+        "BatchMode=yes",
         "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
         f"{login.user}@{login.host}", *words,
     ]  # fmt: skip
@@ -165,7 +166,8 @@ SCRIPT = textwrap.dedent(
     from labtui.practice.cluster import PracticeCluster
     cluster = PracticeCluster.start(factor=100)
     login = cluster.login
-    script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid; command sleep 600 & echo $! > child; /bin/sleep 600\\n"
+    script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid; command sleep 600 & echo $!
+    > child; /bin/sleep 600\\n"
     (cluster.layout.home / "job.sh").write_bytes(script)
     environment = {**cluster._ssh.environment}
     subprocess.run([cluster.layout.programs / "sbatch", "job.sh"], cwd=cluster.layout.home, env=environment, check=True,

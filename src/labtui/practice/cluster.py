@@ -109,7 +109,8 @@ class PracticeCluster:
         if bash is None:
             raise UsageError(
                 "The practice cluster runs the job scripts with bash, and this computer has none.",
-                "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui still drives a real cluster, "
+                "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui "
+                "still drives a real cluster, "
                 "and `labtui parse`, `results`, `plot` and `export` work.",
             )
         keep = folder is not None

@@ -1,6 +1,7 @@
 """The loopback socket through which the commands on PATH reach the practice cluster's controller.
 
-One request a connection: four bytes of length, JSON; the answer the same way. Only callers who know the secret are heard.
+One request a connection: four bytes of length, JSON; the answer the same way. Only callers who know the
+secret are heard.
 """
 
 from __future__ import annotations

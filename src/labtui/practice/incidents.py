@@ -1,6 +1,7 @@
 """Things that go wrong, rehearsed: each happens to the practice cluster as it happens to a real one, and is a lesson.
 
-An incident waits for its moment (a job that is queued, or has run for a while) and then acts on the cluster; labtui is told nothing beforehand.
+An incident waits for its moment (a job that is queued, or has run for a while) and then acts on the
+cluster; labtui is told nothing beforehand.
 `--rehearse NAME` chooses some, `--seeded N` lets chance choose, the same for the same N.
 """
 
@@ -27,7 +28,9 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A kind of trouble. `moment` is the job state it waits for; `strike(cluster, job, now, chance)` makes it happen."""
+    """A kind of trouble. `moment` is the job state it waits for; `strike(cluster, job, now, chance)` makes
+    it happen.
+    """
 
     lesson: Lesson
     moment: str
@@ -78,8 +81,10 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "queue",
             "The job waits, for one reason after another",
-            "Priority: others come first. Resources: it is next, but no node is free. A group limit: the course uses all it may. "
-            "ReqNodeNotAvail: maintenance. Nothing is wrong with the job; a shorter time limit lets the scheduler fit it in earlier.",
+            "Priority: others come first. Resources: it is next, but no node is free. A group "
+            "limit: the course uses all it may. "
+            "ReqNodeNotAvail: maintenance. Nothing is wrong with the job; a shorter time limit lets "
+            "the scheduler fit it in earlier.",
         ),
         PENDING,
         _wait_in_queue,
@@ -88,7 +93,8 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "time-limit",
             "The job is killed at its time limit",
-            "The epochs that were printed still count; the last one is lost. Ask for epochs x steady epoch time + the warm-up epoch, with a "
+            "The epochs that were printed still count; the last one is lost. Ask for epochs x "
+            "steady epoch time + the warm-up epoch, with a "
             "margin: the runs table knows both.",
         ),
         RUNNING,
@@ -98,8 +104,10 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "node-failure",
             "The node dies under the job",
-            "Not your fault. labtui asks Slurm not to restart its jobs, because a restart empties the log and spoils the timing: the run "
-            "ends as a node failure, and you submit it again. A job without --no-requeue would start anew with the same id.",
+            "Not your fault. labtui asks Slurm not to restart its jobs, because a restart empties "
+            "the log and spoils the timing: the run "
+            "ends as a node failure, and you submit it again. A job without --no-requeue would "
+            "start anew with the same id.",
         ),
         RUNNING,
         _fail_node,
@@ -108,7 +116,8 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "out-of-memory",
             "The node's memory is used up and the kernel ends the training",
-            "This is host memory, not GPU memory: the cached images take 9.8 GB per process, and memory comes with the cores you ask for.",
+            "This is host memory, not GPU memory: the cached images take 9.8 GB per process, and "
+            "memory comes with the cores you ask for.",
         ),
         RUNNING,
         _run_out_of_memory,
@@ -117,7 +126,8 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "drop",
             "The connection is cut",
-            "The job goes on without you. labtui says offline, shows the age of what it shows, comes back by itself and reads what it missed.",
+            "The job goes on without you. labtui says offline, shows the age of what it shows, "
+            "comes back by itself and reads what it missed.",
         ),
         RUNNING,
         _drop_connection,
@@ -126,7 +136,8 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "accounting",
             "Accounting (slurmdbd) is down",
-            "sacct refuses while squeue works. A job that left the queue is 'settling', not finished, until accounting speaks again.",
+            "sacct refuses while squeue works. A job that left the queue is 'settling', not "
+            "finished, until accounting speaks again.",
         ),
         RUNNING,
         _stop_accounting,
@@ -135,7 +146,8 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "controller",
             "Slurm's controller does not answer",
-            "squeue fails. labtui keeps the last picture, says since when it is unknown, and never takes silence for an end.",
+            "squeue fails. labtui keeps the last picture, says since when it is unknown, and never "
+            "takes silence for an end.",
         ),
         RUNNING,
         _stop_controller,
@@ -144,7 +156,8 @@ INCIDENTS: dict[str, Incident] = {
         Lesson(
             "quota",
             "The disk quota is used up",
-            "Files cannot be pushed and jobs cannot be submitted. Nothing is lost: the submission waits here; free space (bsc_quota shows it), "
+            "Files cannot be pushed and jobs cannot be submitted. Nothing is lost: the submission "
+            "waits here; free space (bsc_quota shows it), "
             "then try again.",
         ),
         PENDING,
@@ -154,7 +167,9 @@ INCIDENTS: dict[str, Incident] = {
 
 
 def choose(names: Iterable[str], seeded: int | None) -> list[str]:
-    """The incidents asked for by name, and three by chance when a seed is given. Raises UsageError for an unknown name."""
+    """The incidents asked for by name, and three by chance when a seed is given. Raises UsageError for an
+    unknown name.
+    """
     chosen = []
     for name in names:
         if name not in INCIDENTS:

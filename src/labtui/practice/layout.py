@@ -40,8 +40,10 @@ module() {
                 case "${name%%/*}" in
                     singularity) LABTUI_PRACTICE_SINGULARITY=yes; export LABTUI_PRACTICE_SINGULARITY
                                  echo "load $name (PATH)" >&2 ;;
-                    bsc|cuda|cudnn|nccl|gcc|intel|mkl|impi|hdf5|python|tensorflow|anaconda) echo "load $name (PATH)" >&2 ;;
-                    *) echo "Lmod has detected the following error:  The following module(s) are unknown: \\"$name\\"" >&2
+                    bsc|cuda|cudnn|nccl|gcc|intel|mkl|impi|hdf5|python|tensorflow|anaconda) echo "load
+                    $name (PATH)" >&2 ;;
+                    *) echo "Lmod has detected the following error:  The following module(s) are unknown:
+                    \\"$name\\"" >&2
                        return 1 ;;
                 esac
             done ;;
@@ -53,7 +55,8 @@ export -f module
 
 SINGULARITY = """\
 #!/usr/bin/env bash
-# `singularity exec [--nv] IMAGE COMMAND...`: runs the command here. Without --nv it sees no GPU, as in a real container.
+# `singularity exec [--nv] IMAGE COMMAND...`: runs the command here. Without --nv it sees no GPU, as in a
+# real container.
 fatal() { printf 'FATAL:   %s\\n' "$1" >&2; exit 255; }
 while [ $# -gt 0 ] && [[ "$1" == -* ]]; do
     [ "$1" = --version ] && { echo "singularity-ce version 4.1.5"; exit 0; }
@@ -131,7 +134,9 @@ class Layout:
 
 
 def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bool) -> None:
-    """Create everything; existing files of an earlier practice (``--keep``) are left as they are, programs are written anew."""
+    """Create everything; existing files of an earlier practice (``--keep``) are left as they are, programs
+    are written anew.
+    """
     layout.root.mkdir(parents=True, exist_ok=True)
     layout.root.chmod(stat.S_IRWXU)
     for folder in (layout.home, layout.scratch, layout.data, layout.programs, layout.spool, layout.keys):
@@ -175,7 +180,8 @@ def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
         f'#!/bin/sh\n[ "$1" = -un ] && {{ echo "$USER"; exit; }}\nexec {shutil.which("id")} "$@"\n'
     )
     scripts["bsc_quota"] = (
-        f"#!/bin/sh\necho 'group {environment.get('USER', 'nct')}'\necho 'gpfs_projects GRP 12.0 GB 1.0 TB 1.1 TB 0 KB'\n"
+        f"#!/bin/sh\necho 'group {environment.get('USER', 'nct')}'\necho 'gpfs_projects GRP 12.0 GB "
+        f"1.0 TB 1.1 TB 0 KB'\n"
     )
     train = environment.get("LABTUI_PRACTICE_TRAIN") == "yes"
     scripts["python"] = (
@@ -194,7 +200,8 @@ _SRUN = """\
 #!/usr/bin/env bash
 # One task of the job's own: run what follows srun's options.
 while [ $# -gt 0 ] && [[ "$1" == -* ]]; do
-    case "$1" in --*=*|--overlap|-l|-u|--unbuffered|--label) ;; -n|-N|-c|-G|-p|--ntasks|--nodes|--cpus-per-task|--gres|--jobid) shift ;; esac
+    case "$1" in --*=*|--overlap|-l|-u|--unbuffered|--label) ;;
+    -n|-N|-c|-G|-p|--ntasks|--nodes|--cpus-per-task|--gres|--jobid) shift ;; esac
     shift
 done
 exec "$@"
@@ -219,7 +226,8 @@ _PYTHON_TRAIN = """\
 # The training is real, on the laptop's CPU, with few and small images.
 for word in "$@"; do
     case "$word" in
-        *ResNet*.py) case " $* " in *" --device "*) ;; *) set -- "$@" --device cpu --images 512 --image-size 32 ;; esac ;;
+        *ResNet*.py) case " $* " in *" --device "*) ;; *) set -- "$@" --device cpu --images 512
+        --image-size 32 ;; esac ;;
     esac
 done
 exec @python@ "$@"

@@ -1,8 +1,11 @@
 """`python ResNet50.py ...` inside a practice job: the script really runs, only the training is rehearsed.
 
-The student's script is executed as it is, with a TensorFlow and a NumPy of our own in front (`rehearsal/`): a wrong path, a
-pasted dash, a curly quote, a missing file fail as they would there. `model.fit` prints what Keras prints, at the pace of
-`timing`, on a clock that runs faster. Nothing of the engine or the screens may enter: this runs in processes of its own.
+The student's script is executed as it is, with a TensorFlow and a NumPy of our own in front
+(`rehearsal/`): a wrong path, a
+pasted dash, a curly quote, a missing file fail as they would there. `model.fit` prints what Keras prints,
+at the pace of
+`timing`, on a clock that runs faster. Nothing of the engine or the screens may enter: this runs in
+processes of its own.
 """
 
 from __future__ import annotations

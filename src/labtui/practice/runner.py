@@ -1,6 +1,7 @@
 """Starts practice jobs as processes of this laptop, and sees to it that none outlives labtui.
 
-A job's script runs under bash in a session of its own. A watchdog process holds the reading end of a pipe: when labtui ends, however it
+A job's script runs under bash in a session of its own. A watchdog process holds the reading end of a pipe:
+when labtui ends, however it
 ends, the pipe closes, and the watchdog ends every job and removes the practice folder (unless it is to be kept).
 """
 
@@ -56,7 +57,7 @@ class JobRunner:
         script = home / "slurm_script"
         script.write_bytes(job.script)
         script.chmod(0o700)
-        mode = "ab" if job.append or job.restarts and job.append else "wb"
+        mode = "ab" if job.append or (job.restarts and job.append) else "wb"
         try:
             with contextlib.ExitStack() as files:
                 out = files.enter_context(open(job.stdout, mode))  # noqa: PTH123  a text of the cluster's, not a Path of ours
@@ -90,7 +91,7 @@ class JobRunner:
             _signal_group(process.pid, number)
 
     def say(self, job: Job, line: str) -> None:
-        """slurmstepd's line in the job's standard error; a log that cannot be written stays silent."""
+        """Slurmstepd's line in the job's standard error; a log that cannot be written stays silent."""
         with contextlib.suppress(OSError), open(job.stderr, "ab") as stream:  # noqa: PTH123
             stream.write(line.encode() + b"\n")
 

@@ -1,6 +1,7 @@
 """What stands on PATH as sbatch, squeue, ... on the practice cluster: asks the cluster's process and prints its answer.
 
-Run with `python -I -S`, so that it starts in a few milliseconds; the standard library alone. Words and environment travel as JSON behind a
+Run with `python -I -S`, so that it starts in a few milliseconds; the standard library alone. Words and
+environment travel as JSON behind a
 length; LABTUI_PRACTICE_CONTROL holds the loopback port and the secret.
 """
 

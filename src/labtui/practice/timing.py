@@ -24,7 +24,8 @@ GPU_MEMORY_GIB = 63.4
 """What a framework can use of a 64 GB H100 of MareNostrum 5."""
 
 NOISE = 0.004
-"""Epoch-to-epoch spread (standard deviation, as a fraction): steady epochs of the course's logs differ by less than 1 %."""
+"""Epoch-to-epoch spread (standard deviation, as a fraction): steady epochs of the course's logs differ by
+less than 1 %."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """`date`, `sleep` and `nvidia-smi` as the practice cluster has them: on its clock, showing its GPUs.
 
-Run with `python -I -S`; the standard library alone. The clock comes from LABTUI_PRACTICE_BEGAN and LABTUI_PRACTICE_FACTOR.
+Run with `python -I -S`; the standard library alone. The clock comes from LABTUI_PRACTICE_BEGAN and
+LABTUI_PRACTICE_FACTOR.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Ends the practice jobs and removes the practice folder when labtui is gone. Run as a process of its own.
 
-Reads ``+PID`` and ``-PID`` lines from standard input; the end of the input means labtui ended. Uses the standard library alone.
+Reads ``+PID`` and ``-PID`` lines from standard input; the end of the input means labtui ended. Uses the
+standard library alone.
 """
 
 import contextlib

@@ -75,12 +75,14 @@ def _check(arguments: argparse.Namespace) -> None:
         if importlib.util.find_spec("tensorflow") is None:
             raise UsageError(
                 "Really training needs TensorFlow, which is not installed here.",
-                "pipx inject labtui tensorflow (or: uv tool install 'labtui[train]'). Without --train, training is rehearsed.",
+                "pipx inject labtui tensorflow (or: uv tool install 'labtui[train]'). Without "
+                "--train, training is rehearsed.",
             )
     if not arguments.serve and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "The screens need a terminal, and this is none.",
-            "`labtui practice --serve` starts the cluster alone; the verbs (submit, watch, results ...) then work on it.",
+            "`labtui practice --serve` starts the cluster alone; the verbs (submit, watch, results "
+            "...) then work on it.",
         )
 
 

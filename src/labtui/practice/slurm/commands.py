@@ -356,7 +356,8 @@ def _node_text(node: Node) -> str:
         f"   CPUAlloc=0 CPUEfctv={node.cpus} CPUTot={node.cpus} CPULoad=0.00\n"
         f"   AvailableFeatures=(null)\n   ActiveFeatures=(null)\n   Gres={gres}\n"
         f"   NodeAddr=127.0.0.1 NodeHostName={node.name} Version={VERSION}\n   RealMemory=20000\n"
-        f"   State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A\n   Partitions={node.partition} \n\n"
+        f"   State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A\n   "
+        f"Partitions={node.partition} \n\n"
     )
 
 

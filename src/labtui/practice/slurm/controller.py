@@ -1,6 +1,7 @@
 """The practice cluster's slurmctld and slurmdbd: submissions in, jobs started, ended and remembered.
 
-Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. Jobs are processes of a `Runner`, which tells
+Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. Jobs are processes of
+a `Runner`, which tells
 `ended` when they are over. A finished job leaves the queue after `MIN_JOB_AGE_S`, as in Slurm; accounting keeps it.
 """
 

@@ -155,7 +155,8 @@ def _short(
         if not value:
             if position >= len(words):
                 raise OptionProblem(
-                    f"{program}: option requires an argument -- '{letter}'\nTry \"{program} --help\" for more information"
+                    f"{program}: option requires an argument -- '{letter}'\nTry \"{program} "
+                    f'--help" for more information'
                 )
             value = words[position]
             position += 1

@@ -36,11 +36,36 @@ DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 
 HEADINGS = {
-    "i": "JOBID", "A": "JOBID", "F": "ARRAY_JOB_ID", "j": "NAME", "u": "USER", "a": "ACCOUNT", "P": "PARTITION", "q": "QOS",
-    "T": "STATE", "t": "ST", "r": "REASON", "R": "NODELIST(REASON)", "S": "START_TIME", "V": "SUBMIT_TIME", "e": "END_TIME",
-    "M": "TIME", "l": "TIME_LIMIT", "L": "TIME_LEFT", "b": "TRES_PER_NODE", "Z": "WORK_DIR", "o": "COMMAND", "N": "NODELIST",
-    "B": "EXEC_HOST", "k": "COMMENT", "D": "NODES", "Q": "PRIORITY", "C": "CPUS", "K": "ARRAY_TASK_ID", "Y": "SCHEDNODES",
-}  # fmt: skip
+    "i": "JOBID",
+    "A": "JOBID",
+    "F": "ARRAY_JOB_ID",
+    "j": "NAME",
+    "u": "USER",
+    "a": "ACCOUNT",
+    "P": "PARTITION",
+    "q": "QOS",
+    "T": "STATE",
+    "t": "ST",
+    "r": "REASON",
+    "R": "NODELIST(REASON)",
+    "S": "START_TIME",
+    "V": "SUBMIT_TIME",
+    "e": "END_TIME",
+    "M": "TIME",
+    "l": "TIME_LIMIT",
+    "L": "TIME_LEFT",
+    "b": "TRES_PER_NODE",
+    "Z": "WORK_DIR",
+    "o": "COMMAND",
+    "N": "NODELIST",
+    "B": "EXEC_HOST",
+    "k": "COMMENT",
+    "D": "NODES",
+    "Q": "PRIORITY",
+    "C": "CPUS",
+    "K": "ARRAY_TASK_ID",
+    "Y": "SCHEDNODES",
+}
 
 
 def squeue(words: list[str], environment: Mapping[str, str], control: Controller, now: float) -> Answer:
@@ -106,19 +131,41 @@ def _squeue_values(
         end = job.end_time if job.finished else (job.start_time or now) + job.time_limit_s
     elapsed = job.elapsed_s(now)
     return {
-        "i": str(job.job_id), "A": str(job.job_id), "F": str(job.job_id), "K": "N/A", "j": job.name, "u": job.user,
-        "a": job.account, "P": job.partition, "q": job.qos, "T": job.state, "t": SHORT[job.state], "r": job.reason,
+        "i": str(job.job_id),
+        "A": str(job.job_id),
+        "F": str(job.job_id),
+        "K": "N/A",
+        "j": job.name,
+        "u": job.user,
+        "a": job.account,
+        "P": job.partition,
+        "q": job.qos,
+        "T": job.state,
+        "t": SHORT[job.state],
+        "r": job.reason,
         "R": f"({job.reason})" if waiting or not job.node else job.node,
-        "S": stamp(start, environment, "N/A"), "V": stamp(job.submit_time, environment, "N/A"),
-        "e": stamp(end, environment, "N/A"), "M": short_duration(elapsed), "l": short_duration(job.time_limit_s),
-        "L": short_duration(max(0, job.time_limit_s - elapsed)), "b": job.gres or "N/A", "Z": job.work_dir,
-        "o": " ".join((job.command, *job.arguments)), "N": job.node, "B": job.node or "n/a", "k": job.comment or "(null)",
-        "D": "1", "Q": str(job.priority), "C": str(job.cpus), "Y": "(null)", "p": f"{job.priority / 4294967295:.14f}",
-    }  # fmt: skip
+        "S": stamp(start, environment, "N/A"),
+        "V": stamp(job.submit_time, environment, "N/A"),
+        "e": stamp(end, environment, "N/A"),
+        "M": short_duration(elapsed),
+        "l": short_duration(job.time_limit_s),
+        "L": short_duration(max(0, job.time_limit_s - elapsed)),
+        "b": job.gres or "N/A",
+        "Z": job.work_dir,
+        "o": " ".join((job.command, *job.arguments)),
+        "N": job.node,
+        "B": job.node or "n/a",
+        "k": job.comment or "(null)",
+        "D": "1",
+        "Q": str(job.priority),
+        "C": str(job.cpus),
+        "Y": "(null)",
+        "p": f"{job.priority / 4294967295:.14f}",
+    }
 
 
 def formatted(form: str, value: Callable[[str], str]) -> str:
-    """squeue's ``%[.][width]code``; everything else stands as it is."""
+    """The form ``%[.][width]code``; everything else stands as it is."""
 
     def put(told: re.Match[str]) -> str:
         if told[3] == "%":
@@ -157,11 +204,41 @@ SACCT = {
 }
 DEFAULT_FIELDS = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 FIELDS = (
-    "Account", "AllocCPUS", "AllocNodes", "AllocTRES", "Cluster", "Comment", "CPUTimeRAW", "DerivedExitCode", "Elapsed",
-    "ElapsedRaw", "Eligible", "End", "ExitCode", "JobID", "JobIDRaw", "JobName", "NCPUS", "NNodes", "NodeList", "Partition",
-    "Planned", "Priority", "QOS", "Reason", "ReqCPUS", "ReqTRES", "Start", "State", "Submit", "SubmitLine", "Timelimit",
-    "TimelimitRaw", "User", "WorkDir",
-)  # fmt: skip
+    "Account",
+    "AllocCPUS",
+    "AllocNodes",
+    "AllocTRES",
+    "Cluster",
+    "Comment",
+    "CPUTimeRAW",
+    "DerivedExitCode",
+    "Elapsed",
+    "ElapsedRaw",
+    "Eligible",
+    "End",
+    "ExitCode",
+    "JobID",
+    "JobIDRaw",
+    "JobName",
+    "NCPUS",
+    "NNodes",
+    "NodeList",
+    "Partition",
+    "Planned",
+    "Priority",
+    "QOS",
+    "Reason",
+    "ReqCPUS",
+    "ReqTRES",
+    "Start",
+    "State",
+    "Submit",
+    "SubmitLine",
+    "Timelimit",
+    "TimelimitRaw",
+    "User",
+    "WorkDir",
+)
 
 
 def sacct(words: list[str], environment: Mapping[str, str], control: Controller, now: float) -> Answer:
@@ -236,26 +313,56 @@ def _sacct_rows(
     tres = f"billing={job.cpus},cpu={job.cpus}" + (f",gres/gpu={job.gpus}" if job.gpus else "")
     state = "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled_by else job.state
     row = {
-        "Account": job.account, "AllocCPUS": str(job.cpus if job.node or job.start_time is None and job.finished else 0),
-        "AllocNodes": "1" if job.node else "0", "AllocTRES": f"{tres},node=1" if job.node else "", "Cluster": CLUSTER,
-        "Comment": job.comment, "CPUTimeRAW": str(elapsed * job.cpus), "DerivedExitCode": "0:0",
-        "Elapsed": long_duration(elapsed), "ElapsedRaw": str(elapsed),
+        "Account": job.account,
+        "AllocCPUS": str(job.cpus if job.node or job.start_time is None and job.finished else 0),
+        "AllocNodes": "1" if job.node else "0",
+        "AllocTRES": f"{tres},node=1" if job.node else "",
+        "Cluster": CLUSTER,
+        "Comment": job.comment,
+        "CPUTimeRAW": str(elapsed * job.cpus),
+        "DerivedExitCode": "0:0",
+        "Elapsed": long_duration(elapsed),
+        "ElapsedRaw": str(elapsed),
         "Eligible": stamp(job.submit_time, environment, "Unknown"),
-        "End": stamp(job.end_time if job.finished else None, environment, "Unknown"), "ExitCode": job.exit_code,
-        "JobID": str(job.job_id), "JobIDRaw": str(job.job_id), "JobName": job.name, "NCPUS": str(job.cpus), "NNodes": "1",
-        "NodeList": job.node or "None assigned", "Partition": job.partition,
-        "Planned": long_duration(int((job.start_time or now) - job.submit_time)), "Priority": str(job.priority),
-        "QOS": job.qos, "Reason": "None", "ReqCPUS": str(job.cpus), "ReqTRES": f"{tres},mem=20000M,node=1",
-        "Start": stamp(job.start_time, environment, "Unknown"), "State": state,
-        "Submit": stamp(job.submit_time, environment, "Unknown"), "SubmitLine": "", "WorkDir": job.work_dir,
-        "Timelimit": long_duration(job.time_limit_s), "TimelimitRaw": str(job.time_limit_s // 60), "User": job.user,
-    }  # fmt: skip
+        "End": stamp(job.end_time if job.finished else None, environment, "Unknown"),
+        "ExitCode": job.exit_code,
+        "JobID": str(job.job_id),
+        "JobIDRaw": str(job.job_id),
+        "JobName": job.name,
+        "NCPUS": str(job.cpus),
+        "NNodes": "1",
+        "NodeList": job.node or "None assigned",
+        "Partition": job.partition,
+        "Planned": long_duration(int((job.start_time or now) - job.submit_time)),
+        "Priority": str(job.priority),
+        "QOS": job.qos,
+        "Reason": "None",
+        "ReqCPUS": str(job.cpus),
+        "ReqTRES": f"{tres},mem=20000M,node=1",
+        "Start": stamp(job.start_time, environment, "Unknown"),
+        "State": state,
+        "Submit": stamp(job.submit_time, environment, "Unknown"),
+        "SubmitLine": "",
+        "WorkDir": job.work_dir,
+        "Timelimit": long_duration(job.time_limit_s),
+        "TimelimitRaw": str(job.time_limit_s // 60),
+        "User": job.user,
+    }
     if "allocations" in options or not job.node:
         return [row]
     batch = {
-        **row, "JobID": f"{job.job_id}.batch", "JobIDRaw": f"{job.job_id}.batch", "JobName": "batch", "Partition": "",
-        "State": job.state, "QOS": "", "User": "", "Timelimit": "", "TimelimitRaw": "", "Comment": "",
-    }  # fmt: skip
+        **row,
+        "JobID": f"{job.job_id}.batch",
+        "JobIDRaw": f"{job.job_id}.batch",
+        "JobName": "batch",
+        "Partition": "",
+        "State": job.state,
+        "QOS": "",
+        "User": "",
+        "Timelimit": "",
+        "TimelimitRaw": "",
+        "Comment": "",
+    }
     return [row, batch]
 
 

@@ -54,7 +54,7 @@ class Request:
 
 
 def check_script(script: bytes) -> None:
-    """sbatch's own look at the file."""
+    """Sbatch's own look at the file."""
     if not script:
         raise Refused(("Batch script is empty!",))
     if not script.strip():

@@ -22,7 +22,7 @@ def stamp(seconds: float | None, environment: Mapping[str, str], unknown: str) -
 
 
 def short_duration(seconds: int) -> str:
-    """squeue's form: ``0:06``, ``10:00``, ``1:05:00``, ``2-00:00:00``."""
+    """Squeue's form: ``0:06``, ``10:00``, ``1:05:00``, ``2-00:00:00``."""
     days, rest = divmod(int(seconds), 86400)
     hours, rest = divmod(rest, 3600)
     minutes, rest = divmod(rest, 60)
@@ -32,7 +32,7 @@ def short_duration(seconds: int) -> str:
 
 
 def long_duration(seconds: int) -> str:
-    """sacct's and scontrol's form: ``00:00:06``, ``2-00:00:00``."""
+    """Sacct's and scontrol's form: ``00:00:06``, ``2-00:00:00``."""
     days, rest = divmod(int(seconds), 86400)
     hours, rest = divmod(rest, 3600)
     minutes, rest = divmod(rest, 60)

@@ -1,6 +1,7 @@
 """As much of NumPy as the lab's scripts use to read CIFAR-10, without the memory: arrays that know only their shape.
 
-The practice cluster's data files hold ``b"rehearsal:ROWSxCOLUMNS"`` where the real ones hold pixels, so that 50,000 images cost
+The practice cluster's data files hold ``b"rehearsal:ROWSxCOLUMNS"`` where the real ones hold pixels, so
+that 50,000 images cost
 nothing. Used only inside practice jobs.
 """
 

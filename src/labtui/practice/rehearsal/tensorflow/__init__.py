@@ -256,8 +256,10 @@ keras = _model.build(_module, get_strategy, ResourceExhaustedError, CLOCK, Datas
 
 if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0") == "0":
     print(
-        "I tensorflow/core/platform/cpu_feature_guard.cc:194] This TensorFlow binary is optimized with oneAPI Deep Neural "
-        "Network Library (oneDNN) to use the following CPU instructions in performance-critical operations: AVX2 AVX512F FMA",
+        "I tensorflow/core/platform/cpu_feature_guard.cc:194] This TensorFlow binary is optimized "
+        "with oneAPI Deep Neural "
+        "Network Library (oneDNN) to use the following CPU instructions in performance-critical "
+        "operations: AVX2 AVX512F FMA",
         file=sys.stderr,
         flush=True,
     )

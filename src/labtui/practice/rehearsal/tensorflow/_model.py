@@ -141,7 +141,8 @@ class Model:
         size = training.image_size // 4
         shape = f"[{share},256,{size},{size}]"
         print(
-            "W tensorflow/tsl/framework/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate "
+            "W tensorflow/tsl/framework/bfc_allocator.cc:479] "
+            "Allocator (GPU_0_bfc) ran out of memory trying to allocate "
             f"{share * 256 * size * size * 4 / 2**30:.2f}GiB (rounded to {share * 256 * size * size * 4})requested by op "
             f"{self.name}/conv2_block1_3_conv/Conv2D",
             file=sys.stderr,
