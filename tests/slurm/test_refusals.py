@@ -124,26 +124,108 @@ def test_any_text_is_a_refusal(text: str) -> None:
 
 # --------------------------------------------------------------------------- pending reasons
 
-SLURMS_REASONS = """
-Priority Resources Dependency DependencyNeverSatisfied BeginTime SchedDefer JobHeldUser JobHeldAdmin
-JobHoldMaxRequeue JobArrayTaskLimit Licenses Reservation ReservationDeleted ReqNodeNotAvail PartitionDown
-PartitionInactive PartitionNodeLimit PartitionTimeLimit AccountNotAllowed InvalidAccount InvalidQOS QOSNotAllowed
-QOSUsageThreshold QOSJobLimit QOSResourceLimit QOSTimeLimit AssociationJobLimit AssociationResourceLimit
-AssociationTimeLimit BadConstraints MaxMemPerLimit NodeDown FrontEndDown SystemFailure JobLaunchFailure
-NonZeroExitCode TimeLimit InactiveLimit OutOfMemory DeadLine Cleaning Prolog BurstBufferResources
-BurstBufferStageIn BurstBufferOperation
-QOSGrpCpuLimit QOSGrpCPUMinutesLimit QOSGrpCPURunMinutesLimit QOSGrpGRES QOSGrpGRESMinutes QOSGrpGRESRunMinutes
-QOSGrpJobsLimit QOSGrpMemLimit QOSGrpMemMinutes QOSGrpNodeLimit QOSGrpNodeMinutes QOSGrpSubmitJobsLimit
-QOSGrpWallLimit QOSGrpUnknown QOSGrpBilling QOSGrpLicense QOSGrpBB QOSGrpEnergy
-QOSMaxCpuPerJobLimit QOSMaxCpuMinutesPerJobLimit QOSMaxCpuPerNode QOSMaxCpuPerUserLimit QOSMaxGRESPerJob
-QOSMaxGRESPerNode QOSMaxGRESPerUser QOSMaxGRESMinutesPerJob QOSMaxJobsPerUserLimit QOSMaxMemoryPerJob
-QOSMaxMemoryPerUser QOSMaxNodePerJobLimit QOSMaxNodePerUserLimit QOSMaxSubmitJobPerUserLimit
-QOSMaxWallDurationPerJobLimit QOSMaxJobsPerAccountLimit QOSMinCpuNotSatisfied QOSMinGRES QOSMinMemory
-QOSMinNode AssocGrpCpuLimit AssocGrpCPUMinutesLimit AssocGrpCPURunMinutesLimit AssocGrpGRES AssocGrpGRESMinutes
-AssocGrpJobsLimit AssocGrpMemLimit AssocGrpNodeLimit AssocGrpSubmitJobsLimit AssocGrpWallLimit AssocMaxJobsLimit
-AssocMaxCpuPerJobLimit AssocMaxCpuMinutesPerJobLimit AssocMaxGRESPerJob AssocMaxNodePerJobLimit
-AssocMaxWallDurationPerJobLimit AssocMaxSubmitJobLimit
-""".split()
+SLURMS_REASONS = [
+    "Priority",
+    "Resources",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "BeginTime",
+    "SchedDefer",
+    "JobHeldUser",
+    "JobHeldAdmin",
+    "JobHoldMaxRequeue",
+    "JobArrayTaskLimit",
+    "Licenses",
+    "Reservation",
+    "ReservationDeleted",
+    "ReqNodeNotAvail",
+    "PartitionDown",
+    "PartitionInactive",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+    "AccountNotAllowed",
+    "InvalidAccount",
+    "InvalidQOS",
+    "QOSNotAllowed",
+    "QOSUsageThreshold",
+    "QOSJobLimit",
+    "QOSResourceLimit",
+    "QOSTimeLimit",
+    "AssociationJobLimit",
+    "AssociationResourceLimit",
+    "AssociationTimeLimit",
+    "BadConstraints",
+    "MaxMemPerLimit",
+    "NodeDown",
+    "FrontEndDown",
+    "SystemFailure",
+    "JobLaunchFailure",
+    "NonZeroExitCode",
+    "TimeLimit",
+    "InactiveLimit",
+    "OutOfMemory",
+    "DeadLine",
+    "Cleaning",
+    "Prolog",
+    "BurstBufferResources",
+    "BurstBufferStageIn",
+    "BurstBufferOperation",
+    "QOSGrpCpuLimit",
+    "QOSGrpCPUMinutesLimit",
+    "QOSGrpCPURunMinutesLimit",
+    "QOSGrpGRES",
+    "QOSGrpGRESMinutes",
+    "QOSGrpGRESRunMinutes",
+    "QOSGrpJobsLimit",
+    "QOSGrpMemLimit",
+    "QOSGrpMemMinutes",
+    "QOSGrpNodeLimit",
+    "QOSGrpNodeMinutes",
+    "QOSGrpSubmitJobsLimit",
+    "QOSGrpWallLimit",
+    "QOSGrpUnknown",
+    "QOSGrpBilling",
+    "QOSGrpLicense",
+    "QOSGrpBB",
+    "QOSGrpEnergy",
+    "QOSMaxCpuPerJobLimit",
+    "QOSMaxCpuMinutesPerJobLimit",
+    "QOSMaxCpuPerNode",
+    "QOSMaxCpuPerUserLimit",
+    "QOSMaxGRESPerJob",
+    "QOSMaxGRESPerNode",
+    "QOSMaxGRESPerUser",
+    "QOSMaxGRESMinutesPerJob",
+    "QOSMaxJobsPerUserLimit",
+    "QOSMaxMemoryPerJob",
+    "QOSMaxMemoryPerUser",
+    "QOSMaxNodePerJobLimit",
+    "QOSMaxNodePerUserLimit",
+    "QOSMaxSubmitJobPerUserLimit",
+    "QOSMaxWallDurationPerJobLimit",
+    "QOSMaxJobsPerAccountLimit",
+    "QOSMinCpuNotSatisfied",
+    "QOSMinGRES",
+    "QOSMinMemory",
+    "QOSMinNode",
+    "AssocGrpCpuLimit",
+    "AssocGrpCPUMinutesLimit",
+    "AssocGrpCPURunMinutesLimit",
+    "AssocGrpGRES",
+    "AssocGrpGRESMinutes",
+    "AssocGrpJobsLimit",
+    "AssocGrpMemLimit",
+    "AssocGrpNodeLimit",
+    "AssocGrpSubmitJobsLimit",
+    "AssocGrpWallLimit",
+    "AssocMaxJobsLimit",
+    "AssocMaxCpuPerJobLimit",
+    "AssocMaxCpuMinutesPerJobLimit",
+    "AssocMaxGRESPerJob",
+    "AssocMaxNodePerJobLimit",
+    "AssocMaxWallDurationPerJobLimit",
+    "AssocMaxSubmitJobLimit",
+]
 
 
 @pytest.mark.parametrize("reason", SLURMS_REASONS)

@@ -1,4 +1,6 @@
-"""Submitting once, and looking a lost submission up: the scripts are run by a real bash with pretend Slurm programs."""
+"""Submitting once, and looking a lost submission up: the scripts are run by a real bash with pretend Slurm
+programs.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +177,7 @@ def test_a_missing_directory_is_a_plain_no(site: Site) -> None:
 def test_hostile_words_stay_words(site: Site, name: str) -> None:
     assert site.submit(name=name).status == 0
     assert not list(site.folder.rglob("pwned"))
-    assert name.split("\n")[0] in site.sent.read_text()
+    assert name.split("\n", maxsplit=1)[0] in site.sent.read_text()
 
 
 @given(st.text(max_size=60))

@@ -88,7 +88,7 @@ class _Drain:
         return False
 
     def _feed(self) -> None:
-        if self.pending and self.channel.send_ready():
+        while self.pending and self.channel.send_ready():
             sent = self.channel.send(self.pending[:CHUNK])
             self.pending = self.pending[sent:]
             if not self.pending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 
@@ -148,6 +149,8 @@ class SlurmCluster:
         Raises:
             RemoteFailure: Slurm said no.
         """
+        if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
+            raise RemoteFailure(f"{job_id!r} is no job number.", "`labtui queue` shows the numbers.")
         result = self.connection.run(cancel_command(job_id), timeout_s=60)
         if result.status == 0 or already_over(result.err):
             return

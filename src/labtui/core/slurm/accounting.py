@@ -93,7 +93,7 @@ def accounting_command(job_ids: Sequence[str], nonce: str) -> str:
 
 
 def my_accounting_command(nonce: str) -> str:
-    """Ask for all of my jobs. Not by name: a short job can stand there as ``allocation``, its comment intact."""
+    """Ask for all of my jobs: by name would miss short ones, which can stand there as ``allocation``."""
     return _common(nonce)
 
 
