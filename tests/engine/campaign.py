@@ -1,10 +1,10 @@
 """Exactly once, whatever is cut or killed: random faults against a real sshd and a real Slurm.
 
-``python -m tests.engine.campaign N [--seed S] [--kill-only]`` runs N rounds on a cluster of its own. In each round
-one process submits through a TCP proxy that cuts, resets, stalls, delays or throttles the connection at a random
-byte, and is killed with SIGKILL at a random moment; then an undisturbed process opens the same lab folder. In the end
-there must be exactly one job with the token of every stored intent, and the folder must know its id; every mirror
-must equal its remote file. A seed that ever failed belongs into ``SEEDS`` of ``test_exactly_once``.
+``python -m tests.engine.campaign N [--seed S] [--kill-only]`` runs N rounds on a cluster of its own. In each
+round one process submits through a TCP proxy that cuts, resets, stalls, delays or throttles the connection at a
+random byte, and is killed with SIGKILL at a random moment; then an undisturbed process opens the same lab folder.
+In the end there must be exactly one job with the token of every stored intent, and the folder must know its id;
+every mirror must equal its remote file. A seed that ever failed belongs into ``SEEDS`` of ``test_exactly_once``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labtui.core.events import SubmissionChanged
 from labtui.core.model import JobPhase, RunSpec, SubmissionDraft, SubmissionStatus
 from labtui.engine.folder import LabFolder
-from labtui.engine.session import Session
+from labtui.engine.session import Session, Update
 from labtui.engine.settings import Settings
 from tests.cluster import Cluster, ClusterSettings, FaultProxy, Student
 from tests.cluster.proxy import Fault
@@ -76,12 +78,19 @@ def draft(account: str) -> SubmissionDraft:
 def worker(path: str, account: str, lines: str) -> None:
     """The process that will be disturbed and killed."""
     session = Session.open(path, start=False)
+
+    def tell(update: Update) -> None:
+        for event in update.events:
+            if isinstance(event, SubmissionChanged):
+                print(event.status.value, flush=True)
+
+    session.subscribe(tell)
     print("ready", flush=True)
     sys.stdin.readline()
     session.start()
     future = session.submit(draft(account), script=SCRIPT.format(account=account, lines=lines))
     print("stored", flush=True)
-    print(f"accepted {future.result(timeout=60)}", flush=True)
+    future.result(timeout=60)
     session.close()
 
 
@@ -94,7 +103,7 @@ class Tally:
     killed: int = 0
     accepted_at_once: int = 0
     unknown_after_kill: int = 0
-    resent: int = 0
+    looked_up: int = 0
     seconds: float = 0.0
 
 
@@ -115,7 +124,9 @@ class Campaign:
         self._fault: Fault | None = None
         with FaultProxy((student.host, student.port), lambda _: self._fault) as proxy:
             folder = make_lab(self.path, student, proxy.port)
-            for _ in range(rounds):
+            for number in range(rounds):
+                if number and number % 50 == 0:
+                    print(self.tally, flush=True)
                 self._disturbed(folder, student, proxy)
                 proxy.cut()
                 self._undisturbed(folder)
@@ -145,16 +156,37 @@ class Campaign:
         assert process.stdout.readline() == "ready\n"
         process.stdin.write("\n")
         process.stdin.flush()
-        patience = self.chooser.uniform(0, 1.5)
+        said = self._let_live(process)
+        self._said_stored = "stored" in said
+        self.tally.accepted_at_once += "accepted" in said
+        self._fault = None
+
+    def _let_live(self, process: subprocess.Popen[str]) -> set[str]:
+        """Kill it at a random moment: any, or shortly after it stored that it is about to send."""
+        aimed = self.chooser.random() < 0.5
+        patience = self.chooser.uniform(0, 0.12) if aimed else self.chooser.uniform(0, 1.5)
+        said: set[str] = set()
+        sending = threading.Event()
+
+        def listen() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said.add(line.strip())
+                if line.strip() == "sending":
+                    sending.set()
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        if aimed:
+            sending.wait(6)
         try:
             process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
             self.tally.killed += 1
             process.send_signal(signal.SIGKILL)
-        said, _ = process.communicate()
-        self._said_stored = "stored" in said
-        self.tally.accepted_at_once += "accepted" in said
-        self._fault = None
+            process.wait()
+        listener.join()
+        return said
 
     def _undisturbed(self, folder: LabFolder) -> None:
         with Session.open(folder.path, start=False) as session:
@@ -208,7 +240,9 @@ class Campaign:
                 assert by_name[item.job_name] == 1, f"{item.token}: {by_name[item.job_name]} jobs"
                 assert ids[item.job_name] == item.job.job_id, item.token
             directories = list(self.cluster.outside(f"{session.settings.root}/hpc4ai-ch10").glob("lt*"))
-            self.tally.resent = sum(len(list(place.glob(".labtui/attempt-*"))) > 1 for place in directories)
+            self.tally.looked_up = sum(
+                len(list(place.glob(".labtui/attempt-*"))) > 1 for place in directories
+            )
         assert len(by_name) == sum(by_name.values())
 
 
