@@ -72,6 +72,6 @@ def test_time_limit(jobs: Jobs, limited_job: str) -> None:
     assert kept["TimelimitRaw"] == "1" and int(kept["ElapsedRaw"]) >= 60
     assert int(kept["End"]) - int(kept["Start"]) == int(kept["ElapsedRaw"])
     log = jobs.run(f"cat limited_{limited_job}.out").out
-    told = rf"slurmstepd\S*: error: \*\*\* JOB {limited_job} ON \S+ CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*"
+    told = rf"(slurmstepd\S*:|\[\S+\]) error: \*\*\* JOB {limited_job} ON \S+ CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*"
     assert re.search(told, log), log
     assert "JobState=TIMEOUT Reason=TimeLimit" in jobs.run(f"{PINNED}scontrol show job {limited_job}").out
