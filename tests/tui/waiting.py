@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-TURNS = 2000
+TURNS = 600
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:

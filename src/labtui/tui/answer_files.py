@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
 class AnswerFiles:
     """Remembers what each file held when it was loaded or stored here."""
 
-    def __init__(self, session: Any, edition: Edition | None) -> None:
+    def __init__(self, session: Any, edition: Callable[[], Edition | None]) -> None:
         self._session = session
         self._folder = session.folder
         self._edition = edition
         self._known: dict[str, str] = {}
 
     def _task(self, task_id: str) -> Task | None:
-        return self._edition.task(task_id) if self._edition is not None else None
+        edition = self._edition()
+        return edition.task(task_id) if edition is not None else None
 
     def path(self, task_id: str) -> Path:
         """The Markdown file of a task; it is made with its questions when it is not there."""

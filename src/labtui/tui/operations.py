@@ -37,7 +37,7 @@ class Operations:
         """Where answers are kept."""
         from labtui.tui.answer_files import AnswerFiles
 
-        return AnswerFiles(self.session, self.desk.edition)
+        return AnswerFiles(self.session, lambda: self.desk.edition)
 
     def keep_answers(self) -> None:
         """Store an answer that is being written."""

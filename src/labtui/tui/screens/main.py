@@ -30,7 +30,8 @@ class MainScreen(Screen[None]):
     """Watches the app's picture and hands each part its slice. Panes are made when first shown."""
 
     app: LabApp
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    AUTO_FOCUS = ""
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (108, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *actions.bindings("main"),
@@ -64,6 +65,7 @@ class MainScreen(Screen[None]):
         await self._ensure_pane(self.pane)
         self.show(self.app.desk.picture())
         self._after_switch()
+        self.focus_pane()
 
     # ------------------------------------------------------------------ panes
 

@@ -64,7 +64,7 @@ class AnswersPane(Container):
     def show(self, picture: Picture) -> None:
         """Another task, new numbers, or a file changed by another editor."""
         self.query_one("#answer-numbers", Static).update(_beside(picture))
-        if self.desk is None or not picture.task_id:
+        if self.desk is None or not picture.task_id or picture.loading:
             return
         other = picture.task_id != self._task_id
         if other:

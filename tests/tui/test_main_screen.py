@@ -1,0 +1,412 @@
+"""The main screen against a replayed session: what it shows, what survives a refresh, where requests go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from textual.widgets import TextArea
+
+from labtui.core.events import ConnectionChanged, ErrorCleared, ErrorRaised
+from labtui.core.model import JobPhase
+from labtui.tui.app import LabApp
+from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.messages import StateArrived
+from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
+from labtui.tui.widgets.keyed_table import KeyedTable
+from labtui.tui.widgets.tail_view import TailView
+from tests.tui.conftest import SIZES
+from tests.tui.replay import (
+    NOW,
+    CommandLine,
+    ReplayedSession,
+    epoch,
+    evening,
+    finished_run,
+    make_folder,
+    observed,
+    online,
+    open_session,
+    planned,
+    spec,
+    write_log,
+)
+from tests.tui.waiting import text_of, until
+
+Make = Callable[..., LabApp]
+
+
+def main_of(app: LabApp) -> Any:
+    assert app.main is not None
+    return app.main
+
+
+# ------------------------------------------------------------------ what it shows
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_one_glance_says_what_runs_and_what_came_out(
+    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: "Chapter 10" in text_of(app))
+        text = text_of(app)
+        for words in ("10.5", "● online, 2 s ago", "✔ done", "▶ epoch 4 of 5", "13.60 ±0.01", "2.53", "63 %", "8192", "2048"):
+            assert words in text, words
+        assert "waiting line: ResNet152 1 GPU (acc_debug takes one job per user)" in text
+        assert "s submit" in text
+        assert "? help" in text
+
+
+@pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5), (200, 60)])
+@pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])
+async def test_every_pane_stands_at_every_size(
+    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int], pane: str
+) -> None:
+    app = app_of(evening_session, pane)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert main_of(app).pane == pane
+        await pilot.resize_terminal(80, 24)
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+
+
+async def test_keys_and_clicks_go_to_the_panes(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    wanted = {
+        "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
+        "l": "7/7 - 5s - loss: 2.0500",
+        "c": "Global throughput",
+        "a": "How close is the speedup to linear?",
+        "r": "epoch 4 of 5",
+    }
+    async with app.run_test(size=(120, 40)) as pilot:
+        for key, words in wanted.items():
+            await pilot.press(key)
+            await until(pilot, lambda words=words: words in text_of(app), words)
+        await pilot.click("TabBar", offset=(3, 0))
+        await until(pilot, lambda: main_of(app).pane == "task")
+        await pilot.click("KeyLine", offset=(2, 0))
+        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
+
+
+async def test_at_80_columns_the_task_list_is_a_line_that_opens(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "of 7 done" in text_of(app))
+        assert "10.7" not in text_of(app)
+        await pilot.press("g")
+        await until(pilot, lambda: "10.7 Two model sizes compared" in text_of(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.desk.task_id == "10.6" and "10.7" not in text_of(app))
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await until(pilot, lambda: app.desk.task_id == "10.4")
+
+
+async def test_what_is_stored_is_painted_before_the_network_is_asked(evening_session: ReplayedSession) -> None:
+    order: list[str] = []
+    start = evening_session.start
+    evening_session.start = lambda: (order.append("start"), start())[1]  # type: ignore[method-assign]
+    app = LabApp(evening_session, clock=lambda: NOW)
+    painted = app.on_mount
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: order == ["start"])
+        assert "13.60" in text_of(app)
+    assert painted is not None
+
+
+async def test_a_folder_without_runs_begins_with_the_first_task(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "Set up the files" in text_of(app))
+        assert main_of(app).pane == "task"
+        assert "○ offline" in text_of(app)
+        await pilot.press("r")
+        await until(pilot, lambda: "plans no runs" in text_of(app))
+
+
+async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
+    make_folder(tmp_path / "lab", practice=True)
+    first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")
+    evening(first, practice=True)
+    second.asked = []
+    app = LabApp(second, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app))
+    second.close()
+    first.close()
+
+
+# ------------------------------------------------------------------ live
+
+
+async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        table = main_of(app).query_one("#runs-table", KeyedTable)
+        table.focus()
+        await pilot.press("up")
+        await until(pilot, lambda: app.desk.run_id == 3)
+        evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        await until(pilot, lambda: "epoch 5 of 5" in text_of(app))
+        assert table.has_focus
+        assert table.selected_key == "3"
+        await pilot.press("c")
+        await until(pilot, lambda: "still running" in text_of(app))
+
+
+async def test_states_arrive_as_one_replaceable_message(evening_session: ReplayedSession) -> None:
+    older, newer = StateArrived(evening_session.state), StateArrived(evening_session.state)
+    assert newer.can_replace(older)
+    handled: list[Any] = []
+    app = LabApp(evening_session, clock=lambda: NOW)
+    async with app.run_test(size=(80, 24), message_hook=handled.append) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        handled.clear()
+        for _ in range(500):
+            app.post_message(StateArrived(evening_session.state))
+        await pilot.pause()
+        repaints = [message for message in handled if isinstance(message, StateArrived) and message._sender is None]
+        assert len(repaints) <= 500
+        assert app.lab is evening_session.state
+
+
+async def test_a_growing_log_is_followed(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session, "log")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "following" in text_of(app))
+        write_log(evening_session, "lt000000000000000ddd", "".join(f"more {n}\n" for n in range(200)))
+        await until(pilot, lambda: "more 199" in text_of(app))
+        await pilot.press("pageup")
+        await until(pilot, lambda: "lines below, end follows" in text_of(app))
+        await pilot.press("end")
+        await until(pilot, lambda: "more 199" in text_of(app) and "following" in text_of(app))
+        await pilot.press("slash", *"more 7", "enter")
+        await until(pilot, lambda: "/more 7 line" in text_of(app))
+        await pilot.press("o")
+        await until(pilot, lambda: "nothing read yet" in text_of(app))
+        await pilot.press("o")
+        await until(pilot, lambda: "out + err" in text_of(app))
+
+
+async def test_waiting_and_pending_are_explained(session: ReplayedSession, app_of: Make) -> None:
+    session.feed(planned("lt1", "10.5", 1, spec()), *online())
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "in our waiting line" in text_of(app))
+        from tests.tui.replay import accepted
+
+        session.feed(
+            accepted("lt1", "77"),
+            observed("lt1", "77", JobPhase.QUEUED, slurm_state="PENDING", reason="Resources", start_estimate=NOW + 600),
+        )
+        await until(pilot, lambda: "Job 77 is pending" in text_of(app))
+        assert "(Resources)" in text_of(app)
+        assert "in about 10 min" in text_of(app)
+
+
+async def test_an_error_toasts_once_and_stays_until_it_is_over(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        raised = ErrorRaised(at=NOW, key="quota", sentence="The quota is [full].", hint="Remove [old] files.")
+        evening_session.feed(raised)
+        await until(pilot, lambda: "! The quota is [full]. Remove [old] files." in text_of(app))
+        evening_session.feed(raised, *online())
+        await until(pilot, lambda: len(evening_session.state.problems) == 1)
+        assert len(app._notifications) == 1
+        await pilot.press("exclamation_mark")
+        await until(pilot, lambda: "Problems that are not over" in text_of(app))
+        await pilot.press("escape")
+        evening_session.feed(ErrorCleared(at=NOW, key="quota"))
+        await until(pilot, lambda: "! The quota" not in text_of(app))
+
+
+async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for status, shown in (("stale", "◌ stale"), ("offline", "○ offline"), ("needs-login", "! needs login"), ("connecting", "◐ connecting")):
+            evening_session.feed(ConnectionChanged(at=NOW, status=status))
+            await until(pilot, lambda shown=shown: shown in text_of(app), shown)
+        evening_session.feed(ConnectionChanged(at=NOW, status="offline"))
+        await until(pilot, lambda: "○ offline" in text_of(app))
+        await pilot.press("u")
+        assert [name for name, _, _ in evening_session.asked] == ["connect", "refresh"]
+
+
+# ------------------------------------------------------------------ requests and questions
+
+
+async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("k")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("enter")  # the cursor is on no
+        await until(pilot, lambda: not isinstance(app.screen, Confirm))
+        assert not evening_session.asked
+        await pilot.press("k")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("y")
+        await until(pilot, lambda: bool(evening_session.asked))
+        assert evening_session.asked[0][:2] == ("cancel", 4)
+
+
+async def test_an_unexpected_failure_is_a_sentence_and_a_file(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("p")
+        evening_session.asked[0][2].set_exception(ZeroDivisionError("secret detail"))
+        await until(pilot, lambda: "Something unexpected happened" in text_of(app))
+        assert "secret detail" not in text_of(app)
+        assert "ZeroDivisionError" in evening_session.folder.problem_log.read_text()
+
+
+@dataclass(frozen=True)
+class Question:
+    kind: str
+    text: str
+    host: str = "login.rehearsal.test"
+    echo: bool = False
+    fingerprint: str = ""
+
+
+async def test_questions_of_the_login_are_answered_from_another_thread(evening_session: ReplayedSession) -> None:
+    prompter = ScreenPrompter()
+    app = LabApp(evening_session, prompter=prompter, clock=lambda: NOW)
+    answers: list[str | None] = []
+
+    def ask() -> None:
+        answers.append(prompter.ask(Question("password", "[bold]Password[/]: ")))
+        answers.append(prompter.ask(Question("code", "Code: ", echo=True)))
+        answers.append(prompter.ask(Question("host-key", "Never seen before.", fingerprint="SHA256:abc")))
+        answers.append(prompter.ask(Question("password", "again")))
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        thread = threading.Thread(target=ask)
+        thread.start()
+        await until(pilot, lambda: isinstance(app.screen, AskSecret))
+        assert "[bold]Password[/]:" in text_of(app)
+        await pilot.press(*"hush", "enter")
+        await until(pilot, lambda: isinstance(app.screen, AskSecret) and "Code:" in text_of(app))
+        assert "hush" not in text_of(app)
+        await pilot.press(*"123", "enter")
+        await until(pilot, lambda: isinstance(app.screen, AskHostKey))
+        assert "SHA256:abc" in text_of(app)
+        await pilot.press("enter")  # no
+        await until(pilot, lambda: isinstance(app.screen, AskSecret))
+        await pilot.press("escape")
+        await until(pilot, lambda: len(answers) == 4)
+        thread.join()
+    assert answers == ["hush", "123", None, None]
+    assert prompter.ask(Question("password", "too late")) is None
+
+
+async def test_remote_commands_fill_in_and_show_the_whole_command(evening_session: ReplayedSession, app_of: Make) -> None:
+    evening_session.note_command(CommandLine(NOW - 5, "squeue --me\n-h [x]", 0.08, 0))  # type: ignore[arg-type]
+    app = app_of(evening_session)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("m")
+        await until(pilot, lambda: "squeue --me -h [x]" in text_of(app))
+        assert "1 kept, 1 in the last minute" in text_of(app)
+        evening_session.note_command(CommandLine(NOW - 1, "sbatch --parsable job.slurm", 0.2, None))  # type: ignore[arg-type]
+        app.screen.refresh_commands()  # type: ignore[attr-defined]
+        await until(pilot, lambda: "sbatch --parsable" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
+
+
+async def test_help_palette_and_shell_words(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
+        await pilot.press("escape", "w")
+        await until(pilot, lambda: "ssh nct01001@login.rehearsal.test" in text_of(app))
+        assert "scancel 31337" in text_of(app)
+        await pilot.press("escape", "colon")
+        await until(pilot, lambda: "Search for commands" in text_of(app))
+        await pilot.press(*"charts", "enter")
+        await until(pilot, lambda: main_of(app).pane == "charts")
+
+
+# ------------------------------------------------------------------ answers
+
+
+async def test_answers_are_stored_and_never_written_over(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session, "answers")
+    path = evening_session.folder.answers / "10.5.md"
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: path.exists() and "How close is the speedup" in text_of(app))
+        await pilot.press("enter")
+        editor = main_of(app).query_one("#answer-text", TextArea)
+        assert editor.has_focus
+        await pilot.press(*"Ours")
+        assert "not stored yet" in text_of(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: path.read_text().startswith("Ours"))
+        path.write_text("from another editor\n")
+        app.repaint()
+        await until(pilot, lambda: editor.text == "from another editor\n")
+        await pilot.press("enter")
+        await pilot.press(*"mine ")
+        path.write_text("from a friend\n")
+        await pilot.press("escape")
+        beside = evening_session.folder.answers / "10.5.yours.md"
+        await until(pilot, beside.exists)
+        assert path.read_text() == "from a friend\n"
+        assert "mine" in beside.read_text()
+
+
+async def test_leaving_stores_what_was_typed(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session, "answers")
+    path = evening_session.folder.answers / "10.5.md"
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, path.exists)
+        await pilot.press("enter", *"last words")
+        await app.action_leave()
+    assert "last words" in path.read_text()
+
+
+# ------------------------------------------------------------------ colours
+
+
+@pytest.mark.parametrize("theme", ["labtui-light", "ansi-dark", "ansi-light", "textual-light"])
+async def test_every_theme_draws_every_pane(evening_session: ReplayedSession, app_of: Make, theme: str) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.theme = theme
+        for key in "tlcar":
+            await pilot.press(key)
+            await pilot.pause()
+        await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
+
+
+async def test_without_colour_states_are_still_words(evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = LabApp(evening_session, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "✔ done" in text_of(app))
+        await pilot.press("c")
+        await until(pilot, lambda: "2.53" in text_of(app))
+
+
+async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Make) -> None:
+    from labtui.core.events import RunEnded
+    from labtui.core.model import Diagnosis
+
+    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
+    advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
+    session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(advice,)))
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "✘ out of memory" in text_of(app))
+        assert "Halve the batch per GPU. (oom, line 31 of the out)" in text_of(app)
+        assert isinstance(main_of(app).query(TailView), object)
