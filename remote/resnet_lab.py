@@ -1,6 +1,6 @@
-"""What the lab's training scripts share: options, checks, time measurement, and the lines of the log.
+"""What the lab's training scripts share: options, checks, devices, and how a script ends.
 
-The training itself (network, strategy, fit) is in ResNet50.py and ResNet50_seq.py, not here.
+The training itself (network, strategy, fit) is in ResNet50.py and ResNet50_seq.py, the log in run_log.py.
 Needs Python 3.8 or later and TensorFlow 2.11 or later, nothing else.
 
 Exit codes: 0 done, 2 wrong options, 3 no usable data, 4 no usable GPUs, 5 out of memory,
@@ -9,21 +9,16 @@ Exit codes: 0 done, 2 wrong options, 3 no usable data, 4 no usable GPUs, 5 out o
 
 import argparse
 import importlib.util
-import json
 import math
 import os
 import platform
 import re
 import signal
-import socket
 import sys
 import time
 
-# A logical CPU device gets threads of its own only if this is set before TensorFlow starts (see use_cpu).
-if "cpu" in " ".join(sys.argv[1:]).replace("=", " ").split():
-    os.environ.setdefault("TF_OVERRIDE_GLOBAL_THREADPOOL", "1")
-
-import tensorflow as tf  # noqa: E402
+import tensorflow as tf
+from run_log import RunLog, cores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "cifar-utils"))
@@ -99,8 +94,9 @@ def _data_problem():
 
 
 def _memory_sentence(args, error):
-    lines = str(error).strip().splitlines() or ["no details"]
-    said = next((line for line in lines if "OOM" in line or "memory" in line), lines[0])
+    text = str(error).strip() or "no details"
+    found = re.search("OOM when allocating.*|.*out of memory.*", text)
+    said = found.group() if found else text.splitlines()[0]
     return (
         "Out of memory with a global batch of {} on {} replica(s), {} images each: try half the batch size "
         "(--batch_size {}). TensorFlow says: {}: {}"
@@ -198,7 +194,7 @@ def choose_devices(args):
         args.device = "gpu" if gpus else "cpu"
     if args.device == "cpu":
         if args.threads is None and args.parallel:
-            args.threads = max(1, _cores() // 4)
+            args.threads = max(1, cores() // 4)
         args.devices = use_cpu(args.replicas, args.threads, args.parallel)
         args.device_names = [platform.processor() or platform.machine()]
         return
@@ -224,23 +220,20 @@ def use_cpu(replicas, threads, parallel):
 
     A GPU is a device of fixed size, and two of them are twice as many processors. To rehearse that, each
     logical CPU device gets the same number of threads however many replicas there are: by default a quarter
-    of the cores, as the lab goes up to four replicas. TF_OVERRIDE_GLOBAL_THREADPOOL (top of this file)
-    makes TensorFlow keep one thread pool per device instead of one for all. The sequential scripts keep all
-    cores: that is the CPU baseline."""
+    of the cores, as the lab goes up to four replicas. The sequential scripts keep all cores: that is the
+    CPU baseline.
+    """
     tf.config.set_visible_devices([], "GPU")
     if threads is not None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     if parallel:
+        # One thread pool for each device instead of one for all; read when TensorFlow makes its devices.
+        os.environ["TF_OVERRIDE_GLOBAL_THREADPOOL"] = "1"
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
         # MirroredStrategy warns of devices that are no GPUs (a forgotten --nv). Here they are meant.
         tf.get_logger().addFilter(lambda record: "non-GPU devices" not in record.getMessage())
     return ["/cpu:{}".format(i) for i in range(replicas)]
-
-
-def _cores():
-    """CPU cores this process may use (a job usually has fewer than the node)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _job_has_gpu():
@@ -256,189 +249,3 @@ def _why_no_gpu(instead):
 
 def _gpu_name(gpu):
     return tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
-
-
-# ----------------------------------------------------------------------------------------- lines of the log
-
-
-def mllog(event_type, key, value=None, metadata=None, when=None):
-    """Prints one record in the form of MLPerf logging (github.com/mlcommons/logging), flushed at once."""
-    record = {
-        "namespace": "",
-        "time_ms": int(1000 * (time.time() if when is None else when)),
-        "event_type": event_type,
-        "key": key,
-        "value": _plain(value),
-        "metadata": _plain(metadata or {}),
-    }
-    print(":::MLLOG " + json.dumps(record, allow_nan=False), flush=True)
-
-
-def point(key, value, **metadata):
-    """A record about a moment, or a fact."""
-    mllog("POINT_IN_TIME", key, value, metadata)
-
-
-def _plain(value):
-    """Plain JSON values: NumPy numbers become floats; JSON has no NaN and no infinity, they become null."""
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    number = float(value)
-    return number if math.isfinite(number) else None
-
-
-class RunLog(tf.keras.callbacks.Callback):
-    """Prints the lab's banner and the MLPerf records of one training, and measures each epoch.
-
-    What `seconds` of an epoch_stop record include: everything from Keras's on_epoch_begin to its
-    on_epoch_end, on a monotonic clock. That is waiting for data, all steps (forward, backward, exchange of
-    gradients between replicas), and the reading of the metrics from the device, for which Keras waits
-    before it calls on_epoch_end. In the first epoch it is also tracing the graph, setting up the devices,
-    and resizing and caching the images. It is not what happens between two epochs; `run_seconds`, measured
-    from run_start, shows it.
-
-    Keras measures the time that it prints between the same two points: its own progress bar is the last in
-    the list of callbacks, so its clock starts and stops some microseconds after ours. To keep it so,
-    nothing is printed inside that span: epoch_start is printed before the clock starts, epoch_stop when the
-    next epoch begins (or the training ends), which is at once. No hook is defined for single steps, as it
-    would make TensorFlow wait after each."""
-
-    current = None  # the run that has started and not yet stopped, for abort()
-    setup_began = None
-
-    def __init__(self, args, train_ds):
-        super().__init__()
-        self.args = args
-        self.images = getattr(train_ds, "images", None)
-        self.finished_epoch = None
-
-    # Keras calls these.
-
-    def on_train_begin(self, logs=None):
-        self._banner()
-        self._facts()
-        self.run_began = time.perf_counter()
-        RunLog.current = self
-        setup = None if RunLog.setup_began is None else self.run_began - RunLog.setup_began
-        mllog("INTERVAL_START", "run_start", None, {"setup_seconds": setup})
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._report_epoch()
-        mllog(
-            "INTERVAL_START",
-            "epoch_start",
-            None,
-            {"epoch_num": epoch + 1, "run_seconds": time.perf_counter() - self.run_began},
-        )
-        self.epoch_began = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        ended = time.perf_counter()
-        self.finished_epoch = (epoch + 1, ended, time.time(), dict(logs or {}))
-
-    def on_train_end(self, logs=None):
-        self._report_epoch()
-        self._stop("success", {})
-
-    # The records.
-
-    def _banner(self):
-        """The lab's own lines; readers of old logs rely on this shape, blanks included."""
-        print(" Model {} {} GPUs ".format(self.model_name, self.n_gpus), flush=True)
-        print("-" * 40, flush=True)
-        print("Batch_size: {}".format(self.args.batch_size), flush=True)
-        print("Num_replicas: {} ".format(self.replicas), flush=True)
-        if self.args.device == "cpu" and self.args.parallel:
-            print("Device: cpu ({} CPU device(s) stand in for GPUs)".format(self.replicas), flush=True)
-
-    def _facts(self):
-        args = self.args
-        point("model_name", self.model_name, keras_name=self.model.name, parameters=self.model.count_params())
-        # "practice": CPU devices that stand in for GPUs rehearse the lab; their times say nothing about GPUs.
-        point(
-            "device",
-            args.device,
-            names=args.device_names,
-            threads=args.threads,
-            cores=_cores(),
-            practice=args.device == "cpu" and args.parallel,
-        )
-        point("num_replicas", self.replicas)
-        point("n_gpus", self.n_gpus)
-        point("global_batch_size", args.batch_size, per_replica=args.batch_size / self.replicas)
-        point("train_samples", self.images, image_size=args.image_size)
-        point("opt_name", type(self.model.optimizer).__name__.lower())
-        point("opt_base_learning_rate", self._learning_rate())
-        point("epochs", args.epochs, steps=self.steps)
-        point(
-            "framework",
-            "tensorflow {}".format(tf.__version__),
-            keras=getattr(tf.keras, "__version__", None),
-            python=platform.python_version(),
-        )
-        point("host", socket.gethostname(), slurm_job_id=os.environ.get("SLURM_JOB_ID"))
-
-    def _report_epoch(self):
-        if self.finished_epoch is None:
-            return
-        number, ended, when, metrics = self.finished_epoch
-        self.finished_epoch = None
-        seconds = ended - self.epoch_began
-        facts = {
-            "epoch_num": number,
-            "seconds": seconds,
-            "steps": self.steps,
-            "samples": self.images,
-            "run_seconds": ended - self.run_began,
-        }
-        mllog("INTERVAL_END", "epoch_stop", None, facts, when)
-        mllog("POINT_IN_TIME", "tracked_stats", metrics, {"epoch_num": number}, when)
-
-    def _stop(self, status, metadata):
-        RunLog.current = None
-        metadata = dict(metadata, status=status, seconds=time.perf_counter() - self.run_began)
-        mllog("INTERVAL_END", "run_stop", None, metadata)
-
-    @staticmethod
-    def abort(reason):
-        """Closes the run that is under way, if there is one, because it cannot go on."""
-        if RunLog.current is not None:
-            RunLog.current._report_epoch()
-            RunLog.current._stop("aborted", {"reason": reason})
-
-    # What the model itself tells.
-
-    @property
-    def model_name(self):
-        """The lab's short name, from the network itself: ResNet50 for Keras's resnet50v2."""
-        found = re.match(r"resnet(\d+)v2", self.model.name, re.IGNORECASE)
-        return "ResNet" + found.group(1) if found else self.model.name
-
-    @property
-    def replicas(self):
-        strategy = getattr(self.model, "distribute_strategy", None) or tf.distribute.get_strategy()
-        return strategy.num_replicas_in_sync
-
-    @property
-    def n_gpus(self):
-        """Replicas that are GPUs, or stand in for them; 0 for the sequential training on the CPU."""
-        return 0 if self.args.device == "cpu" and not self.args.parallel else self.replicas
-
-    @property
-    def steps(self):
-        """Steps of an epoch, the last one with a batch that may be short."""
-        steps = (self.params or {}).get("steps")
-        if steps is None and self.images:
-            steps = math.ceil(self.images / self.args.batch_size)
-        return steps
-
-    def _learning_rate(self):
-        """The rate the optimizer starts with, without the noise of its 32-bit number."""
-        rate = self.model.optimizer.learning_rate
-        if callable(rate):  # a schedule
-            rate = rate(0)
-        return float("{:.7g}".format(float(rate.numpy() if hasattr(rate, "numpy") else rate)))

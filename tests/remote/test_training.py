@@ -157,9 +157,9 @@ def test_sequential_run_on_the_cpu(sequential: Trained) -> None:
 
 
 def test_out_of_memory_says_so(data: Path, tmp_path: Path) -> None:
-    """One image of 480 GB: the allocator refuses at once, as a GPU's does with a batch that is too large."""
+    """An image of 192 TB, more than an address holds: refused at once, as a GPU refuses too large a batch."""
     run = trained(
-        tmp_path, "ResNet50_seq.py", "--data", str(data), "--image-size", "200000", "--images", "2",
+        tmp_path, "ResNet50_seq.py", "--data", str(data), "--image-size", "4000000", "--images", "2",
         "--batch_size", "2",
     )  # fmt: skip
     assert run.status == 5

@@ -90,7 +90,9 @@ def test_any_template_gives_text_or_a_template_error(template: str) -> None:
 
 def test_remote_holds_the_scripts_and_nothing_else() -> None:
     names = list_remote()
-    assert {"ResNet50.py", "ResNet152_seq.py", "resnet_lab.py", "cifar-utils/cifar.py"} <= set(names)
+    assert {"ResNet50.py", "ResNet152_seq.py", "resnet_lab.py", "run_log.py", "cifar-utils/cifar.py"} <= set(
+        names
+    )
     assert all(name.endswith(".py") for name in names)
     assert b"def load_cifar" in read_remote("cifar-utils/cifar.py")
 
