@@ -1,4 +1,4 @@
-"""Where Slurm is the judge: it refuses the broken job script, and takes the one preflight's fix makes of it."""
+"""Where Slurm is the judge: it refuses the broken job script and takes the one that preflight fixed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,54 @@
+"""Each edition walked through on the practice cluster, from an empty folder to all boxes ticked."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.core.lab.plan import PlanOverrides
+from labtui.engine.session import Session
+from tests.lab import walk
+from tests.lab.test_editions import IDS
+
+pytestmark = pytest.mark.slow
+
+MORE_EPOCHS = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
+"""Forty epochs are a first guess; the student sees the accuracy and asks for more."""
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_from_empty_folder_to_all_boxes(name, tmp_path):
+    from labtui.practice.cluster import PracticeCluster
+
+    with PracticeCluster.start(tmp_path / "cluster", factor=1000) as cluster:
+        login = cluster.login
+        folder = walk.folder_of(
+            tmp_path / "lab",
+            name,
+            profile="practice",
+            practice=True,
+            host=login.host,
+            port=login.port,
+            user=login.user,
+            identity=str(login.identity_file),
+            host_key=login.host_key,
+            account=login.account,
+            root=login.root,
+            data_dir=login.data_dir,
+            container=login.container,
+        )
+        with Session.open(folder.path) as session:
+            edition = session.edition
+            assert not any(box.done for box in walk.boxes(session).values())
+            for task in edition.tasks:
+                walk.make_copies(session, task)
+                walk.submit(session, task.id, MORE_EPOCHS.get((name, task.id)))
+            walk.finish(session)
+            for task in edition.tasks:
+                if task.questions:
+                    walk.answer(session, task)
+            walk.export(session, edition.tasks)
+            boxes = walk.boxes(session)
+    open_boxes = {task_id: box.missing for task_id, box in boxes.items() if not box.done}
+    assert not open_boxes
+    with_runs = [task.id for task in edition.tasks if task.runs]
+    assert all(boxes[task_id].practice for task_id in with_runs)

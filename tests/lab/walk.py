@@ -1,0 +1,96 @@
+"""An evening with labtui by program: submit a task's plan, wait for it, write answers, export, look at the boxes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from labtui.core.lab.checks import TaskCheck
+from labtui.core.lab.edition import ChartsCheck, Edition, HandInCheck, Task
+from labtui.core.lab.plan import PlanOverrides, copies_to_start
+from labtui.engine.answers import open_answers
+from labtui.engine.labs import check_folder, start_copy
+from labtui.engine.session import Session
+
+NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
+
+
+def boxes(session: Session) -> dict[str, TaskCheck]:
+    """All boxes of the session's folder."""
+    found = check_folder(session.folder, session.edition, session.state)
+    return {box.task_id: box for box in found}
+
+
+def make_copies(session: Session, task: Task) -> None:
+    """Start the copies a task wants and make the student's change in them."""
+    for original, target in copies_to_start(task):
+        path = start_copy(session.folder, original, target)
+        text = path.read_text(encoding="utf-8")
+        changed = text.replace("resnet_v2.ResNet50V2", f"resnet_v2.{NETWORKS[target]}")
+        assert changed != text
+        path.write_text(changed, encoding="utf-8")
+
+
+def answer(session: Session, task: Task) -> None:
+    """Write something below every heading."""
+    path = open_answers(session.folder, task)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("<!-- your answer -->", "What we found."), encoding="utf-8")
+
+
+def submit(session: Session, task_id: str, overrides: PlanOverrides | None = None) -> list[str]:
+    """Submit a task's plan after preflight has nothing to stop it; the tokens are known once it is accepted."""
+    before = set(session.state.submissions)
+    for draft in session.drafts(task_id, overrides):
+        errors = [f for f in session.preview(draft).findings if f.severity == "error"]
+        assert not errors, errors
+        session.submit(draft)
+    wait(lambda: len(session.state.submissions) > len(before) or not session.drafts(task_id, overrides))
+    return [token for token in session.state.submissions if token not in before]
+
+
+def finish(session: Session, limit_s: float = 240) -> None:
+    """Wait until every run is over and its log has been read to the end."""
+    wait(lambda: all(run.outcome is not None for run in session.state.runs.values()), limit_s)
+
+
+def wait(condition, limit_s: float = 60) -> None:
+    """Wait for a condition, with a deadline."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def export(session: Session, tasks: Iterable[Task]) -> None:
+    """The charts and papers the tasks ask for."""
+    for task in tasks:
+        for check in task.checks:
+            if isinstance(check, ChartsCheck):
+                draw_charts(session, check.charts)
+            elif isinstance(check, HandInCheck):
+                (session.folder.path / check.files[0]).write_bytes(b"%PDF-1.4\n")
+
+
+def draw_charts(session: Session, keys: Iterable[str]) -> None:
+    """The folder's charts as files; only charts that have something measured in them can be written."""
+    drawn = {chart.key for chart in session.charts()}
+    for key in keys:
+        assert key in drawn, (key, drawn)
+        (session.folder.plots / f"{key}.svg").write_text("<svg/>", encoding="utf-8")
+
+
+def edition_of(session: Session) -> Edition:
+    return session.edition
+
+
+def folder_of(path: Path, edition: str, **settings: object):
+    """A fresh lab folder without the scripts the student is to make."""
+    from labtui.core.lab.plan import withheld_scripts
+    from labtui.engine.folder import LabFolder
+    from labtui.engine.labs import load_edition
+    from labtui.engine.settings import Settings
+
+    withheld = withheld_scripts(load_edition(edition))
+    return LabFolder.create(path, Settings(edition=edition, **settings), withheld=withheld)
