@@ -107,6 +107,14 @@ def test_a_growing_fraction_is_pointed_out():
     assert all("rises with the GPUs" in fit.note for fit in results.fits)
 
 
+def test_a_problem_too_small_to_share_is_said_to_be_so():
+    """MNIST on 1 to 4 GPUs, as a student published it: nothing is gained after two."""
+    times = {1: 2.229, 2: 1.609, 3: 1.589, 4: 1.594}
+    results = compute_results([run(n, [9, time]) for n, time in times.items()])
+    assert all("from 2 to 3 GPUs gained nothing" in fit.note for fit in results.fits)
+    assert not any("gained nothing" in fit.note for fit in results_of("ResNet50.31337.out").fits)
+
+
 # --------------------------------------------------------------------------- noise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from labtui.core.results import laws
 from labtui.core.results.laws import FittedFraction, ScalingPoint
 from labtui.core.results.rows import Configuration, Law, LawFit, Prediction, ResultRow
 
+_GAIN = 1.02
+"""A speedup that grows by less than this is no gain worth the GPUs."""
 _SAME = 1e-9
 """Fractions closer than this differ by rounding only."""
 _FITTERS: dict[Law, Callable[[ScalingPoint, Sequence[ScalingPoint]], FittedFraction]] = {
@@ -108,6 +111,7 @@ def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) ->
             "The interval covers what printing hides, not how epochs scatter: a size has one epoch only."
         )
     sentences.append(_bend_sentence(family))
+    sentences.append(_gain_sentence(family))
     if missed >= 0.05:
         sentences.append(f"The law misses the measured speedup by up to {missed:.2f}.")
     if law == "gustafson" and not all(row.from_rate for row in family.rows):
@@ -142,6 +146,17 @@ def _bend_sentence(family: Family) -> str:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
     if last.hi < first.lo - _SAME:
         return "The Karp-Flatt fraction falls with the GPUs: the loss is not one constant serial part."
+    return ""
+
+
+def _gain_sentence(family: Family) -> str:
+    """Whether a step to more GPUs brought nothing: the work is too small to be shared further."""
+    for fewer, more in itertools.pairwise((family.baseline, *family.rows)):
+        if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
+            return (
+                f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs gained nothing: "
+                "the work is too small to be shared among so many."
+            )
     return ""
 
 
