@@ -142,6 +142,13 @@ def test_bars_as_they_lie_in_files() -> None:
     assert run.epochs[1].metrics == {"loss": 2.0}
 
 
+def test_old_keras_counts_samples() -> None:
+    run = only_run(
+        "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"
+    )
+    assert (run.images, run.epochs[0].steps) == (50000, None)
+
+
 def test_windows_line_ends() -> None:
     runs = parse_log(samples.THREE_RUNS.replace("\n", "\r\n").encode()).runs
     assert [len(run.epochs) for run in runs] == [2, 2, 2]

@@ -90,7 +90,7 @@ def prefixed(text: str, prefix: str) -> str:
     return "".join(prefix + line for line in text.splitlines(keepends=True))
 
 
-@pytest.mark.parametrize("form", ["{}: ", "[default{}]:", "[{}]: ", "[1,{}]<stdout>:"])
+@pytest.mark.parametrize("form", ["{}: ", " {}: ", "[default{}]:", "[{}]: ", "[1,{}]<stdout>:"])
 def test_prefixes_of_one_process_are_taken_off(form: str) -> None:
     run = runs_of(prefixed(epochs([29, 14]), form.format(0)))[0]
     assert [sample.printed_seconds for sample in run.epochs] == [29, 14]

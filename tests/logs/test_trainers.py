@@ -84,6 +84,7 @@ def test_horovod_synthetic() -> None:
     assert run.throughput is not None
     assert (run.throughput.value, run.throughput.lo, run.throughput.hi) == (1320.4, 1312.4, 1328.4)
     assert (run.n_gpus, run.device, run.outcome) == (4, "gpu", "completed")
+    assert run.batch_size == 128  # it prints one worker's
 
 
 BOOK = "[11/21/2026 10:00:00 AM] INFO - "

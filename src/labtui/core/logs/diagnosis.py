@@ -19,6 +19,11 @@ _HARMLESS_TRACE = re.compile(r"Exception ignored in|--- Logging error ---")
 _RAISED = re.compile(
     r"(?:[A-Za-z_][\w.]{0,200}\.)?[A-Za-z_]\w{0,100}(?:Error|Exception|Interrupt|Exit|Warning)?\b(?::|\Z)"
 )
+_DIED = re.compile(
+    r": line \d+: +\d+ (?:Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)"
+    r"|srun: error: .{0,200}: task.{0,80}: (?:Exited with exit code [1-9]|Segmentation fault|Aborted)"
+)
+_LIMIT = 500  # of diagnosis and of failures: a log of nothing but errors must not grow without end
 _ENDED = re.compile(r"error: this training ended with exit status \d")
 _SPOKEN = re.compile(r"(?:[\w./-]{1,80}: )?error: ")
 TEXT_LIMIT = 300
@@ -124,6 +129,7 @@ class Diagnoser:
 
     def _new_episode(self) -> None:
         self._episode += 1
+        self._told.clear()
         self._traced = self._open_failure = False
 
     # ------------------------------------------------------------------ rules
@@ -139,13 +145,14 @@ class Diagnoser:
             failure = self._fail("failed", number, False)
             self._new_episode()  # what follows is another process
             return Finding(failure=failure)
-        if _SPOKEN.match(text) and not text.startswith(("slurmstepd", "srun", "sbatch")):
+        spoken = _SPOKEN.match(text) and not text.startswith(("slurmstepd", "srun", "sbatch"))
+        if spoken or _DIED.search(text):
             return Finding(failure=self._fail("failed", number, False))
         return Finding()
 
     def _tell(self, rule: Rule, number: int, text: str) -> Diagnosis | None:
         key = (rule.kind, self._episode)
-        if key in self._told:
+        if key in self._told or len(self._found) >= _LIMIT:
             return None
         self._told.add(key)
         diagnosis = Diagnosis(
@@ -168,7 +175,7 @@ class Diagnoser:
             place = max(index for index, old in enumerate(self._failures) if not old.job_level)
             if GRAVITY[outcome] > GRAVITY[self._failures[place].outcome]:
                 self._failures[place] = failure
-        else:
+        elif len(self._failures) < _LIMIT:
             self._failures.append(failure)
             self._open_failure = True
         return failure

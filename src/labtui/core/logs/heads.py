@@ -65,9 +65,15 @@ def read_head(text: str) -> Facts | None:
         return Facts(batch_size=int(match[1]) or None)
     if _STAND_IN.match(text):
         return Facts(practice=True)
-    if match := _TRAIN_ON.match(text):
-        return Facts(images=int(match[1]))
+    if (samples := read_samples(text)) is not None:
+        return Facts(images=samples)
     return None
+
+
+def read_samples(text: str) -> int | None:
+    """``Train on 50000 samples``: Keras before tf.keras 2.2 counts samples, not steps."""
+    match = _TRAIN_ON.match(text)
+    return int(match[1]) if match else None
 
 
 def read_replicas(text: str) -> int | None:

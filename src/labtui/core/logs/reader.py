@@ -21,6 +21,7 @@ from labtui.core.logs.heads import (
     read_job_name,
     read_replicas,
     read_said,
+    read_samples,
     stopped_early,
 )
 from labtui.core.logs.keras import read_header, read_summary
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
 WORDS = (
     *("/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "Epoch", "EPOCH", ":::ML"),
     *("Model", "size: ", "SIZE: ", "eplicas: ", "EPLICAS: ", "evices: ", "EVICES: ", "Train on"),
-    *("ob Name", "ob name", "OB NAME", "practice: ", "job: ", "run-", ".py", "Device: "),
+    *("ob Name", "ob name", "OB NAME", "Number of ", "practice: ", "job: ", "run-", ".py", "Device: "),
     *("images/sec", "img/sec", "imgs/s", "### ", "@1 ", ">>>", "finished"),
     *SUSPECT,
 )  # fmt: skip
 """Every grammar's lines hold one of these; lines with none are not even cut."""
 
-_RANK = re.compile(r"\[(?:default|rank)?(\d{1,5})\]:? ?|(\d{1,5}): |\[\d+,(\d{1,5})\]<std(?:out|err)>: ?")
+_RANK = re.compile(r" *\[(?:default|rank)?(\d{1,5})\]:? ?| *(\d{1,5}): |\[\d+,(\d{1,5})\]<std(?:out|err)>: ?")
 
 
 class LogReader:
@@ -163,7 +164,7 @@ class LogReader:
         if banner := read_banner(text):
             tracker.banner(number, banner)
         elif head := read_head(text):
-            tracker.tell(number, head, batch_line=is_batch_line(text))
+            tracker.tell(number, head, batch_line=is_batch_line(text), samples=read_samples(text))
         elif (replicas := read_replicas(text)) is not None:
             tracker.replicas(number, replicas)
         elif stopped_early(text):

@@ -155,8 +155,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "host-memory",
-        "Killed|MemoryError|bad_alloc|allocator cpu|allocator mklcpu|allocator mkl_cpu|Allocator (cpu|Allocator (mkl",
-        r"(?:^|: line \d+: +\d+ )Killed(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
+        "Killed|Out Of Memory|MemoryError|bad_alloc|allocator cpu|allocator mklcpu|allocator mkl_cpu|Allocator (cpu|Allocator (mkl",
+        r"(?:^|: line \d+: +\d+ |: task.{0,80}: )(?:Killed|Out Of Memory)(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
         r"|by allocator (?:mkl)?_?cpu|Allocator \((?:mkl)?_?cpu\) ran out of memory",
         _HOST,
         outcome="oom",
@@ -288,7 +288,14 @@ SUSPECT: tuple[str, ...] = tuple(
     dict.fromkeys(
         [
             *(word for rule in RULES for word in rule.near),
-            *("error: ", "Traceback (most", "above exception", "Exception ignored", "Logging error"),
+            *(
+                "error: ",
+                ": line ",
+                "Traceback (most",
+                "above exception",
+                "Exception ignored",
+                "Logging error",
+            ),
         ]
     )
 )

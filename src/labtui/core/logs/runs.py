@@ -39,7 +39,8 @@ class OpenRun:
     facts: Facts = field(default_factory=Facts)
     command: str = ""
     banner: bool = False
-    batch_line: bool = False
+    batch_line: int = 0  # where the batch size was said
+    samples: int | None = None  # what "Train on N samples" said
     started: bool = False  # MLPerf run_start
     stopped: bool = False  # MLPerf run_stop, or the script said it has finished
     success: bool = False
@@ -220,13 +221,14 @@ class RunTracker:
         else:
             run.unmask()
 
-    def tell(self, line: int, facts: Facts, *, batch_line: bool = False) -> None:
+    def tell(self, line: int, facts: Facts, *, batch_line: bool = False, samples: int | None = None) -> None:
         """A line of the script's head: batch size, replicas, samples."""
         run = self.current
         if run is None or run.stopped or (batch_line and run.batch_line and run.training):
             run = self.begin(line, Facts())
         run.last_line = line
-        run.batch_line = run.batch_line or batch_line
+        run.batch_line = line if batch_line else run.batch_line
+        run.samples = samples or run.samples
         run.learn(facts)
 
     def hint(self, facts: Facts, *, run: int = 0) -> None:
@@ -314,7 +316,8 @@ class RunTracker:
             epoch=epoch,
             seconds=epoch_interval(summary),
             printed_seconds=summary.seconds,
-            steps=summary.steps,
+            # "Train on N samples": old Keras counts samples, not steps
+            steps=None if summary.total == run.samples else summary.steps,
             ms_per_step=summary.ms_per_step,
             metrics=dict(summary.metrics),
             source="keras",

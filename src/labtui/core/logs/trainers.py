@@ -24,6 +24,7 @@ _STEP_RATE = re.compile(rf"\s*\d{{1,9}}\s+images/sec: +({_NUMBER}) \+/- ({_NUMBE
 _GLOBAL_BATCH = re.compile(r"\s*Batch size: +(\d{1,9}) global\s*\Z")
 _BENCHMARK_MODEL = re.compile(r"\s*Model: +(\S{1,80})\s*\Z")
 _HOROVOD = re.compile(rf"\s*Total img/sec on (\d{{1,6}}) (GPU|CPU)\(s\): +({_NUMBER}) \+-({_NUMBER})")
+_WORKERS = re.compile(r"\s*Number of (GPU|CPU)s: +(\d{1,6})\s*\Z")
 _HOROVOD_STEP = re.compile(rf"\s*(?:Iter #\d{{1,9}}: +{_NUMBER} img/sec per|Img/sec per (?:GPU|CPU): )")
 _BOOK = re.compile(r"\[\d\d/\d\d/\d{4} [^\]]{1,20}\] [A-Z]+ - ")
 _BOOK_EPOCH = re.compile(rf"\[EPOCH: (\d{{1,9}})\] Training throughput: +({_NUMBER}) imgs/s")
@@ -34,6 +35,7 @@ _BOOK_SAMPLES = re.compile(r"### Total training samples \(batches\): +(\d{1,12})
 _BOOK_RATE = re.compile(rf"Training throughput: +({_NUMBER}) imgs/s")
 _BOOK_SWEEP = re.compile(r">{3,}\.* ?Running with batch size (\d{1,9})")
 _WORDS = (
+    "Number of ",
     "Epoch: [",
     "images/sec",
     "img/sec",
@@ -195,11 +197,22 @@ class Trainers:
             run.success = run.stopped = True
         elif _HOROVOD_STEP.match(text):
             self._rated(line, "horovod")
+        elif match := _WORKERS.match(text):
+            self._workers(line, int(match[2]), match[1])
         elif match := _GLOBAL_BATCH.match(text):
             self._tracker.tell(line, Facts(batch_size=int(match[1]) or None), batch_line=True)
         else:
             return False
         return True
+
+    def _workers(self, line: int, count: int, device: str) -> None:
+        """Horovod's benchmark prints one worker's batch, and on the next line the number of workers."""
+        run = self._tracker.current
+        if run is None or run.batch_line != line - 1 or not run.facts.batch_size:
+            return
+        on_gpu = device == "GPU"
+        batch = run.facts.batch_size * max(1, count)
+        run.learn(Facts(batch_size=batch, n_gpus=count if on_gpu else 0, device="gpu" if on_gpu else "cpu"))
 
     def _rated(self, line: int, framework: str) -> OpenRun:
         run = self._tracker.here(line)
