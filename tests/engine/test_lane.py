@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
@@ -191,7 +193,7 @@ def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench: Bench) -
     for _ in range(300):
         bench.session.connect_now()
         bench.run(1)
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert gaps
     assert min(gaps[1:]) >= 20
 

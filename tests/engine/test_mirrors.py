@@ -314,7 +314,7 @@ def test_thirty_logs_at_once_are_all_served_and_those_on_screen_first(bench: Ben
         for number in range(30):
             bench.cluster.write(str(100 + number), b"a line of a log\n" * 3_000)
         bench.run(1)
-    looks = {path: 0 for path in map(bench.cluster.log, map(str, range(100, 130)))}
+    looks = dict.fromkeys(map(bench.cluster.log, map(str, range(100, 130))), 0)
     for verb, path in bench.cluster.calls:
         if verb == "stat" and path in looks:
             looks[path] += 1

@@ -39,4 +39,4 @@ def make_lane(
         clock=session.clock,
         faults=session.faults,
     )
-    return Lane(context, f"{lab_root(session.profile, session.settings)}/scripts")
+    return Lane(context, f"{lab_root(session.profile, session.settings, user=session.user)}/scripts")

@@ -18,7 +18,6 @@ from labtui.engine.settings import Settings, write_private
 from labtui.errors import UsageError
 
 if TYPE_CHECKING:
-    from labtui.core.lab.edition import Edition
     from labtui.core.lab.plan import PlanOverrides
     from labtui.core.preflight import Finding
     from labtui.engine.session import Session
@@ -67,15 +66,12 @@ class Planned:
 
 
 def drafts_of(
-    edition: Edition,
-    task_id: str,
-    profile: Profile,
-    settings: Settings,
-    overrides: PlanOverrides | None = None,
+    session: Session, task_id: str, overrides: PlanOverrides | None = None
 ) -> tuple[SubmissionDraft, ...]:
     """The edition's plan for a task; what the student says now goes before what the lab folder says."""
     from labtui.core.lab.plan import PlanOverrides, task_drafts
 
+    settings, profile = session.settings, session.profile
     said = overrides or PlanOverrides()
     merged = replace(
         said,
@@ -83,9 +79,9 @@ def drafts_of(
         reservation=said.reservation or settings.reservation,
         container=said.container or settings.container,
         data_dir=said.data_dir or settings.data_dir,
-        user=said.user or settings.user,
+        user=said.user or session.user,
     )
-    drafts = task_drafts(edition, task_id, profile, merged)
+    drafts = task_drafts(session.edition, task_id, profile, merged)
     return drafts if said.qos else tuple(_in_queue(draft, profile, settings.qos) for draft in drafts)
 
 
@@ -98,7 +94,7 @@ def _in_queue(draft: SubmissionDraft, profile: Profile, name: str) -> Submission
     return replace(draft, qos=name)
 
 
-def lab_root(profile: Profile, settings: Settings, account: str = "") -> str:
+def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
     """The remote directory of this lab; relative ones count from the remote home.
 
     Raises:
@@ -111,7 +107,12 @@ def lab_root(profile: Profile, settings: Settings, account: str = "") -> str:
             "Set `account` under [cluster] in lab.toml, or use `labtui init --account`.",
         )
     root = root.replace("{account}", account or settings.account or profile.default_account)
-    root = root.replace("{user}", settings.user or profile.user)
+    if "{user}" in root and not user:
+        raise UsageError(
+            "The remote directory depends on the user name, and none is known.",
+            "Set `user` under [cluster] in lab.toml, or use `labtui init --user`.",
+        )
+    root = root.replace("{user}", user)
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
@@ -128,7 +129,7 @@ def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep: 
         FolderError: when scripts cannot be read or the rendered one cannot be written.
     """
     token = new_token()
-    root = lab_root(session.profile, session.settings, draft.account)
+    root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     named = replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-6:]}")
     text = script if script is not None else render(session, named, token, remote_dir)
@@ -176,7 +177,7 @@ def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str
         remote_dir=remote_dir,
         edition=session.settings.edition,
         practice=session.settings.practice or session.profile.status == "practice",
-        user=session.settings.user or session.profile.user,
+        user=session.user,
     )
     return job_script(draft, session.profile, context, session.folder.template(draft.form))
 

@@ -91,9 +91,8 @@ class SubmissionReader:
             return
         read = self._readers["out"].runs[told.index]
         yield from _started(run, read, at)
-        if isinstance(told, EpochRead):
-            if told.sample not in run.epochs:
-                yield EpochSeen(at=at, run_id=run.run_id, sample=told.sample)
+        if isinstance(told, EpochRead) and told.sample not in run.epochs:
+            yield EpochSeen(at=at, run_id=run.run_id, sample=told.sample)
 
     def _earlier_runs_ended(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
         """Another run began: those before it in the log are over, however they ended."""

@@ -25,6 +25,7 @@ from labtui.engine.lock import FolderLock
 from labtui.engine.planning import SCRIPT_NAME, lab_root, logs_of
 from labtui.engine.profiles import load_profile
 from labtui.engine.reading import SubmissionReader
+from labtui.engine.ssh import configured_user
 from labtui.engine.store import Store, raw_events, raw_snapshots
 from labtui.errors import FolderError
 
@@ -82,7 +83,11 @@ def _files(folder: LabFolder, state: LabState) -> tuple[dict[str, bytes], dict[s
     for token, submission in state.submissions.items():
         known = snapshots.get(token, {})
         script = folder.inside(submission.script_file)
-        if submission.job is not None or (known and blobs.keys() >= set(known.values())) or not script.is_file():
+        if (
+            submission.job is not None
+            or (known and blobs.keys() >= set(known.values()))
+            or not script.is_file()
+        ):
             continue
         files = {**folder.script_files(), SCRIPT_NAME: script.read_bytes()}
         snapshots[token] = hashes(files)
@@ -120,7 +125,8 @@ def _from_scripts(folder: LabFolder, state: LabState) -> Iterator[SubmissionPlan
 def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> SubmissionPlanned:
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
-    remote_dir = f"{lab_root(profile, settings, facts.account)}/{facts.token}"
+    user = settings.user or profile.user or configured_user(settings, profile)
+    remote_dir = f"{lab_root(profile, settings, user=user, account=facts.account)}/{facts.token}"
     return SubmissionPlanned(
         at=path.stat().st_mtime,
         token=facts.token,

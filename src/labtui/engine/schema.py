@@ -13,7 +13,8 @@ SCHEMA_VERSION = 2
 
 _V1 = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, type TEXT NOT NULL, data TEXT NOT NULL)",
+    """CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, type TEXT NOT NULL,
+        data TEXT NOT NULL)""",
     """CREATE TABLE submissions (token TEXT PRIMARY KEY, task_id TEXT, form TEXT, job_name TEXT, status TEXT,
         sentence TEXT, planned_at REAL, remote_dir TEXT)""",
     """CREATE TABLE jobs (token TEXT PRIMARY KEY, job_id TEXT, phase TEXT, slurm_state TEXT, reason TEXT,

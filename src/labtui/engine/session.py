@@ -166,6 +166,15 @@ class Session:
 
         return load_edition(self.settings.edition, self.folder)
 
+    @functools.cached_property
+    def user(self) -> str:
+        """The user name on the cluster: as set, or as the SSH configuration says; empty when that cannot be read."""
+        if self.settings.user or self.profile.user:
+            return self.settings.user or self.profile.user
+        from labtui.engine.ssh import configured_user
+
+        return configured_user(self.settings, self.profile)
+
     @property
     def commands(self) -> tuple[CommandRecord, ...]:
         """What labtui asked the cluster, oldest first (the last 500)."""
@@ -216,7 +225,7 @@ class Session:
         """
         from labtui.engine.planning import drafts_of
 
-        return drafts_of(self.edition, task_id, self.profile, self.settings, overrides)
+        return drafts_of(self, task_id, overrides)
 
     def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
         """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.

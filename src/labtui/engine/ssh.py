@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from labtui.core.profile import Profile
 from labtui.engine.ports import ClusterFactory
 from labtui.engine.settings import Settings
+from labtui.errors import LabError
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
     from labtui.cluster.files import FileStat
     from labtui.cluster.prompts import Prompter
+    from labtui.cluster.target import Target
     from labtui.core.push import PushReport
     from labtui.core.remote import CommandRecord
     from labtui.core.slurm.details import JobDetails
@@ -99,21 +101,34 @@ class SshCluster:
         self._slurm.cancel(job_id)
 
 
+def _target(settings: Settings, profile: Profile) -> Target:
+    from labtui.cluster.resolve import resolve_target
+    from labtui.cluster.target import Overrides
+
+    overrides = Overrides(
+        hosts=(settings.host,) if settings.host else (),
+        port=settings.port,
+        user=settings.user,
+        identity_file=settings.identity,
+        host_key=settings.host_key,
+    )
+    return resolve_target(profile, overrides)
+
+
+def configured_user(settings: Settings, profile: Profile) -> str:
+    """The user name that the SSH configuration gives; empty when there is no host or no readable configuration."""
+    try:
+        return _target(settings, profile).endpoints[0].user
+    except LabError:
+        return ""
+
+
 def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
     """Makes the cluster that a lab folder's settings name, as OpenSSH would reach it."""
 
     def make(prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> SshCluster:
         from labtui.cluster.connection import Connection
-        from labtui.cluster.resolve import resolve_target
-        from labtui.cluster.target import Overrides
 
-        overrides = Overrides(
-            hosts=(settings.host,) if settings.host else (),
-            port=settings.port,
-            user=settings.user,
-            identity_file=settings.identity,
-            host_key=settings.host_key,
-        )
-        return SshCluster(Connection(resolve_target(profile, overrides), prompter, on_command), profile)
+        return SshCluster(Connection(_target(settings, profile), prompter, on_command), profile)
 
     return make

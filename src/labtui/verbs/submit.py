@@ -207,7 +207,7 @@ def _print_row(row: dict[str, Any]) -> None:
 def _submit(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft]) -> int:
     lab.session.start()
     futures = [lab.session.submit(draft) for draft in drafts]
-    tokens = [event for event in lab.state.submissions][-len(futures) :]
+    tokens = list(lab.state.submissions)[-len(futures) :]
     say(
         f"{len(tokens)} {'submission is' if len(tokens) == 1 else 'submissions are'} stored and will be sent once."
     )
