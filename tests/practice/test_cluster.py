@@ -166,8 +166,8 @@ SCRIPT = textwrap.dedent(
     from labtui.practice.cluster import PracticeCluster
     cluster = PracticeCluster.start(factor=100)
     login = cluster.login
-    script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid; command sleep 600 & echo $!
-    > child; /bin/sleep 600\\n"
+    script = b"#!/bin/bash\\n#SBATCH -A nct_000 -q gp_training\\necho $$ > pid\\n"
+    script += b"command sleep 600 & echo $! > child; /bin/sleep 600\\n"
     (cluster.layout.home / "job.sh").write_bytes(script)
     environment = {**cluster._ssh.environment}
     subprocess.run([cluster.layout.programs / "sbatch", "job.sh"], cwd=cluster.layout.home, env=environment, check=True,
