@@ -68,7 +68,6 @@ def last(text: str) -> int:
     return max(i for i, content in enumerate(GOOD.splitlines(), 1) if content.startswith(text))
 
 
-# ruff: noqa: E501
 MISTAKES = [
     ("epochs = 5", "epoch = 5", last("epochs"), "`epoch` is not a field of task 1, run 1. Did you mean `epochs`?"),
     ("epochs = 5\n", "", line("[[tasks.runs]]"), "`epochs` is missing in task 1, run 1."),
