@@ -136,7 +136,7 @@ def _run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
         notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
     if any(run.run.interleaved for run in members):
         notes.append("Several workers wrote into the same log; the times are the first worker's.")
-    return tuple(notes)
+    return (*notes, *dict.fromkeys(doubt for run in members for doubt in run.doubts))
 
 
 def _no_steady_time(row: ResultRow) -> str:

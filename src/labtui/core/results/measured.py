@@ -27,7 +27,8 @@ class MeasuredRun:
     `source` is the log's path as given (bare files) or its name in the lab folder; `form` the template its
     job was made from. `practice` runs are never pooled with real ones. `live` means the run is still going.
     `guessed` names what was taken from the file's name because the log does not say it.
-    `no_gpu` is true when the log shows that the training found no GPU.
+    `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
+    log leaves open.
     """
 
     run: ParsedRun
@@ -39,6 +40,7 @@ class MeasuredRun:
     live: bool = False
     guessed: tuple[str, ...] = ()
     no_gpu: bool = False
+    doubts: tuple[str, ...] = ()
     task_id: str = ""
 
     def origin(self, sample: EpochSample | None = None) -> Origin:
@@ -85,15 +87,16 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         framework=run.framework,
     )
     job_id = submission.job.job_id if submission and submission.job else ""
+    practice = run.practice or bool(submission and submission.practice)
     return MeasuredRun(
         run=parsed,
         run_id=run.run_id,
         job_id=job_id,
         source=_log_name(submission, job_id),
         form=submission.form if submission else None,
-        practice=run.practice or bool(submission and submission.practice),
+        practice=practice,
         live=run.outcome is None and run.phase in _LIVE_PHASES,
-        no_gpu=spec.device == "gpu" and _found_no_gpu(run.diagnosis),
+        no_gpu=spec.device == "gpu" and not practice and _no_gpu_lines(run.diagnosis) != [],
         task_id=run.task_id,
     )
 
@@ -107,8 +110,25 @@ def _log_name(submission: SubmissionState | None, job_id: str) -> str:
     return f"logs/{submission.job_name}.{job_id}{restart}.out"
 
 
-def _found_no_gpu(diagnosis: Iterable[Diagnosis]) -> bool:
-    return any(found.kind == "no-gpu" for found in diagnosis)
+def _no_gpu_lines(diagnosis: Iterable[Diagnosis]) -> list[Diagnosis]:
+    return [found for found in diagnosis if found.kind == "no-gpu"]
+
+
+def _no_gpu(run: ParsedRun, report: _Report) -> tuple[bool, tuple[str, ...]]:
+    """Whether this run found no GPU, and a doubt where the log has several runs and does not tell which one.
+
+    A rehearsal on CPU devices is meant to have none.
+    """
+    lines = _no_gpu_lines(report.diagnosis)
+    if not lines or run.device == "cpu" or run.practice:
+        return False, ()
+    if len(report.runs) == 1:
+        return True, ()
+    if any(line.stream == "out" and run.first_line <= line.line <= run.last_line for line in lines):
+        return True, ()
+    if all(line.stream == "out" for line in lines):
+        return False, ()
+    return False, ("The job's .err says that a training found no GPU, but not which one of these runs.",)
 
 
 def measured_from_reports(reports: Iterable[tuple[str, _Report]]) -> tuple[MeasuredRun, ...]:
@@ -119,10 +139,10 @@ def measured_from_reports(reports: Iterable[tuple[str, _Report]]) -> tuple[Measu
     """
     measured = []
     for path, report in reports:
-        no_gpu = _found_no_gpu(report.diagnosis)
         job_id = _job_id_in_name(path)
         for run in report.runs:
             named, guessed = _complete_from_name(run, path)
+            no_gpu, doubts = _no_gpu(named, report)
             measured.append(
                 MeasuredRun(
                     run=named,
@@ -130,7 +150,8 @@ def measured_from_reports(reports: Iterable[tuple[str, _Report]]) -> tuple[Measu
                     source=path,
                     practice=run.practice,
                     guessed=guessed,
-                    no_gpu=no_gpu and named.device != "cpu",
+                    no_gpu=no_gpu,
+                    doubts=doubts,
                 )
             )
     return tuple(measured)
