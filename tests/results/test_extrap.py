@@ -115,3 +115,14 @@ def test_extra_p_finds_gustafsons_fraction(model):
 def test_extra_p_opens_the_published_runs_of_both_networks(model):
     text = extrap_lines(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
     assert len(model(text, negative=True)) == 4
+
+
+def test_the_documented_command_works(tmp_path):
+    program = PYTHON.parent / "extrap"
+    if not program.exists():
+        pytest.skip("Extra-P is not installed in .venv-extrap (make .venv-extrap): its program was NOT run")
+    file = tmp_path / "measured.jsonl"
+    file.write_text(extrap_lines(results_of("ResNet50.31337.out")), "utf-8")
+    command = [program, "--json", file, "--options", "allow_negative_exponents=1", "--disable-progress"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0 and "p^(-1)" in done.stdout
