@@ -51,7 +51,7 @@ def test_the_openssh_client_logs_in_and_runs_commands(cluster):
 @needs_ssh
 def test_sftp_of_openssh_reads_and_writes(cluster, tmp_path):
     (tmp_path / "here.txt").write_text("hello\n")
-    batch = f"put {tmp_path}/here.txt there.txt\nls -l there.txt\nget there.txt {tmp_path}/back.txt\nrm there.txt\nbye\n"
+    batch = f"put {tmp_path}/here.txt there.txt\nls -l there.txt\nget there.txt {tmp_path}/back.txt\nbye\n"
     done = openssh(cluster, program="sftp", input=batch)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "back.txt").read_text() == "hello\n"

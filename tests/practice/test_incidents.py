@@ -4,7 +4,8 @@ import pytest
 
 from labtui.errors import UsageError
 from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
-from labtui.practice.slurm.commands import Call, answer
+from labtui.practice.slurm.call import Call
+from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.slurm.request import build_request
 from labtui.practice.slurm.site import Site

@@ -137,8 +137,8 @@ TestEvening.settings = settings(max_examples=60, stateful_step_count=40, deadlin
 
 def test_a_final_state_is_final():
     job = Job(
-        job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60, work_dir="/",
-        command="c", script=b"", stdout="o", stderr="e", submit_time=0.0, state="COMPLETED",
+        job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60,
+        work_dir="/", command="c", script=b"", stdout="o", stderr="e", submit_time=0.0, state="COMPLETED",
     )  # fmt: skip
     for state in (PENDING, RUNNING, "FAILED"):
         try:

@@ -23,9 +23,9 @@ from labtui.practice.clock import PracticeClock
 from labtui.practice.control import ControlServer
 from labtui.practice.layout import Layout, make_layout
 from labtui.practice.runner import JobRunner, find_bash
-from labtui.practice.slurm.commands import Call, answer
+from labtui.practice.slurm.call import Answer, Call
+from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.queue import Answer
 from labtui.practice.slurm.site import Site
 from labtui.practice.slurm.texts import stamp
 from labtui.practice.sshd import PracticeSSHServer

@@ -13,8 +13,7 @@ import socketserver
 import threading
 from collections.abc import Callable
 
-from labtui.practice.slurm.commands import Call
-from labtui.practice.slurm.queue import Answer
+from labtui.practice.slurm.call import Answer, Call
 
 MAX_REQUEST = 8 * 2**20
 

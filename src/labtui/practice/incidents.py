@@ -28,9 +28,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A kind of trouble. `moment` is the job state it waits for; `strike(cluster, job, now, chance)` makes
-    it happen.
-    """
+    """A kind of trouble: `strike(cluster, job, now, chance)` does it to a job whose state is `moment`."""
 
     lesson: Lesson
     moment: str
@@ -167,8 +165,10 @@ INCIDENTS: dict[str, Incident] = {
 
 
 def choose(names: Iterable[str], seeded: int | None) -> list[str]:
-    """The incidents asked for by name, and three by chance when a seed is given. Raises UsageError for an
-    unknown name.
+    """The incidents asked for by name, and three by chance when a seed is given.
+
+    Raises:
+        UsageError: a name is unknown.
     """
     chosen = []
     for name in names:

@@ -77,7 +77,8 @@ image="${1:-}"
 shift
 [ $# -gt 0 ] || fatal "exec requires at least 2 argument(s), only received 1"
 case "$image" in /*) full="$image" ;; *) full="$PWD/$image" ;; esac
-[ -e "$full" ] || fatal "could not open image $full: failed to retrieve path for $full: lstat $full: no such file or directory"
+[ -e "$full" ] || fatal "could not open image $full: failed to retrieve path for $full: \\
+lstat $full: no such file or directory"
 [ "$(head -c 8 -- "$full" 2>/dev/null)" = SIF_FAKE ] || fatal "could not open image $full: image format not recognized"
 [ -n "$nv" ] || export CUDA_VISIBLE_DEVICES=-1
 export SINGULARITY_CONTAINER="$full" LABTUI_PRACTICE_TENSORFLOW=yes
@@ -134,9 +135,7 @@ class Layout:
 
 
 def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bool) -> None:
-    """Create everything; existing files of an earlier practice (``--keep``) are left as they are, programs
-    are written anew.
-    """
+    """Create everything. The student's files of an earlier practice (``--keep``) are left as they are."""
     layout.root.mkdir(parents=True, exist_ok=True)
     layout.root.chmod(stat.S_IRWXU)
     for folder in (layout.home, layout.scratch, layout.data, layout.programs, layout.spool, layout.keys):

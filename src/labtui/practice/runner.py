@@ -49,6 +49,9 @@ class JobRunner:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        if self._watchdog.stdin is None:  # never with PIPE; told for the type checker
+            raise OSError("the watchdog has no input")
+        self._to_watchdog = self._watchdog.stdin
 
     def start(self, job: Job, gpu_numbers: tuple[int, ...]) -> None:
         """Run the job's script; a job that cannot even start ends at once, as on a cluster."""
@@ -57,7 +60,7 @@ class JobRunner:
         script = home / "slurm_script"
         script.write_bytes(job.script)
         script.chmod(0o700)
-        mode = "ab" if job.append or (job.restarts and job.append) else "wb"
+        mode = "ab" if job.append else "wb"
         try:
             with contextlib.ExitStack() as files:
                 out = files.enter_context(open(job.stdout, mode))  # noqa: PTH123  a text of the cluster's, not a Path of ours
@@ -103,8 +106,7 @@ class JobRunner:
             if process.poll() is None:
                 _signal_group(process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError, BrokenPipeError):
-            assert self._watchdog.stdin is not None
-            self._watchdog.stdin.close()
+            self._to_watchdog.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._watchdog.wait(10)
 
@@ -120,11 +122,9 @@ class JobRunner:
         self._ended(job_id, max(0, code), max(0, -code))
 
     def _tell_watchdog(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            assert self._watchdog.stdin is not None
-            with self._lock:
-                self._watchdog.stdin.write(text.encode())
-                self._watchdog.stdin.flush()
+        with contextlib.suppress(OSError, ValueError), self._lock:
+            self._to_watchdog.write(text.encode())
+            self._to_watchdog.flush()
 
     def _job_environment(self, job: Job, home: Path, gpu_numbers: tuple[int, ...]) -> dict[str, str]:
         gpus = ",".join(map(str, gpu_numbers))

@@ -146,7 +146,7 @@ class ConfinedSFTP(SFTPServerInterface):
         return self._try(changed)  # type: ignore[no-any-return]
 
     def readlink(self, path: str) -> str | int:
-        return self._try(lambda: os.readlink(self._path(path)))  # type: ignore[no-any-return]
+        return self._try(lambda: str(self._path(path).readlink()))  # type: ignore[no-any-return]
 
     def symlink(self, target_path: str, path: str) -> int:
         return SFTP_OP_UNSUPPORTED

@@ -174,7 +174,8 @@ class _Session:
 
     def _pipes(self, process: subprocess.Popen[bytes]) -> None:
         """Carry the three streams; ends when both outputs are closed."""
-        assert process.stdin and process.stdout and process.stderr
+        if not (process.stdin and process.stdout and process.stderr):
+            return
         threading.Thread(target=self._feed, args=(process,), daemon=True).start()
         outputs = [
             threading.Thread(
@@ -191,7 +192,8 @@ class _Session:
             thread.join()
 
     def _feed(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin
+        if process.stdin is None:
+            return
         with contextlib.suppress(OSError, ValueError):
             while data := self._channel.recv(32768):
                 process.stdin.write(data)

@@ -140,10 +140,11 @@ class Model:
         share = -(-training.batch // max(1, training.gpus))
         size = training.image_size // 4
         shape = f"[{share},256,{size},{size}]"
+        count = share * 256 * size * size * 4
         print(
             "W tensorflow/tsl/framework/bfc_allocator.cc:479] "
             "Allocator (GPU_0_bfc) ran out of memory trying to allocate "
-            f"{share * 256 * size * size * 4 / 2**30:.2f}GiB (rounded to {share * 256 * size * size * 4})requested by op "
+            f"{count / 2**30:.2f}GiB (rounded to {count})requested by op "
             f"{self.name}/conv2_block1_3_conv/Conv2D",
             file=sys.stderr,
             flush=True,
@@ -233,7 +234,8 @@ def _network(name):
         if weights == "imagenet":
             raise OSError(
                 "URL fetch failure on https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
-                f"{timing.NETWORKS[name].keras_name}_weights_tf_dim_ordering_tf_kernels.h5: None -- [Errno 101] Network is unreachable"
+                f"{timing.NETWORKS[name].keras_name}_weights_tf_dim_ordering_tf_kernels.h5: None -- "
+                "[Errno 101] Network is unreachable"
             )
         return Model(name)
 

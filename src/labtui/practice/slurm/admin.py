@@ -1,0 +1,263 @@
+"""scontrol, sinfo, sacctmgr, sshare: what students ask about machines, limits and single jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from labtui.practice.slurm.call import NO_CONTROLLER, Answer, Call
+from labtui.practice.slurm.controller import Controller
+from labtui.practice.slurm.job import PENDING, Job
+from labtui.practice.slurm.options import OptionProblem, parse_words
+from labtui.practice.slurm.queue import formatted
+from labtui.practice.slurm.site import CLUSTER, KILL_WAIT_S, MESSAGE_TIMEOUT_S, MIN_JOB_AGE_S, VERSION, Node
+from labtui.practice.slurm.texts import long_duration, stamp
+
+
+def scontrol(call: Call, control: Controller, now: float) -> Answer:
+    """``show job|config|partition|node``, ``hold``, ``release``, ``--version``."""
+    words = [word for word in call.words if word not in ("-o", "--oneliner", "-d", "--details")]
+    if words[:1] in (["--version"], ["-V"]):
+        return 0, f"slurm-wlm {VERSION}\n", ""
+    if now < control.down_until:
+        return 1, "", f"slurm_load_jobs error: {NO_CONTROLLER}\n"
+    if words[:2] == ["show", "job"]:
+        return _show_job(words[2:], call.environment, control, now)
+    if words[:2] == ["show", "config"]:
+        return 0, _config(call.environment, now), ""
+    if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("partition"):
+        return 0, _partitions(control), ""
+    if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("node"):
+        return (
+            0,
+            "".join(_node_text(node) for node in control.site.nodes if words[2:3] in ([], [node.name])),
+            "",
+        )
+    if words[:1] in (["hold"], ["release"]) and len(words) > 1:
+        return _hold(words, control, now)
+    return 1, "", f"invalid keyword: {' '.join(words) or ''}\n"
+
+
+def _hold(words: list[str], control: Controller, now: float) -> Answer:
+    job_id = int(words[1]) if words[1].isdecimal() else 0
+    outcome = control.hold(job_id, words[0] == "hold", now)
+    if outcome == "ok":
+        return 0, "", ""
+    text = "Job has already finished" if outcome == "finished" else "Invalid job id specified"
+    return 1, "", f"{text} for job {words[1]}\nslurm_suspend error: {text}\n"
+
+
+def _show_job(words: list[str], environment: Mapping[str, str], control: Controller, now: float) -> Answer:
+    jobs = control.in_queue(now)
+    if words:
+        jobs = [job for job in jobs if words[0] == str(job.job_id)]
+    if not jobs:
+        return (
+            (1, "", "slurm_load_jobs error: Invalid job id specified\n")
+            if words
+            else (0, "No jobs in the system\n", "")
+        )
+    return 0, "".join(_job_text(job, environment, control, now) for job in jobs), ""
+
+
+def _job_text(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> str:
+    waiting = job.state == PENDING
+    start = control.start_estimate(job, now) if waiting else job.start_time
+    end = job.end_time if job.finished else None if start is None else start + job.time_limit_s
+    tres = f"cpu={job.cpus},mem=20000M,node=1,billing={job.cpus}" + (
+        f",gres/gpu={job.gpus}" if job.gpus else ""
+    )
+
+    def when(moment: float | None, unknown: str = "Unknown") -> str:
+        return stamp(moment, environment, unknown)
+
+    lines = [
+        f"JobId={job.job_id} JobName={job.name}",
+        f"UserId={job.user}(1000) GroupId={job.account}(1000) MCS_label=N/A",
+        f"Priority={job.priority} Nice=0 Account={job.account} QOS={job.qos}",
+        f"JobState={job.state} Reason={job.reason} Dependency=(null)",
+        f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={job.exit_code}",
+        f"RunTime={long_duration(job.elapsed_s(now))} TimeLimit={long_duration(job.time_limit_s)} TimeMin=N/A",
+        f"SubmitTime={when(job.submit_time)} EligibleTime={when(job.submit_time)}",
+        f"AccrueTime={when(job.submit_time)}",
+        f"StartTime={when(start)} EndTime={when(end)} Deadline=N/A",
+        f"SuspendTime=None SecsPreSuspend=0 LastSchedEval={when(job.submit_time)} Scheduler=Main",
+        f"Partition={job.partition} AllocNode:Sid=localhost:1",
+        "ReqNodeList=(null) ExcNodeList=(null)",
+        f"NodeList={job.node}",
+        *([f"BatchHost={job.node}"] if job.node else []),
+        f"NumNodes=1 NumCPUs={job.cpus} NumTasks=1 CPUs/Task={job.cpus} ReqB:S:C:T=0:0:*:*",
+        f"TRES={tres}",
+        "Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*",
+        f"MinCPUsNode={job.cpus} MinMemoryNode=0 MinTmpDiskNode=0",
+        "Features=(null) DelayBoot=00:00:00",
+        "OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)",
+        f"Command={' '.join((job.command, *job.arguments))}",
+        f"WorkDir={job.work_dir}",
+        *([f"Comment={job.comment} "] if job.comment else []),
+        f"StdErr={job.stderr}",
+        "StdIn=/dev/null",
+        f"StdOut={job.stdout}",
+        "Power=",
+        *([f"TresPerNode={job.gres}"] if job.gres else []),
+    ]
+    return "\n   ".join(lines) + "\n   \n\n"
+
+
+def _config(environment: Mapping[str, str], now: float) -> str:
+    values = {
+        "ClusterName": CLUSTER,
+        "KillWait": f"{KILL_WAIT_S} sec",
+        "MessageTimeout": f"{MESSAGE_TIMEOUT_S} sec",
+        "MinJobAge": f"{MIN_JOB_AGE_S} sec",
+        "SLURM_VERSION": VERSION,
+    }
+    return f"Configuration data as of {stamp(now, environment, '')}\n" + "".join(
+        f"{name:<23} = {value}\n" for name, value in values.items()
+    )
+
+
+def _partitions(control: Controller) -> str:
+    blocks = []
+    for name in control.site.partitions:
+        nodes = control.site.nodes_of(name)
+        default = "YES" if name == control.site.default_partition else "NO"
+        blocks.append(
+            f"PartitionName={name}\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n"
+            f"   AllocNodes=ALL Default={default} QoS=N/A\n"
+            f"   MaxNodes=UNLIMITED MaxTime=3-00:00:00 MinNodes=0\n   Nodes={','.join(node.name for node in nodes)}\n"
+            f"   State=UP TotalCPUs={sum(node.cpus for node in nodes)} TotalNodes={len(nodes)}\n\n"
+        )
+    return "".join(blocks)
+
+
+# -------------------------------------------------------------------------------- sinfo, sacctmgr ...
+
+
+SINFO = {
+    "noheader": ("h", "no"),
+    "format": ("o", "yes"),
+    "partition": ("p", "yes"),
+    "Node": ("N", "no"),
+    "long": ("l", "no"),
+    "summarize": ("s", "no"),
+    "version": ("V", "no"),
+}
+SINFO_HEADINGS = {
+    "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "T": "STATE",
+    "N": "NODELIST", "c": "CPUS", "G": "GRES",
+}  # fmt: skip
+
+
+def sinfo(call: Call, control: Controller, now: float) -> Answer:
+    """Partitions and nodes; MareNostrum 5 refuses this to students, other clusters do not."""
+    try:
+        options = parse_words(call.words, "sinfo", SINFO).options
+    except OptionProblem as problem:
+        return 1, "", f"{problem}\n"
+    if "version" in options:
+        return 0, f"slurm-wlm {VERSION}\n", ""
+    if now < control.down_until:
+        return 1, "", f"slurm_load_partitions: {NO_CONTROLLER}\n"
+    form = options.get("format") or (
+        "%N %.6D %.9P %t" if "Node" in options else "%9P %.5a %.10l %.6D %.6t %N"
+    )
+    busy = {job.node for job in control.in_queue(now) if not job.finished}
+    rows = []
+    for partition in control.site.partitions:
+        if options.get("partition", partition) != partition:
+            continue
+        for node in control.site.nodes_of(partition):
+            mark = "*" if partition == control.site.default_partition else ""
+            state = "mix" if node.name in busy else "idle"
+            rows.append(
+                {
+                    "P": partition + mark,
+                    "R": partition,
+                    "a": "up",
+                    "l": long_duration(control.site.max_partition_s),
+                    "D": "1",
+                    "t": state,
+                    "T": state,
+                    "N": node.name,
+                    "c": str(node.cpus),
+                    "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
+                }
+            )
+    lines = [] if "noheader" in options else [formatted(form, lambda code: SINFO_HEADINGS.get(code, code))]
+    lines += [formatted(form, lambda code, row=row: row.get(code, "")) for row in rows]  # type: ignore[misc]
+    return 0, "".join(line.rstrip() + "\n" for line in lines), ""
+
+
+def _node_text(node: Node) -> str:
+    gres = f"gpu:hopper:{node.gpus}" if node.gpus else "(null)"
+    return (
+        f"NodeName={node.name} Arch=x86_64 CoresPerSocket=1 \n"
+        f"   CPUAlloc=0 CPUEfctv={node.cpus} CPUTot={node.cpus} CPULoad=0.00\n"
+        f"   AvailableFeatures=(null)\n   ActiveFeatures=(null)\n   Gres={gres}\n"
+        f"   NodeAddr=127.0.0.1 NodeHostName={node.name} Version={VERSION}\n   RealMemory=20000\n"
+        f"   State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A\n   "
+        f"Partitions={node.partition} \n\n"
+    )
+
+
+def sacctmgr(call: Call, control: Controller, now: float) -> Answer:
+    """The words ``show qos`` and ``show assoc`` in the parsable form, and in a table."""
+    words = [word for word in call.words if not word.startswith("-")]
+    flags = [word for word in call.words if word.startswith("-")]
+    letters = {letter for word in flags if not word.startswith("--") for letter in word[1:]}
+    plain = "P" in letters or "--parsable2" in flags
+    barred = "p" in letters or "--parsable" in flags
+    if now < control.accounting_down_until:
+        return 1, "", "sacctmgr: error: Problem talking to the database: Connection refused\n"
+    if words[:1] != ["show"] or len(words) < 2:
+        return 1, "", f"sacctmgr: error: invalid keyword: {' '.join(words)}\n"
+    site = control.site
+    if words[1].startswith("qos"):
+        default = "Name,Priority,Flags,MaxWall,MaxJobsPU,MaxSubmitPU"
+        rows = [
+            {
+                "name": qos.name,
+                "priority": str(qos.priority),
+                "flags": "DenyOnLimit",
+                "maxwall": long_duration(qos.max_wall_s),
+                "maxjobspu": "" if qos.max_running is None else str(qos.max_running),
+                "maxsubmitpu": "" if qos.max_submit is None else str(qos.max_submit),
+                "maxtrespu": "",
+            }
+            for qos in site.qos
+        ]
+    else:
+        default = "Cluster,Account,User,QOS,DefaultQOS"
+        granted = ",".join(sorted(qos.name for qos in site.qos))
+        rows = [
+            {
+                "cluster": CLUSTER,
+                "account": site.account,
+                "user": site.user,
+                "partition": "",
+                "qos": granted,
+                "defaultqos": "gp_debug",
+                "maxjobs": "",
+                "maxsubmit": "",
+            }
+        ]
+    asked = next(
+        (word.partition("=")[2] for word in words if word.lower().startswith("format=")), default
+    ).split(",")
+    names = [name.partition("%")[0] for name in asked]
+    lines = [[row.get(name.lower(), "") for name in names] for row in rows]
+    if "n" not in letters and "--noheader" not in flags:
+        lines.insert(0, names)
+    if plain or barred:
+        tail = "" if plain else "|"
+        return 0, "".join("|".join(line) + tail + "\n" for line in lines), ""
+    return 0, "".join(" ".join(f"{text[:20]:>20}" for text in line) + " \n" for line in lines), ""
+
+
+def sshare(_call: Call, control: Controller, _now: float) -> Answer:
+    """The student's share; nothing is used up in practice."""
+    site = control.site
+    return 0, (
+        f"{'Account':<20} {'User':>10}  {'RawShares':>9}\n{'-' * 20} {'-' * 10} {'-' * 10}\n"
+        f"{site.account:<20} {site.user:>10} {1:>10}\n"
+    ), ""  # fmt: skip
