@@ -65,7 +65,10 @@ def concatenate(parts, axis=0):
 
 vstack = concatenate
 
-_SENTENCE = "The rehearsal does not compute: it knows the shape of the data alone. With `labtui practice --train` it is real."
+_SENTENCE = (
+    "The rehearsal does not compute: it knows the shape of the data alone. "
+    "With `labtui practice --train` it is real."
+)
 
 
 def __getattr__(name):
