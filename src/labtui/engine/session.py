@@ -205,7 +205,7 @@ class Session:
         """The numbers of this folder's runs (computed now, from the state)."""
         from labtui.core.results import compute_results, measured_from_state
 
-        return compute_results(measured_from_state(self.state))
+        return compute_results(measured_from_state(self.state), images=self.edition.images)
 
     def charts(self, *, model: str | None = None) -> tuple[ChartSpec, ...]:
         """The four charts, from what is measured so far."""
