@@ -208,6 +208,22 @@ def test_a_cpu_job_finds_no_gpu_and_that_is_no_news() -> None:
     assert [one.kind for one in err.diagnosis] == ["no-gpu"]
 
 
+CUDA = "I0000 00:00:1.2 1 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.\n"
+
+
+def test_hints_of_a_missing_gpu_give_way_to_what_says_more() -> None:
+    nothing = parse_log(b"")
+    for strong in (TEXTS["no-gpu"][5], TEXTS["no-gpu"][0]):
+        err = parse_log((CUDA + strong + "\n").encode(), stream="err")
+        assert [one.text for one in join_streams(nothing, err).diagnosis] == [strong]
+    err = parse_log((CUDA + TEXTS["missing-file"][4] + "\n").encode(), stream="err")
+    assert [one.kind for one in join_streams(nothing, err).diagnosis] == ["missing-file"]
+    gpu = parse_log((samples.banner("ResNet50", 1, 64) + "25/25 - 3s - loss: 1.0\n").encode())
+    assert [one.kind for one in join_streams(gpu, parse_log(CUDA.encode(), stream="err")).diagnosis] == [
+        "no-gpu"
+    ]
+
+
 def test_text_is_data() -> None:
     (found,) = diagnose(b"\x1b[31mKilled\x1b[0m\x07 \x1b]0;title\x07[bold]x[/bold]\n")
     assert "\x1b" not in found.text and "\x07" not in found.text

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from labtui.core.logs.events import GRAVITY, Failure
-from labtui.core.logs.rules import HARMLESS, RULES, SUSPECT, Rule
+from labtui.core.logs.rules import HARMLESS, RULES, SUSPECT, WEAK_NO_GPU, Rule
 from labtui.core.model import Diagnosis, Outcome, Stream
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -151,7 +151,8 @@ class Diagnoser:
         return Finding()
 
     def _tell(self, rule: Rule, number: int, text: str) -> Diagnosis | None:
-        key = (rule.kind, self._episode)
+        hint = rule.kind == "no-gpu" and WEAK_NO_GPU.search(text) is not None
+        key = (rule.kind + " hint" * hint, self._episode)
         if key in self._told or len(self._found) >= _LIMIT:
             return None
         self._told.add(key)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labtui.core.logs.events import GRAVITY, Failure, LogReport
-from labtui.core.logs.rules import NO_GPU_SIGN
+from labtui.core.logs.rules import WEAK_NO_GPU
 from labtui.core.model import Diagnosis, ParsedRun, RunSpec
 
 
@@ -64,13 +64,22 @@ def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tup
     """What is no news is left out: runs meant for the CPU find no GPU; a job out of time was terminated."""
     if any(found.kind == "time-limit" for found in diagnosis):
         diagnosis = tuple(found for found in diagnosis if "terminated from outside" not in found.text)
-    if not runs or any(run.device != "cpu" and not run.practice for run in runs):
+    if _gpu_was_missed(runs, diagnosis):
         return diagnosis
-    return tuple(
-        found
-        for found in diagnosis
-        if found.kind != "no-gpu" or NO_GPU_SIGN in found.text or "singularity" in found.text
-    )
+    return tuple(found for found in diagnosis if not _is_hint(found))
+
+
+def _gpu_was_missed(runs: Sequence[ParsedRun], diagnosis: Sequence[Diagnosis]) -> bool:
+    """Whether hints that there is no GPU are news: a GPU was wanted, and nothing says more than they do."""
+    if any(found.kind == "no-gpu" and not _is_hint(found) for found in diagnosis):
+        return False
+    if not runs:
+        return all(_is_hint(found) for found in diagnosis)
+    return any(run.device != "cpu" and not run.practice for run in runs)
+
+
+def _is_hint(found: Diagnosis) -> bool:
+    return found.kind == "no-gpu" and WEAK_NO_GPU.search(found.text) is not None
 
 
 def with_plan(report: LogReport, specs: Sequence[RunSpec]) -> LogReport:

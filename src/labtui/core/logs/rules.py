@@ -85,6 +85,12 @@ def _rule(
 NO_GPU_SIGN = "There are non-GPU devices in"
 """TensorFlow's own word that a MirroredStrategy runs on the CPU."""
 
+WEAK_NO_GPU = re.compile(
+    r"failed call to cuInit|Cannot dlopen some GPU libraries|no CUDA-capable device|Could not find cuda drivers"
+    r"|Could not load dynamic library 'lib(?:cuda|cudart|cublas|cudnn)\b|Could not find any nv files on this host"
+)
+"""What TensorFlow and Singularity also say on a node that has no GPU and needs none: a hint, no proof."""
+
 RULES: tuple[Rule, ...] = (
     _rule(
         "time-limit",
@@ -220,12 +226,11 @@ RULES: tuple[Rule, ...] = (
         "Slurm did not accept the request: compare account, QoS, time, GPUs and CPUs (20 per GPU on MareNostrum 5) "
         "with what your profile allows.",
     ),
+    _rule("no-gpu", "non-GPU devices", NO_GPU_SIGN, _NO_GPU, outcome=None),
     _rule(
         "no-gpu",
-        "non-GPU devices|cuInit|GPU libraries|dynamic library|CUDA-capable|cuda drivers|nv files",
-        r"There are non-GPU devices in|failed call to cuInit|Cannot dlopen some GPU libraries"
-        r"|Could not load dynamic library 'lib(?:cuda|cudart|cublas|cudnn)\b|no CUDA-capable device"
-        r"|Could not find cuda drivers|Could not find any nv files on this host",
+        "cuInit|GPU libraries|dynamic library|CUDA-capable|cuda drivers|nv files",
+        WEAK_NO_GPU.pattern,
         _NO_GPU,
         outcome=None,
     ),
