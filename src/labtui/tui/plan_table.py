@@ -6,6 +6,7 @@ per-GPU batch always follow each other.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from labtui.core.model import JobForm, RunSpec, SubmissionDraft
 from labtui.core.profile import Profile
 from labtui.errors import UsageError
 
-EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit")
+EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
     "gpus": "GPUs",
     "batch": "global batch",
@@ -23,6 +24,7 @@ WORDS = {
     "rate": "learning rate (empty: the script's own)",
     "epochs": "epochs",
     "limit": "time limit in minutes (empty: as planned)",
+    "options": "further options of the training script, as on a command line",
 }
 
 
@@ -57,6 +59,7 @@ def cell(row: PlanRow, column: str) -> str:
         "rate": "" if spec.learning_rate is None else f"{spec.learning_rate:g}",
         "epochs": str(spec.epochs),
         "limit": "" if row.limit is None else str(row.limit),
+        "options": shlex.join(spec.extra_args),
     }
     return values[column]
 
@@ -70,6 +73,8 @@ def changed(row: PlanRow, column: str, text: str) -> PlanRow:
     spec = row.spec
     if column == "limit":
         return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
+    if column == "options":
+        return replace(row, spec=replace(spec, extra_args=_options(text)))
     if column == "rate":
         return replace(row, spec=replace(spec, learning_rate=_rate(text) if text.strip() else None))
     if column == "epochs":
@@ -95,10 +100,17 @@ def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
 def scaled(row: PlanRow, column: str, factor: float) -> PlanRow:
     """The row with one number doubled or halved (never below one)."""
     text = cell(row, column)
-    if not text:
+    if not text or column == "options":
         return row
     number = float(text) * factor
     return changed(row, column, f"{number:g}" if column == "rate" else str(max(1, int(number))))
+
+
+def _options(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        raise UsageError("A quote is not closed in these options.", "Close it, or leave it out.") from None
 
 
 def _whole(text: str, what: str, low: int, high: int) -> int:

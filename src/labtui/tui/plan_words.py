@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str
     spec = row.spec
     limit = f"{draft.time_limit_minutes} min" if draft is not None else words.NOTHING
     rate = "script's" if spec.learning_rate is None else f"{spec.learning_rate:g}"
-    job = f"  job {number}: {FORMS[draft.form]}" if draft is not None else "  left out"
+    job = f"  {number}: {FORMS[draft.form]}" if draft is not None else "  left out"
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     each = str(spec.per_gpu_batch) if spec.device == "gpu" else words.NOTHING
     return (
@@ -51,7 +52,8 @@ def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str
         f" {rate}",
         f" {spec.epochs}",
         f" {limit}",
-        job,
+        f"{job:<12}",
+        f"  {shlex.join(spec.extra_args) or words.NOTHING}",
     )
 
 

@@ -48,6 +48,7 @@ COLUMNS = (
     Column("epochs", " epochs", right=True),
     Column("limit", " limit", right=True),
     Column("job", "  job"),
+    Column("options", "  options"),
 )
 VIEWS = ("findings", "script", "files")
 

@@ -1,0 +1,178 @@
+"""The main job through the screens: a real sshd, a real Slurm, a real training, seen growing and seen again after a restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from labtui.core.events import AnyEvent, EpochSeen, JobObserved
+from labtui.core.lab.plan import withheld_scripts
+from labtui.core.model import JobPhase, RunPhase
+from labtui.engine.folder import LabFolder
+from labtui.engine.labs import load_edition
+from labtui.engine.session import Session
+from labtui.engine.settings import Settings
+from labtui.tui.app import LabApp
+from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.screens.plan import COLUMNS, PlanScreen
+from labtui.tui.screens.prompts import AskHostKey, Confirm
+from labtui.tui.widgets.chart import ChartView
+from tests.cluster import Cluster, Student
+from tests.tui.waiting import text_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(600)]
+
+SMALL = "--device cpu --images 64 --image-size 32"
+DEADLINE_S = 240.0
+
+
+async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
+    """Wait for something the cluster does."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        await pilot.pause(0.05)
+        if condition():
+            return
+    raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, student: Student) -> LabFolder:
+    """A lab folder on the real cluster, with nothing about the host key in it."""
+    settings = Settings(
+        edition="hpc4ai-ch10",
+        profile="mn5",
+        host=student.host,
+        port=student.port,
+        user=student.user,
+        identity=str(student.key),
+        account=student.account,
+        root=f"{student.scratch}/{tmp_path.name}",
+    )
+    return LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(load_edition("hpc4ai-ch10")))
+
+
+def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[AnyEvent]]:
+    """The app over the folder, and everything the session will say."""
+    prompter = ScreenPrompter()
+    session = Session.open(lab.path, prompter=prompter, start=False)
+    events: list[AnyEvent] = []
+    session.subscribe(lambda update: events.extend(update.events))
+    return LabApp(session, prompter=prompter), session, events
+
+
+async def put(pilot: Pilot[Any], screen: PlanScreen, row: int, column: str, text: str) -> None:
+    """Type a value into a cell of the plan."""
+    screen.focus_table_at(row, [each.key for each in COLUMNS].index(column))
+    await pilot.pause()
+    await pilot.press("enter")
+    await pilot.pause()
+    await pilot.press(*[{" ": "space", "-": "minus"}.get(letter, letter) for letter in text], "enter")
+    await pilot.pause()
+
+
+def picture_of(app: LabApp) -> list[str]:
+    """The lines of the runs pane that must be the same after a restart."""
+    return [line for line in text_of(app).split("\n") if "ResNet50" in line and "✔ done" in line]
+
+
+async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
+    """10.5 with one and two replicas, small, one job per size."""
+    app.go_to_task("10.5")
+    await pilot.press("s")
+    await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
+    screen = app.screen
+    assert isinstance(screen, PlanScreen)
+    if screen.form == "one-job":
+        await pilot.press("j")
+    for row in (0, 1):
+        await put(pilot, screen, row, "per_gpu", "8")
+        await put(pilot, screen, row, "epochs", "3")
+        await put(pilot, screen, row, "options", SMALL)
+    screen.focus_table_at(2, 2)
+    await pilot.press("d")
+    await come_to(pilot, lambda: len(screen.drafts) == len(screen.previews) == 2, "two jobs in the plan")
+    await pilot.press("i")
+    await come_to(pilot, lambda: text_of(app).count("✔ Slurm would take this job") == 2, "Slurm's own word on both")
+    await pilot.press("s")
+    await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
+    await pilot.press("y")
+    await come_to(pilot, lambda: len(app.desk.state.runs) == 2, "two runs in the state")
+
+
+def check_mirrors(cluster: Cluster, session: Session) -> None:
+    """Every mirror is its remote file, byte for byte."""
+    for token, submission in session.state.submissions.items():
+        assert submission.job is not None
+        for stream, remote in submission.remote_logs.items():
+            mirror = session.log_path(token, stream)  # type: ignore[arg-type]
+            assert mirror is not None, (token, stream)
+            there = cluster.outside(remote.replace("%j", submission.job.job_id)).read_bytes()
+            assert mirror.read_bytes() == there, (token, stream)
+            assert stream != "out" or len(there) > 500
+
+
+async def test_the_evening_on_the_screens(lab: LabFolder, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"  # where an accepted host key is remembered
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    app, session, events = open_app(lab)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, lambda: isinstance(app.screen, AskHostKey), "the question about the host key")
+        assert "SHA256:" in text_of(app)
+        await pilot.press("y")
+        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        await submit_two_sizes(pilot, app)
+        await come_to(pilot, lambda: "waiting line: ResNet50 2 GPUs" in text_of(app), "the second run in the waiting line")
+        await come_to(pilot, lambda: "▶ epoch" in text_of(app), "an epoch while the job runs")
+        assert session.state.submissions[session.state.runs[1].token].job is not None
+        await come_to(
+            pilot,
+            lambda: all(run.phase is RunPhase.DONE for run in app.desk.state.runs.values()),
+            "both runs done",
+        )
+        await come_to(
+            pilot,
+            lambda: all(
+                log.complete for each in session.state.submissions.values() for log in each.logs.values()
+            ),
+            "whole logs",
+        )
+        charts = {chart.key: chart for chart in app.desk.picture().charts}
+        assert [point.x for point in charts["speedup"].series[0].points] == [1, 2]
+        await pilot.press("c")
+        await come_to(pilot, lambda: app.screen.query_one("#chart-speedup", ChartView).spec == charts["speedup"], "the chart")
+        await pilot.press("m")
+        await come_to(pilot, lambda: "sbatch" in "".join(record.command for record in session.commands), "commands")
+        assert "What labtui asked the cluster" in text_of(app)
+        await pilot.press("escape", "r")
+        await come_to(pilot, lambda: len(picture_of(app)) == 2, "two finished rows")
+        before = picture_of(app)
+        await pilot.press("q")
+    session.close()
+    seen_in_time(events)
+    check_mirrors(cluster, session)
+
+    again, second, _ = open_app(lab)
+    async with again.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, lambda: picture_of(again) == before, f"the same picture as before:\n{before}")
+        assert {chart.key: chart for chart in again.desk.picture().charts} == charts
+    second.close()
+
+
+def seen_in_time(events: list[AnyEvent]) -> None:
+    """The first epoch of each run was a sample before its job was over."""
+    for run_id, token in enumerate(dict.fromkeys(event.token for event in events if isinstance(event, JobObserved)), 1):
+        epoch = next(place for place, event in enumerate(events) if isinstance(event, EpochSeen) and event.run_id == run_id)
+        over = next(
+            place
+            for place, event in enumerate(events)
+            if isinstance(event, JobObserved) and event.token == token and event.job.phase is JobPhase.FINISHED
+        )
+        assert epoch < over

@@ -1,0 +1,142 @@
+"""Plan and submit on the screen: edit, see, fix, ask, send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from labtui.core.slurm.test_only import TestOnly
+from labtui.errors import RemoteFailure
+from labtui.tui.app import LabApp
+from labtui.tui.screens.plan import COLUMNS, PlanScreen
+from labtui.tui.screens.prompts import Confirm
+from labtui.tui.screens.texts import TextScreen
+from tests.tui.replay import ReplayedSession
+from tests.tui.waiting import text_of, until
+
+Make = Callable[..., LabApp]
+
+
+async def open_plan(app: LabApp, pilot: object) -> PlanScreen:
+    await until(pilot, lambda: app.desk.loaded)  # type: ignore[arg-type]
+    app.go_to_task("10.5")
+    await pilot.press("s")  # type: ignore[attr-defined]
+    await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))  # type: ignore[arg-type]
+    assert isinstance(app.screen, PlanScreen)
+    return app.screen
+
+
+def column(key: str) -> int:
+    return [each.key for each in COLUMNS].index(key)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_plan_shows_runs_cost_and_what_would_be_sent(session: ReplayedSession, app_of: Make, size: tuple[int, int]) -> None:
+    app = app_of(session)
+    async with app.run_test(size=size) as pilot:
+        screen = await open_plan(app, pilot)
+        await until(pilot, lambda: "GPU-h" in text_of(app) and "findings none" in text_of(app))
+        assert "8192" in text_of(app)
+        await pilot.press("v")
+        await until(pilot, lambda: "#!/bin/bash" in text_of(app))
+        await pilot.press("v")
+        await until(pilot, lambda: "ResNet50.py" in text_of(app))
+        assert screen.view == "files"
+
+
+async def test_numbers_are_edited_in_place(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await open_plan(app, pilot)
+        screen.focus_table_at(1, column("per_gpu"))
+        await pilot.press("enter", *"512", "enter")
+        await until(pilot, lambda: screen.rows[1].spec.batch_size == 1024)
+        await pilot.press("plus")
+        await until(pilot, lambda: screen.rows[1].spec.batch_size == 2048)
+        await pilot.press("enter", *"x", "enter")
+        await pilot.press("escape")
+        assert screen.rows[1].spec.batch_size == 2048
+        await pilot.press("j")
+        await until(pilot, lambda: len(screen.drafts) == 3)
+        await pilot.press("d")
+        await until(pilot, lambda: len(screen.drafts) == 2 and "left out" in text_of(app))
+
+
+async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(session: ReplayedSession, app_of: Make) -> None:
+    template = session.folder.slurm / "templates" / "one-job.slurm"
+    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
+    app = app_of(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        await until(pilot, lambda: screen.finding is not None and screen.finding.fix is not None)
+        assert "\u2718 error" in text_of(app)
+        await pilot.press("s")
+        await until(pilot, lambda: "to put right first" in text_of(app))
+        assert not session.asked
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, TextScreen) and "+#SBATCH --nodes=1" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen is screen)
+        assert not screen.scripts
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, TextScreen))
+        await pilot.press("y")
+        await until(pilot, lambda: "findings none" in text_of(app))
+        assert "#SBATCH --nodes=1" in next(iter(screen.scripts.values()))
+
+
+async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_plan(app, pilot)
+        await pilot.press("j", "i")
+        await until(pilot, lambda: len(session.asked) == 3)
+        session.asked[0][2].set_result(TestOnly(ok=True, sentence="Slurm would take this job."))
+        session.asked[1][2].set_result(TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher."))
+        session.asked[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
+        await until(pilot, lambda: "job 3: The line broke. Try again." in text_of(app))
+        assert "job 1: ✔ Slurm would take this job." in text_of(app)
+        assert "job 2: ✘ No such [QoS]. Ask your teacher." in text_of(app)
+
+
+async def test_submitting_asks_once_and_sends_every_job(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_plan(app, pilot)
+        await pilot.press("j", "s")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        assert "Submit 3 jobs with 3 runs?" in text_of(app)
+        await pilot.press("y")
+        await until(pilot, lambda: len(session.asked) == 3)
+        assert [(name, what[0].gpus) for name, what, _ in session.asked] == [("submit", 1), ("submit", 2), ("submit", 4)]
+        await until(pilot, lambda: app.main is app.screen)
+
+
+async def test_the_editor_s_job_script_is_what_is_submitted(session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edited(path: Path) -> bool:
+        path.write_text(path.read_text() + "echo mine\n")
+        return True
+
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await open_plan(app, pilot)
+        monkeypatch.setattr(app, "open_editor", edited)
+        await pilot.press("e")
+        await until(pilot, lambda: bool(screen.scripts) and screen.previews[0].script.endswith("echo mine\n"))  # type: ignore[union-attr]
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("y")
+        await until(pilot, lambda: bool(session.asked))
+        assert session.asked[0][1][1].endswith("echo mine\n")
+
+
+async def test_the_same_by_hand_can_be_copied(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_plan(app, pilot)
+        await pilot.press("w")
+        await until(pilot, lambda: "sbatch" in text_of(app) and "scp" in text_of(app))
+        await pilot.press("c")
+        assert "sbatch" in app.clipboard

@@ -1,0 +1,102 @@
+"""How the screens start: what is not imported, what is said without a terminal, and the wizard."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, Select
+
+from labtui.engine.folder import LabFolder
+from labtui.errors import UsageError
+from labtui.tui.actions import ACTIONS
+from labtui.tui.screens.wizard import WizardApp
+from labtui.verbs import open_screen
+from tests.tui.replay import evening, make_folder, open_session
+from tests.tui.waiting import text_of, until
+
+FIRST_PAINT = """
+import asyncio, sys
+from pathlib import Path
+from labtui.engine.session import Session
+from labtui.tui.app import LabApp
+from labtui.tui.bridge import ScreenPrompter
+session = Session.open(Path(sys.argv[1]), prompter=ScreenPrompter(), start=False)
+async def main():
+    app = LabApp(session, start=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+    return app
+asyncio.run(main())
+session.close()
+print(sorted(name for name in ("pandas", "numpy", "matplotlib", "plotext", "paramiko", "scipy", "pptx") if name in sys.modules))
+"""
+
+
+def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
+    make_folder(tmp_path / "lab")
+    session = open_session(tmp_path / "lab")
+    evening(session)
+    session.close()
+    done = subprocess.run([sys.executable, "-c", FIRST_PAINT, str(tmp_path / "lab")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "labtui"], capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 2
+    assert "need a terminal" in done.stderr
+    assert "hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["sumbit", "no-such-verb"])
+def test_a_mistyped_verb_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="neither a verb"):
+        open_screen._folder(name)
+    assert open_screen._folder(None) is None
+    assert open_screen._folder("./new") is None
+    make_folder(tmp_path / "lab")
+    assert open_screen._folder(str(tmp_path / "lab")) == tmp_path / "lab"
+
+
+async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) -> None:
+    app = WizardApp(tmp_path / "new")
+    async with app.run_test(size=(80, 50)) as pilot:
+        app.screen.query_one("#lab", Select).value = "hpc4ai-ch10"
+        for name, value in (("user", "nct01001"), ("account", "nct_345"), ("port", "twenty")):
+            app.screen.query_one(f"#{name}", Input).value = value
+        await pilot.click("#make")
+        await until(pilot, lambda: "The port is a number, not 'twenty'." in text_of(app))
+        app.screen.query_one("#port", Input).value = "2222"
+        await pilot.click("#make")
+        await until(pilot, lambda: app.return_value is not None)
+    settings = LabFolder.open(tmp_path / "new").settings()
+    assert (settings.edition, settings.user, settings.account, settings.port) == ("hpc4ai-ch10", "nct01001", "nct_345", 2222)
+
+
+async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
+    app = WizardApp(tmp_path / "new")
+    async with app.run_test(size=(80, 50)) as pilot:
+        app.screen.query_one("#host", Input).value = "127.0.0.1"
+        app.screen.query_one("#port", Input).value = "1"
+        app.screen.query_one("#user", Input).value = "nobody"
+        await pilot.click("#test")
+        await until(pilot, lambda: "✘" in text_of(app))
+        assert "Traceback" not in text_of(app)
+        await pilot.press("escape")
+    assert app.return_value is None
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_key_has_one_meaning() -> None:
+    meanings: dict[str, set[str]] = {}
+    for action in ACTIONS:
+        for key in action.keys.split(","):
+            meanings.setdefault(key, set()).add(action.label)
+    assert {key: labels for key, labels in meanings.items() if len(labels) > 1} == {}
+    assert all(action.help and action.group for action in ACTIONS)
