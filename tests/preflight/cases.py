@@ -1,6 +1,5 @@
 """Files that break a rule, and near-misses that must not: one good job, changed in one place each."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -152,6 +151,8 @@ RUN1 = "python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
 LAST = "    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4"
 
 BROKEN = [
+    job("node-size", "CPUs of another cluster", ("--cpus-per-task 80", "--cpus-per-task=160")),
+    job("node-size", "GPUs", ("--gres=gpu:4", "--gres=gpu:8")),
     job("lone-dashes", "command", (RUN1, "python ResNet50.py -- epochs 5 -- batch_size 2048 -- n_gpus 1")),
     job("lone-dashes", "directive", ("#SBATCH --nodes 1", "#SBATCH -- nodes=1")),
     py("python-option", "blank", ("'--epochs'", "' -- epochs'")),
@@ -313,6 +314,7 @@ BROKEN = [
 ]
 
 NEAR = [
+    job("node-size", "fewer", ("--cpus-per-task 80", "--cpus-per-task=60")),
     Case("*", "the good job"),
     job("lone-dashes", "end of options", ("nvidia-smi", "set -- a b\ngrep -- epochs log.txt")),
     job("lone-dashes", "comment", ("nvidia-smi", "nvidia-smi  # python x.py -- epochs 5")),

@@ -29,7 +29,7 @@ FILES = st.fixed_dictionaries({"job.slurm": text, "ResNet50.py": text}, optional
 
 
 @given(FILES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str]):
     data = {name: content.encode("utf-8", "surrogatepass") for name, content in files.items()}
     for finding in preflight(data, draft(), PROFILE, ACCOUNT, remote={}):
@@ -42,7 +42,7 @@ def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str])
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_any_bytes_are_answered(data: bytes):
     preflight({"job.slurm": data, "ResNet50.py": data, "x.sh": data}, None, PROFILE, ACCOUNT)
     preflight({"job.slurm": data, "ResNet50.py": data}, draft(), PROFILE, ACCOUNT, remote={"/a": False})

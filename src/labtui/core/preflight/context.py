@@ -169,9 +169,12 @@ def insert_after(job: JobScript, line: int, new: str, title: str) -> Fix:
 
 
 def add_directive(job: JobScript, option: str) -> Fix | None:
-    """A fix that adds a directive behind the last one Slurm reads, or behind the first line."""
-    line = max((d.line for d in job.directives if not d.late), default=1)
-    return insert_after(job, line, f"#SBATCH {option}", f"add #SBATCH {option}")
+    """A fix that adds a directive where Slurm reads it: behind the last one, or at the top."""
+    title, new = f"add #SBATCH {option}", f"#SBATCH {option}"
+    read = [d.line for d in job.directives if not d.late]
+    if read or job.lines[0].startswith("#"):
+        return insert_after(job, max(read, default=1), new, title)
+    return Fix(job.name, title, (Edit(1, job.lines[0], (new, job.lines[0])),))
 
 
 def set_value(job: JobScript, line: int, old: str, new: str, title: str) -> Fix | None:

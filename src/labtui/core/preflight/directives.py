@@ -299,6 +299,25 @@ def many_cpus(context: Context) -> Iterator[Finding]:
             yield found("many-cpus", job.name, given.line, given.text, effect, fix=fix)
 
 
+@rule("node-size", "error", "directives", "More GPUs or CPUs than a node has: the job can never start.")
+def node_size(context: Context) -> Iterator[Finding]:
+    """`Requested node configuration is not available`, or waiting forever. Only where the profile knows its nodes."""
+    most_gpus, most_cpus = context.profile.gpus_per_node, context.profile.cpus_per_node
+    if context.profile.status == "generic" or context.profile.cpus_per_node <= 1:
+        return
+    for job in context.jobs:
+        gres, cpus = job.gres_line, job.last("cpus-per-task")
+        if gres is not None and job.gpus > most_gpus:
+            effect = f"A node of {context.profile.title} has {most_gpus} GPUs, not {job.gpus}."
+            value = re.sub(r"\d+$", str(most_gpus), gres.value)
+            fix = set_value(job, gres.line, gres.value, value, f"ask for {most_gpus}")
+            yield found("node-size", job.name, gres.line, gres.text, effect, fix=fix)
+        if cpus is not None and job.cpus is not None and job.cpus > most_cpus:
+            effect = f"A node of {context.profile.title} has {most_cpus} CPUs, not {job.cpus}."
+            fix = set_value(job, cpus.line, cpus.value, str(most_cpus), f"ask for {most_cpus}")
+            yield found("node-size", job.name, cpus.line, cpus.text, effect, fix=fix)
+
+
 @rule("host-memory", "warning", "directives", "Too few CPUs (and so too little memory) for the data cache.")
 def host_memory(context: Context) -> Iterator[Finding]:
     """A training's cache takes 9.83 GB; memory comes with the CPUs, 6.25 GB each on MareNostrum 5."""
