@@ -165,8 +165,10 @@ def asked(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, di
 def test_nothing_is_wrong(student: Student, capsys: pytest.CaptureFixture[str]) -> None:
     status, checks = asked(capsys, arguments(student))
     assert status == 0, checks
-    expected = "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct account"
-    assert {*expected.split(), "qos-acc_debug", "root", "data", "container"} <= set(checks)
+    expected = (
+        "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct"
+    )
+    assert {*expected.split(), "account", "qos-acc_debug", "root", "data", "container"} <= set(checks)
     assert student.account in checks["account"]["sentence"]
 
 

@@ -6,12 +6,16 @@ The seed is in the test's name; `labtui.core.slurm.submit` tells how it is done.
 from __future__ import annotations
 
 import random
+import threading
 
+import paramiko
 import pytest
 
 from labtui.cluster.slurm_cluster import SlurmCluster
-from labtui.errors import ConnectionLost, SubmitRefused
-from tests.cluster import Student
+from labtui.core.remote import RemoteCommand
+from labtui.core.slurm.submit import TAKEN_AWAY, submit_command
+from labtui.errors import ConnectionLost
+from tests.cluster import Cluster, Student
 from tests.cluster.cluster import wait_until
 from tests.cluster.proxy import Fault, FaultProxy
 from tests.cluster_room.conftest import Connect
@@ -66,47 +70,57 @@ def test_a_fault_anywhere_in_a_submission(
     assert submission.find() == told
 
 
-@pytest.mark.parametrize("at_byte", range(3000, 7200, 300))
-def test_a_stalled_submission_that_arrives_late(
-    connect: Connect, student: Student, slurm: SlurmCluster, at_byte: int
+@pytest.mark.parametrize("looked_up_first", [True, False])
+def test_a_request_that_arrives_late(
+    connect: Connect,
+    cluster: Cluster,
+    student: Student,
+    slurm: SlurmCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    looked_up_first: bool,
 ) -> None:
-    """The line freezes while the request is under way; labtui looks from another line; then the first one
-    thaws.
-    """
+    """The line freezes with the request on it and labtui hangs up; the network delivers the request after all."""
     submission = Submission(slurm, student, SHORT)
-    with FaultProxy((student.host, student.port), {0: Fault("stall", "up", at_byte)}.get) as proxy:
-        frozen = connect(port=proxy.port)
-        try:
-            frozen.connect()
-            frozen.run(_submit_command(submission), timeout_s=0.5)
-        except (ConnectionLost, SubmitRefused):
-            pass
-        found = submission.find()
+    cluster.set_login_noise("echo $$ >>$HOME/logins\n")
+    with FaultProxy((student.host, student.port)) as proxy:
+        slow = connect(port=proxy.port)
+        slow.connect()
+        send = paramiko.Channel.exec_command
+
+        def freeze_and_send(channel: paramiko.Channel, command: str) -> None:
+            monkeypatch.undo()
+            proxy.freeze()
+            threading.Timer(0.3, slow.close).start()
+            send(channel, command)
+
+        monkeypatch.setattr(paramiko.Channel, "exec_command", freeze_and_send)
+        with pytest.raises(ConnectionLost):
+            slow.run(_submit_command(submission))
+        if looked_up_first:
+            assert submission.find() is None
+        before = _logins(slurm)
         proxy.thaw()
-        # Whatever was on its way has arrived when the server has closed the old line.
-        proxy_done(proxy)
-        if found is None:
-            assert jobs_of(slurm, submission.token) == []
-            found = finish(slurm, submission)
-    assert jobs_of(slurm, submission.token) == [found]
+        wait_until(lambda: len(_logins(slurm)) > len(before), what="the late request to arrive")
+        late = _logins(slurm)[len(before)]
+        wait_until(
+            lambda: slurm.connection.files.stat(f"/proc/{late}") is None, what="the late request to end"
+        )
+        # It may die of its closed output before sbatch; taken away by a look-up, it certainly runs none.
+        assert len(jobs_of(slurm, submission.token)) <= (0 if looked_up_first else 1)
+        if looked_up_first:
+            late_again = slurm.connection.run(_submit_command(submission))
+            assert late_again.status == TAKEN_AWAY and jobs_of(slurm, submission.token) == []
+        told = finish(slurm, submission)
+    assert jobs_of(slurm, submission.token) == [told]
 
 
-def _submit_command(submission: Submission):  # type: ignore[no-untyped-def]
-    from labtui.core.slurm.submit import submit_command
+def _logins(slurm: SlurmCluster) -> list[str]:
+    """The process ids of the login shells so far, read without starting one."""
+    files = slurm.connection.files
+    return files.read("logins").decode().split() if files.stat("logins") else []
 
+
+def _submit_command(submission: Submission) -> RemoteCommand:
     return submit_command(
         submission.dir, "job.slurm", submission.token, submission.name, submission.options, attempt=0
     )
-
-
-def proxy_done(proxy: FaultProxy) -> None:
-    """Wait until nothing moves on the proxy any more."""
-    last = [dict(proxy.bytes_passed), 0]
-
-    def quiet() -> bool:
-        now = dict(proxy.bytes_passed)
-        last[1] = last[1] + 1 if now == last[0] else 0  # type: ignore[operator]
-        last[0] = now
-        return last[1] >= 6  # type: ignore[operator]
-
-    wait_until(quiet, what="the thawed line to be quiet")
