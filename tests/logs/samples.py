@@ -144,4 +144,10 @@ NOISE = (
     "TypeError: 'NoneType' object is not subscriptable\n"
 )
 
-ALL = (THREE_RUNS, MIXED, BARS, PYTORCH_OLD, ERRORS, NOISE, BARS + ERRORS + THREE_RUNS)
+RANKS = "".join(
+    f"{rank}: {part}"
+    for part in ("Epoch 1/2\n", old_epoch(), "Epoch 2/2\n", new_epoch())
+    for rank in (1, 0, 2)
+)
+
+ALL = (RANKS, THREE_RUNS, MIXED, BARS, PYTORCH_OLD, ERRORS, NOISE, BARS + ERRORS + THREE_RUNS)

@@ -109,6 +109,20 @@ def test_the_lowest_rank_speaks_for_all(form: str) -> None:
     assert runs[0].outcome == "completed"
 
 
+def test_bars_of_several_ranks() -> None:
+    """A bar's last piece has lost the rank that stands at the beginning of its line."""
+    first, second = (
+        samples.old_epoch(seconds=5, step="500ms/step"),
+        samples.new_epoch(seconds=9, step="900ms/step"),
+    )
+    text = (
+        "0: Epoch 1/2\n1: Epoch 1/2\n0: " + first + "0: Epoch 2/2\n1: " + second + "1: Epoch 2/2\n0: " + first
+    )
+    (run,) = runs_of(text + "1: " + second)
+    assert [(one.epoch, one.printed_seconds) for one in run.epochs] == [(1, 5), (2, 5)]
+    assert run.interleaved
+
+
 def test_repeated_lines_without_prefix_are_counted_once() -> None:
     lines = epochs([29, 14, 13]).splitlines(keepends=True)
     runs = runs_of("".join(line * 2 for line in lines))

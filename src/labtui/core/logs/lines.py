@@ -38,6 +38,11 @@ _RANKED_BARS = re.compile(rb"(?:" + _RANK + _START + _REST)
 _BARS_AMONG_BARS = re.compile(rb"(?:" + _START + rb"[^\n]*+\n)++")
 _RANKED_AMONG_BARS = re.compile(rb"(?:" + _RANK + _START + rb"[^\n]*+\n)++")
 _WINDOW = 1 << 16
+_HEAD = 32
+RANK = re.compile(
+    rb" *\[(?:default|rank)?(?P<torch>\d{1,5})\]:? ?| *(?P<srun>\d{1,5}): |\[\d+,(?P<mpi>\d{1,5})\]<std(?:out|err)>: ?"
+)
+"""What torchrun, ``srun -l`` and ``mpirun --tag-output`` put before a line: the rank that wrote it."""
 _PLAIN = bytes(set(range(256)) - {*range(8), 11, 12, *range(14, 32), 127})
 """Bytes that reducing leaves in a piece; behind others a word may hide."""
 
@@ -65,6 +70,8 @@ class LineCutter:
         self.every_line = False
         self._piece = bytearray()  # the open piece, at most limit + 1 bytes
         self._kept = b""  # the last closed piece of this line that is not blank
+        self._head = b""  # how the line began: a bar's last piece no longer has the rank that stood there
+        self._overwritten = False
         self._open = False  # bytes of the current line have been seen
         self._continues = False
         self.lines = 0
@@ -132,12 +139,15 @@ class LineCutter:
         if not self._open and stop > start:
             self._continues = data[start] == 8
         self._open = True
+        if len(self._head) < _HEAD:
+            self._head += data[start : min(stop, start + _HEAD - len(self._head))]
         last = max(data.rfind(b"\r", start, stop), data.rfind(b"\b", start, stop))
         if last < 0:
             room = self._limit + 1 - len(self._piece)
             if room > 0:
                 self._piece += data[start : min(stop, start + room)]
             return
+        self._overwritten = True
         self._kept = self._last_piece(data, start, last)
         self._piece = bytearray(data[last + 1 : min(stop, last + 2 + self._limit)])
 
@@ -164,10 +174,12 @@ class LineCutter:
         piece = bytes(self._piece)
         if self._blank(piece):
             piece = self._kept
+        if self._overwritten and (rank := RANK.match(self._head)) and not piece.startswith(rank[0]):
+            piece = rank[0] + piece
         continues = self._continues
         self._piece.clear()
-        self._kept = b""
-        self._open = self._continues = False
+        self._kept = self._head = b""
+        self._open = self._continues = self._overwritten = False
         self.lines += 1
         text = _ANSI.sub(b"", piece[: self._limit]).decode("utf-8", "replace")
         return Line(self.lines, text.translate(_CONTROLS).rstrip().removeprefix("\ufeff"), continues)

@@ -25,7 +25,7 @@ from labtui.core.logs.heads import (
     stopped_early,
 )
 from labtui.core.logs.keras import read_header, read_summary
-from labtui.core.logs.lines import BINARY_LOOK, Line, LineCutter
+from labtui.core.logs.lines import BINARY_LOOK, RANK, Line, LineCutter
 from labtui.core.logs.mllog import read_record
 from labtui.core.logs.mlruns import take_record
 from labtui.core.logs.rules import NO_GPU_SIGN, SUSPECT
@@ -44,7 +44,7 @@ WORDS = (
 )  # fmt: skip
 """Every grammar's lines hold one of these; lines with none are not even cut."""
 
-_RANK = re.compile(r" *\[(?:default|rank)?(\d{1,5})\]:? ?| *(\d{1,5}): |\[\d+,(\d{1,5})\]<std(?:out|err)>: ?")
+_RANK = re.compile(RANK.pattern.decode())
 
 
 class LogReader:
@@ -121,7 +121,7 @@ class LogReader:
             return
         match = _RANK.match(text)
         if match is not None:
-            rank = int(match[1] or match[2] or match[3])
+            rank = int(match["torch"] or match["srun"] or match["mpi"])
             if self._training(line, text[match.end() :], rank=rank):
                 return
             text = text[match.end() :]
