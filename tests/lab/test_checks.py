@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from labtui.core.interval import Interval
 from labtui.core.lab.answers import AnswerSheet
@@ -347,3 +349,43 @@ def test_what_a_fresh_folder_has_by_itself_is_no_progress():
     fresh = Evidence(scripts=full().scripts)
     boxes = check_all(EDITION, fresh)
     assert {box.status for box in boxes if box.task_id in {"10.1", "10.2", "10.5"}} == {"open"}
+
+
+# --------------------------------------------------------------------------- any evidence
+
+OUTCOMES = [None, "completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_mixture_of_runs_is_judged_and_a_tick_always_has_its_evidence(data):
+    """Runs taken away, ended otherwise, with other batches or rates, practised, their scripts edited."""
+    name = data.draw(
+        st.sampled_from(["cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg"])
+    )
+    edition = load_edition(name)
+
+    def change(run):
+        kind = data.draw(st.sampled_from(["keep", "keep", "gone", "outcome", "batch", "rate", "short"]))
+        if kind == "gone":
+            return None
+        if kind == "outcome":
+            return replace(run, outcome=data.draw(st.sampled_from(OUTCOMES)))
+        if kind == "batch":
+            batch = data.draw(st.integers(1, 20_000))
+            return replace(run, spec=replace(run.spec, batch_size=batch))
+        if kind == "rate":
+            return replace(run, learning_rate=data.draw(st.sampled_from([None, 0.01, 0.5])))
+        return replace(run, epochs=run.epochs[: data.draw(st.integers(0, 3))]) if kind == "short" else run
+
+    evidence = with_runs(full(edition), change)
+    if data.draw(st.booleans()):
+        evidence = with_submissions(evidence, practice=True)
+    if data.draw(st.booleans()):
+        evidence = replace(evidence, scripts={})
+    for box in check_all(edition, evidence):
+        assert 0 <= box.fraction <= 1
+        assert box.done == (all(i.met for i in box.items) and not any(i.stale for i in box.items))
+        assert bool(box.missing) == (not box.done)
+        assert all(item.evidence for item in box.items if item.met)
+        assert all(item.missing.endswith((".", "?")) for item in box.items if not item.met)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.core.preflight import RULES, apply_fix, fix_all, preflight, preview_fix
+from labtui.core.preflight import RULES, apply_fix, fix_all, paths_to_ask, preflight, preview_fix
 from tests.preflight.cases import ACCOUNT, BROKEN, NEAR, PROFILE, Case, draft
 
 
@@ -100,3 +100,16 @@ def test_without_a_submission_every_job_script_is_looked_at():
     }
     rules = {f.rule for f in preflight(files, None, PROFILE, ACCOUNT)}
     assert {"crlf", "placeholder"} <= rules
+
+
+def test_the_paths_worth_asking_the_cluster_about():
+    files = Case("*", "").files()
+    files["ResNet50.py"] += b"import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\n"
+    asked = paths_to_ask(files, draft(), PROFILE)
+    assert asked == (
+        "/gpfs/projects/nct_345/cifar-utils/cifar-10-batches-py",
+        "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif",
+        "/gpfs/scratch/nct_345/cifar-utils",
+    )
+    gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(asked, False))
+    assert {f.rule for f in gone} == {"container-missing", "data-missing"}

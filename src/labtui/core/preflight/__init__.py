@@ -25,6 +25,7 @@ __all__ = [
     "Severity",
     "apply_fix",
     "fix_all",
+    "paths_to_ask",
     "preflight",
     "preview_fix",
     "rules_table",
@@ -66,6 +67,14 @@ def preflight(
     findings = [finding for rule in RULES.values() for finding in rule.check(context)]
     findings = _without_echoes(findings)
     return tuple(sorted(findings, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
+
+
+def paths_to_ask(
+    files: Mapping[str, bytes], draft: SubmissionDraft | None, profile: Profile
+) -> tuple[str, ...]:
+    """The remote paths whose existence `preflight` would like to know (its `remote` argument)."""
+    texts = {name: text_of(data) for name, data in files.items()}
+    return paths.remote_paths(Context(files=texts, draft=draft, profile=profile))
 
 
 def _without_echoes(findings: list[Finding]) -> list[Finding]:

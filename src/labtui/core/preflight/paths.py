@@ -14,6 +14,20 @@ _RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
 _ABSOLUTE = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)*[\w.+-]+")
 
 
+def remote_paths(context: Context) -> tuple[str, ...]:
+    """Absolute paths a job needs, worth asking the cluster about: data, container, those written in scripts."""
+    paths: dict[str, None] = {}
+    if context.draft is not None:
+        paths.update(
+            dict.fromkeys(p for p in (context.draft.data_dir, context.draft.container) if p[:1] == "/")
+        )
+    for _, _, _, code in _code_lines(context):
+        for match in _ABSOLUTE.finditer(code):
+            if match[0].endswith((".sif", ".simg")) or "cifar" in match[0]:
+                paths.setdefault(match[0], None)
+    return tuple(paths)
+
+
 @rule("script-missing", "error", "paths", "A script the job runs is not among the files sent.")
 def script_missing(context: Context) -> Iterator[Finding]:
     """Relative names only: absolute ones are the cluster's business."""
