@@ -10,7 +10,15 @@ from rich.text import Text
 from labtui.core.charts import ChartSpec, Point, Series
 from labtui.tui.widgets import plot_text
 
-LABELS = ["", "GPUs", "a label that is much longer than the chart could ever be " * 3, "日本語", "x\ny", "\x1b[31m", "é" * 30]
+LABELS = [
+    "",
+    "GPUs",
+    "a label that is much longer than the chart could ever be " * 3,
+    "日本語",
+    "x\ny",
+    "\x1b[31m",
+    "é" * 30,
+]
 ROLES = ["measured", "measured", "ideal", "fit", "reference", "band"]
 PALETTES = [plot_text.DARK, plot_text.LIGHT, plot_text.ANSI, plot_text.NO_COLOUR]
 
@@ -30,12 +38,22 @@ def point(dice: random.Random) -> Point:
     y = number(dice)
     spread = abs(number(dice)) if dice.random() < 0.5 else 0.0
     bounds = {"lo": y - spread, "hi": y + spread} if dice.random() < 0.7 else {}
-    return Point(x=number(dice) if dice.random() < 0.5 else dice.choice([1, 2, 4]), y=y, hollow=dice.random() < 0.2, live=dice.random() < 0.2, **bounds)
+    return Point(
+        x=number(dice) if dice.random() < 0.5 else dice.choice([1, 2, 4]),
+        y=y,
+        hollow=dice.random() < 0.2,
+        live=dice.random() < 0.2,
+        **bounds,
+    )
 
 
 def chart(dice: random.Random) -> ChartSpec:
     series = tuple(
-        Series(name=dice.choice(LABELS), role=dice.choice(ROLES), points=tuple(point(dice) for _ in range(dice.randrange(7))))  # type: ignore[arg-type]
+        Series(
+            name=dice.choice(LABELS),
+            role=dice.choice(ROLES),
+            points=tuple(point(dice) for _ in range(dice.randrange(7))),
+        )  # type: ignore[arg-type]
         for _ in range(dice.randrange(5))
     )
     limits = {"y_min": dice.choice([None, 0.0, number(dice)]), "y_max": dice.choice([None, number(dice)])}

@@ -37,7 +37,9 @@ def speedup(**more: object) -> ChartSpec:
     return ChartSpec(**{**values, **more})  # type: ignore[arg-type]
 
 
-def plain(spec: ChartSpec, width: int = 60, height: int = 16, palette: plot_text.Palette = plot_text.DARK) -> list[str]:
+def plain(
+    spec: ChartSpec, width: int = 60, height: int = 16, palette: plot_text.Palette = plot_text.DARK
+) -> list[str]:
     drawn = plot_text.draw(spec, width, height, palette)
     assert drawn is not None
     return Text.from_ansi(drawn).plain.split("\n")
@@ -71,12 +73,17 @@ def test_a_warm_up_is_hollow_in_both_kinds() -> None:
 
 
 def test_series_differ_by_mark_and_the_legend_names_them() -> None:
-    both = tuple(Series(name=name, points=(Point(x=1, y=y), Point(x=2, y=y + 1))) for name, y in (("A", 1), ("B", 2)))
+    both = tuple(
+        Series(name=name, points=(Point(x=1, y=y), Point(x=2, y=y + 1))) for name, y in (("A", 1), ("B", 2))
+    )
     spec = speedup(kind="lines", series=both)
     text = "\n".join(plain(spec))
     assert "●" in text
     assert "◆" in text
-    assert [(mark, name) for mark, name, _ in plot_text.legend(spec, plot_text.DARK)] == [("●", "A"), ("◆", "B")]
+    assert [(mark, name) for mark, name, _ in plot_text.legend(spec, plot_text.DARK)] == [
+        ("●", "A"),
+        ("◆", "B"),
+    ]
 
 
 def test_what_cannot_be_drawn_is_refused_not_tried() -> None:

@@ -14,7 +14,10 @@ from labtui.tui.logtext import display_text
 from labtui.tui.widgets import log_file
 from labtui.tui.widgets.log_file import LogFile
 
-PIECES = st.lists(st.sampled_from([b"a", b"bb\n", b"\n", b"some words\n", b"x" * 40, b"p 1\rp 2", b"\xc3\xa9\n"]), max_size=60)
+PIECES = st.lists(
+    st.sampled_from([b"a", b"bb\n", b"\n", b"some words\n", b"x" * 40, b"p 1\rp 2", b"\xc3\xa9\n"]),
+    max_size=60,
+)
 
 
 def expected(data: bytes) -> list[str]:
@@ -37,7 +40,11 @@ def read_all(file: LogFile) -> list[str]:
 @settings(max_examples=60, deadline=None)
 @given(chunks=st.lists(PIECES.map(b"".join), min_size=1, max_size=6), block=st.sampled_from([16, 64, 1024]))
 def test_lines_are_those_of_the_file_after_every_growth(chunks: list[bytes], block: int) -> None:
-    with TemporaryDirectory() as place, patch.object(log_file, "BLOCK", block), patch.object(log_file, "TAIL_BLOCKS", 2):
+    with (
+        TemporaryDirectory() as place,
+        patch.object(log_file, "BLOCK", block),
+        patch.object(log_file, "TAIL_BLOCKS", 2),
+    ):
         path = Path(place) / "job.out"
         file = LogFile(path)
         assert file.refresh().added == 0
@@ -55,9 +62,17 @@ def test_lines_are_those_of_the_file_after_every_growth(chunks: list[bytes], blo
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=PIECES.map(b"".join), needle=st.sampled_from(["a", "WORDS", "é", "2", "zz", "p 1"]), block=st.sampled_from([16, 1024]))
+@given(
+    data=PIECES.map(b"".join),
+    needle=st.sampled_from(["a", "WORDS", "é", "2", "zz", "p 1"]),
+    block=st.sampled_from([16, 1024]),
+)
 def test_search_finds_the_lines_that_show_the_text(data: bytes, needle: str, block: int) -> None:
-    with TemporaryDirectory() as place, patch.object(log_file, "BLOCK", block), patch.object(log_file, "SEARCH_AT_ONCE", 32):
+    with (
+        TemporaryDirectory() as place,
+        patch.object(log_file, "BLOCK", block),
+        patch.object(log_file, "SEARCH_AT_ONCE", 32),
+    ):
         path = Path(place) / "job.out"
         path.write_bytes(data)
         file = LogFile(path)

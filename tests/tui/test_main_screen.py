@@ -55,7 +55,17 @@ async def test_one_glance_says_what_runs_and_what_came_out(
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: "Chapter 10" in text_of(app))
         text = text_of(app)
-        for words in ("10.5", "● online, 2 s ago", "✔ done", "▶ epoch 4 of 5", "13.60 ±0.01", "2.53", "63 %", "8192", "2048"):
+        for words in (
+            "10.5",
+            "● online, 2 s ago",
+            "✔ done",
+            "▶ epoch 4 of 5",
+            "13.60 ±0.01",
+            "2.53",
+            "63 %",
+            "8192",
+            "2048",
+        ):
             assert words in text, words
         assert "waiting line: ResNet152 1 GPU (acc_debug takes one job per user)" in text
         assert "s submit" in text
@@ -95,7 +105,9 @@ async def test_keys_and_clicks_go_to_the_panes(evening_session: ReplayedSession,
         await until(pilot, lambda: "Plan of 10.5" in text_of(app))
 
 
-async def test_at_80_columns_the_task_list_is_a_line_that_opens(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_at_80_columns_the_task_list_is_a_line_that_opens(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "of 7 done" in text_of(app))
@@ -108,7 +120,9 @@ async def test_at_80_columns_the_task_list_is_a_line_that_opens(evening_session:
         await until(pilot, lambda: app.desk.task_id == "10.4")
 
 
-async def test_what_is_stored_is_painted_before_the_network_is_asked(evening_session: ReplayedSession) -> None:
+async def test_what_is_stored_is_painted_before_the_network_is_asked(
+    evening_session: ReplayedSession,
+) -> None:
     order: list[str] = []
     start = evening_session.start
     evening_session.start = lambda: (order.append("start"), start())[1]  # type: ignore[method-assign]
@@ -121,7 +135,9 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(evening_ses
     assert painted is not None
 
 
-async def test_a_folder_without_runs_begins_with_the_first_task(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_folder_without_runs_begins_with_the_first_task(
+    session: ReplayedSession, app_of: Make
+) -> None:
     app = app_of(session)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "Set up the files" in text_of(app))
@@ -146,7 +162,9 @@ async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
 # ------------------------------------------------------------------ live
 
 
-async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.desk.loaded)
@@ -173,7 +191,9 @@ async def test_states_arrive_as_one_replaceable_message(evening_session: Replaye
         for _ in range(500):
             app.post_message(StateArrived(evening_session.state))
         await pilot.pause()
-        repaints = [message for message in handled if isinstance(message, StateArrived) and message._sender is None]
+        repaints = [
+            message for message in handled if isinstance(message, StateArrived) and message._sender is None
+        ]
         assert len(repaints) <= 500
         assert app.lab is evening_session.state
 
@@ -205,14 +225,23 @@ async def test_waiting_and_pending_are_explained(session: ReplayedSession, app_o
 
         session.feed(
             accepted("lt1", "77"),
-            observed("lt1", "77", JobPhase.QUEUED, slurm_state="PENDING", reason="Resources", start_estimate=NOW + 600),
+            observed(
+                "lt1",
+                "77",
+                JobPhase.QUEUED,
+                slurm_state="PENDING",
+                reason="Resources",
+                start_estimate=NOW + 600,
+            ),
         )
         await until(pilot, lambda: "Job 77 is pending" in text_of(app))
         assert "(Resources)" in text_of(app)
         assert "in about 10 min" in text_of(app)
 
 
-async def test_an_error_toasts_once_and_stays_until_it_is_over(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_an_error_toasts_once_and_stays_until_it_is_over(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.desk.loaded)
@@ -232,7 +261,12 @@ async def test_an_error_toasts_once_and_stays_until_it_is_over(evening_session: 
 async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24)) as pilot:
-        for status, shown in (("stale", "◌ stale"), ("offline", "○ offline"), ("needs-login", "! needs login"), ("connecting", "◐ connecting")):
+        for status, shown in (
+            ("stale", "◌ stale"),
+            ("offline", "○ offline"),
+            ("needs-login", "! needs login"),
+            ("connecting", "◐ connecting"),
+        ):
             evening_session.feed(ConnectionChanged(at=NOW, status=status))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
         evening_session.feed(ConnectionChanged(at=NOW, status="offline"))
@@ -259,7 +293,9 @@ async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: M
         assert evening_session.asked[0][:2] == ("cancel", 4)
 
 
-async def test_an_unexpected_failure_is_a_sentence_and_a_file(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_an_unexpected_failure_is_a_sentence_and_a_file(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("p")
@@ -278,7 +314,9 @@ class Question:
     fingerprint: str = ""
 
 
-async def test_questions_of_the_login_are_answered_from_another_thread(evening_session: ReplayedSession) -> None:
+async def test_questions_of_the_login_are_answered_from_another_thread(
+    evening_session: ReplayedSession,
+) -> None:
     prompter = ScreenPrompter()
     app = LabApp(evening_session, prompter=prompter, clock=lambda: NOW)
     answers: list[str | None] = []
@@ -309,7 +347,9 @@ async def test_questions_of_the_login_are_answered_from_another_thread(evening_s
     assert prompter.ask(Question("password", "too late")) is None
 
 
-async def test_remote_commands_fill_in_and_show_the_whole_command(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_remote_commands_fill_in_and_show_the_whole_command(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
     evening_session.note_command(CommandLine(NOW - 5, "squeue --me\n-h [x]", 0.08, 0))  # type: ignore[arg-type]
     app = app_of(evening_session)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -340,7 +380,9 @@ async def test_help_palette_and_shell_words(evening_session: ReplayedSession, ap
 # ------------------------------------------------------------------ answers
 
 
-async def test_answers_are_stored_and_never_written_over(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_answers_are_stored_and_never_written_over(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
     app = app_of(evening_session, "answers")
     path = evening_session.folder.answers / "10.5.md"
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -379,7 +421,9 @@ async def test_leaving_stores_what_was_typed(evening_session: ReplayedSession, a
 
 
 @pytest.mark.parametrize("theme", ["labtui-light", "ansi-dark", "ansi-light", "textual-light"])
-async def test_every_theme_draws_every_pane(evening_session: ReplayedSession, app_of: Make, theme: str) -> None:
+async def test_every_theme_draws_every_pane(
+    evening_session: ReplayedSession, app_of: Make, theme: str
+) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40)) as pilot:
         app.theme = theme
@@ -389,7 +433,9 @@ async def test_every_theme_draws_every_pane(evening_session: ReplayedSession, ap
         await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
 
 
-async def test_without_colour_states_are_still_words(evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colour_states_are_still_words(
+    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = LabApp(evening_session, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:

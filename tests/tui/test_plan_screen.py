@@ -33,7 +33,9 @@ def column(key: str) -> int:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_plan_shows_runs_cost_and_what_would_be_sent(session: ReplayedSession, app_of: Make, size: tuple[int, int]) -> None:
+async def test_the_plan_shows_runs_cost_and_what_would_be_sent(
+    session: ReplayedSession, app_of: Make, size: tuple[int, int]
+) -> None:
     app = app_of(session)
     async with app.run_test(size=size) as pilot:
         screen = await open_plan(app, pilot)
@@ -64,7 +66,9 @@ async def test_numbers_are_edited_in_place(session: ReplayedSession, app_of: Mak
         await until(pilot, lambda: len(screen.drafts) == 2 and "left out" in text_of(app))
 
 
-async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(
+    session: ReplayedSession, app_of: Make
+) -> None:
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
     app = app_of(session)
@@ -76,7 +80,9 @@ async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(session: Repl
         await until(pilot, lambda: "to put right first" in text_of(app))
         assert not session.asked
         await pilot.press("f")
-        await until(pilot, lambda: isinstance(app.screen, TextScreen) and "+#SBATCH --nodes=1" in text_of(app))
+        await until(
+            pilot, lambda: isinstance(app.screen, TextScreen) and "+#SBATCH --nodes=1" in text_of(app)
+        )
         await pilot.press("n")
         await until(pilot, lambda: app.screen is screen)
         assert not screen.scripts
@@ -94,7 +100,9 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, 
         await pilot.press("j", "i")
         await until(pilot, lambda: len(session.asked) == 3)
         session.asked[0][2].set_result(TestOnly(ok=True, sentence="Slurm would take this job."))
-        session.asked[1][2].set_result(TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher."))
+        session.asked[1][2].set_result(
+            TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher.")
+        )
         session.asked[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "job 3: The line broke. Try again." in text_of(app))
         assert "job 1: ✔ Slurm would take this job." in text_of(app)
@@ -110,11 +118,17 @@ async def test_submitting_asks_once_and_sends_every_job(session: ReplayedSession
         assert "Submit 3 jobs with 3 runs?" in text_of(app)
         await pilot.press("y")
         await until(pilot, lambda: len(session.asked) == 3)
-        assert [(name, what[0].gpus) for name, what, _ in session.asked] == [("submit", 1), ("submit", 2), ("submit", 4)]
+        assert [(name, what[0].gpus) for name, what, _ in session.asked] == [
+            ("submit", 1),
+            ("submit", 2),
+            ("submit", 4),
+        ]
         await until(pilot, lambda: app.main is app.screen)
 
 
-async def test_the_editor_s_job_script_is_what_is_submitted(session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_editor_s_job_script_is_what_is_submitted(
+    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def edited(path: Path) -> bool:
         path.write_text(path.read_text() + "echo mine\n")
         return True

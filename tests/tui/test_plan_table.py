@@ -45,7 +45,12 @@ def test_both_batches_follow_each_other() -> None:
 def test_empty_means_as_planned() -> None:
     assert changed(row(), "rate", "").spec.learning_rate is None
     assert changed(changed(row(), "limit", "15"), "limit", "").limit is None
-    assert changed(row(), "options", "--images 64 --name 'a b'").spec.extra_args == ("--images", "64", "--name", "a b")
+    assert changed(row(), "options", "--images 64 --name 'a b'").spec.extra_args == (
+        "--images",
+        "64",
+        "--name",
+        "a b",
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,12 +87,21 @@ def test_one_job_or_one_per_size(edition: Edition, profile: Profile) -> None:
     planned = task_drafts(edition, "10.5", profile)
     rows = rows_of(planned)
     apart = drafts_from(rows, planned, "job-per-size", edition, profile)
-    assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in apart] == [(1, 20, 1), (2, 40, 1), (4, 80, 1)]
+    assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in apart] == [
+        (1, 20, 1),
+        (2, 40, 1),
+        (4, 80, 1),
+    ]
     together = drafts_from(rows, planned, "one-job", edition, profile)
     assert [(draft.gpus, draft.cpus, len(draft.runs)) for draft in together] == [(4, 80, 3)]
     without = [PlanRow(each.spec, each.origin, each.spec.n_gpus != 4) for each in rows]
     assert [draft.gpus for draft in drafts_from(without, planned, "one-job", edition, profile)] == [2]
-    assert drafts_from([PlanRow(each.spec, 0, included=False) for each in rows], planned, "one-job", edition, profile) == ()
+    assert (
+        drafts_from(
+            [PlanRow(each.spec, 0, included=False) for each in rows], planned, "one-job", edition, profile
+        )
+        == ()
+    )
 
 
 def test_a_time_limit_that_the_edition_prescribes_is_kept(profile: Profile) -> None:
@@ -98,4 +112,6 @@ def test_a_time_limit_that_the_edition_prescribes_is_kept(profile: Profile) -> N
             continue
         rows = [changed(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
         after = drafts_from(rows, planned, form_of(planned), edition, profile)
-        assert {draft.time_limit_minutes for draft in after} <= {draft.time_limit_minutes for draft in planned}
+        assert {draft.time_limit_minutes for draft in after} <= {
+            draft.time_limit_minutes for draft in planned
+        }

@@ -40,13 +40,25 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
     session = open_session(tmp_path / "lab")
     evening(session)
     session.close()
-    done = subprocess.run([sys.executable, "-c", FIRST_PAINT, str(tmp_path / "lab")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_PAINT, str(tmp_path / "lab")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
 
 
 def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "labtui"], capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "labtui"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert done.returncode == 2
     assert "need a terminal" in done.stderr
     assert "hint:" in done.stderr
@@ -73,10 +85,20 @@ async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) ->
         await pilot.click("#make")
         await until(pilot, lambda: "The port is a number, not 'twenty'." in text_of(app))
         app.screen.query_one("#port", Input).value = "2222"
+        await until(
+            pilot,
+            lambda: not app.screen.query_one("#make").has_class("-active"),
+            "the button can be pressed again",
+        )
         await pilot.click("#make")
         await until(pilot, lambda: app.return_value is not None)
     settings = LabFolder.open(tmp_path / "new").settings()
-    assert (settings.edition, settings.user, settings.account, settings.port) == ("hpc4ai-ch10", "nct01001", "nct_345", 2222)
+    assert (settings.edition, settings.user, settings.account, settings.port) == (
+        "hpc4ai-ch10",
+        "nct01001",
+        "nct_345",
+        2222,
+    )
 
 
 async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:

@@ -84,6 +84,13 @@ ACTIONS: tuple[Action, ...] = (
         ("main", "plan"),
     ),
     Action(
+        "start_copy",
+        "b",
+        "begin copy",
+        "start the script a task asks you to make from another; later: how yours differs",
+        "Files",
+    ),
+    Action(
         "export",
         "x",
         "export",

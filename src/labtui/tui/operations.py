@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from labtui.core.model import RunPhase
 from labtui.errors import LabError
 
@@ -117,6 +119,44 @@ class Operations:
         self.desk.check_later(lambda: self.call_later(self.repaint))
         self.repaint()
 
+    def start_copy(self: Any) -> None:
+        """Begin the script a task asks the student to make from another one; or show how theirs differs by now."""
+        from labtui.core.lab.plan import copies_to_start
+        from labtui.engine.labs import copy_difference, start_copy
+        from labtui.tui.screens.plan_fixing import coloured_difference
+        from labtui.tui.screens.prompts import Confirm
+        from labtui.tui.screens.texts import TextScreen
+
+        task = self.desk.picture().task
+        copies = copies_to_start(task) if task is not None else ()
+        if not copies:
+            self.notify("This task asks for no copy of a script.", markup=False)
+            return
+        original, target = copies[0]
+        folder = self.session.folder
+        if folder.inside(f"scripts/{target}").is_file():
+            shown = coloured_difference(copy_difference(folder, original, target))
+            text = (
+                shown
+                if shown.plain
+                else Text(f"{target} is still exactly {original}: the change is yours to make.")
+            )
+            self.push_screen(TextScreen(f"{original} and your {target}", text))
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                try:
+                    start_copy(folder, original, target)
+                except LabError as error:
+                    self.report(error)
+                    return
+                self.notify(f"scripts/{target} is there; change it with e.", markup=False)
+                self.desk.check_later(lambda: self.call_later(self.repaint))
+
+        text = f"Start scripts/{target} as a copy of {original}? What has to change in it is for you to find."
+        self.push_screen(Confirm(text, yes="Copy it", no="Not now"), answered)
+
     def open_editor(self: Any, path: Path) -> bool:
         """Leave the screen to the student's editor; says whether it ran."""
         command = editor_command()
@@ -151,7 +191,7 @@ class Operations:
         from labtui.tui.exporting import export_all
 
         self.notify("Exporting tables, charts and slides ...", markup=False)
-        self.follow("export", lambda: export_all(self.session), "")
+        self.follow("export", lambda: export_all(self.session.folder.path), "")
 
     # ------------------------------------------------------------------ looking behind
 

@@ -241,7 +241,7 @@ def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
             _start_words(job.start_estimate, picture.now),
         ]
     if job.phase is JobPhase.RUNNING:
-        return [_running_words(submission, picture.now)]
+        return [_running_words(submission, picture.now), *_limit_words(picture, submission)]
     if job.phase is JobPhase.UNKNOWN:
         since = f" since {words.duration(picture.now - job.unknown_since)}" if job.unknown_since else ""
         return [f"{head}: unknown{since}. The cluster has not said what became of it."]
@@ -291,6 +291,25 @@ def _running_words(submission: SubmissionState, now: float) -> str:
         if job.time_limit_s:
             text += f" of at most {words.duration(job.time_limit_s)}"
     return text + "."
+
+
+def _limit_words(picture: Picture, submission: SubmissionState) -> list[str]:
+    """Whether the time limit will come before the end, as far as the epochs so far can tell."""
+    from labtui.core.forecast import remaining_seconds
+
+    job = submission.job
+    going = [picture.state.runs[number] for number in submission.run_ids if number in picture.state.runs]
+    run = next((each for each in going if each.phase is RunPhase.RUNNING), None)
+    row = _rows_by_run(picture).get(run.run_id) if run is not None else None
+    if job is None or run is None or row is None or row.epoch_seconds is None or not job.time_limit_s:
+        return []
+    rest = remaining_seconds(run.spec.epochs, len(run.epochs), row)
+    left = job.time_limit_s - (job.elapsed_s or 0.0) - max(0.0, picture.now - job.seen_at)
+    if rest is None or rest.hi <= left:
+        return []
+    killed_in = min(run.spec.epochs, len(run.epochs) + 1 + int(max(0.0, left) // row.epoch_seconds.value))
+    sure = "will end it" if rest.lo > left else "may end it"
+    return [f"At this pace its time limit {sure} in epoch {killed_in} of {run.spec.epochs}."]
 
 
 def waiting_line(picture: Picture) -> str:

@@ -269,6 +269,10 @@ class MainScreen(Screen[None]):
         """The file that belongs here, in the student's editor."""
         self.app.edit_here(self.pane)
 
+    def action_start_copy(self) -> None:
+        """Begin a script of one's own."""
+        self.app.start_copy()
+
     def action_export(self) -> None:
         """Tables, charts, deck."""
         self.app.export()

@@ -1,0 +1,120 @@
+"""Pictures the screens are held to, as simplified SVG: layout, words and colours at three widths and in four themes.
+
+A difference is either a mistake or meant. When it is meant, look at the new picture and write it with
+``LABTUI_WRITE_CONTRACTS=1 pytest tests/tui/test_contracts.py``. They are made by one Textual version; another skips them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import textual
+from textual.widgets import Input
+
+from labtui.core.events import ErrorRaised
+from labtui.tui.app import LabApp
+from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.messages import PromptAsked
+from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.waiting import text_of, until
+
+HERE = Path(__file__).parent / "contracts"
+TEXTUAL = "8.2.8"
+_IDS = re.compile(r"terminal-\d+")
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A picture: how to get there, and what must be on the screen before it is taken."""
+
+    name: str
+    size: tuple[int, int]
+    keys: tuple[str, ...]
+    words: str
+    theme: str = "labtui-dark"
+
+
+CONTRACTS = [
+    Contract("runs-80", (80, 24), ("r",), "epoch 4 of 5"),
+    Contract("runs-100", (100, 30), ("r",), "epoch 4 of 5"),
+    Contract("runs-120", (120, 40), ("r",), "2.53"),
+    Contract("task-80", (80, 24), ("t",), "has to be measured"),
+    Contract("tasks-80", (80, 24), ("g",), "10.6 A larger model"),
+    Contract("log-80", (80, 24), ("l",), "following"),
+    Contract("charts-80-light", (80, 24), ("c",), "2.53", "labtui-light"),
+    Contract("charts-120", (120, 40), ("c",), "9,301"),
+    Contract("charts-120-ansi", (120, 40), ("c",), "9,301", "ansi-dark"),
+    Contract("answers-120", (120, 40), ("a",), "Where does the rest go?"),
+    Contract("plan-120", (120, 40), ("s",), "findings none"),
+    Contract("cancel-80", (80, 24), ("k",), "Cancel run #4"),
+]
+
+
+def normal(svg: str) -> str:
+    """Without the ids that are made from the content; lines end with LF."""
+    return _IDS.sub("terminal", svg).replace("\r\n", "\n").rstrip() + "\n"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> ReplayedSession:
+    folder = make_folder(tmp_path / "lab", str(HERE / "edition.toml"))
+    session = open_session(folder.path, start=False)
+    session.asked = []
+    evening(session)
+    return session
+
+
+async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callable[[], bool]) -> None:
+    """Compare the screen with the stored picture, or store it."""
+    await until(pilot, condition, contract.words)  # type: ignore[arg-type]
+    for line in app.screen.query(Input):
+        line.cursor_blink = False
+    await until(pilot, lambda: not app._notifications)  # type: ignore[arg-type]
+    path = HERE / f"{contract.name}.svg"
+    shown = normal(app.export_screenshot(title="labtui", simplify=True))
+    if os.environ.get("LABTUI_WRITE_CONTRACTS"):
+        path.write_text(shown, newline="\n")
+    assert path.read_text() == shown, f"{path.name} differs; the screen reads\n{text_of(app)}"
+
+
+@pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
+async def test_the_screen_looks_as_agreed(lab: ReplayedSession, contract: Contract) -> None:
+    app = LabApp(lab, clock=lambda: NOW)
+    async with app.run_test(size=contract.size) as pilot:
+        app.theme = contract.theme
+        await until(pilot, lambda: bool(app.desk.checks))
+        await pilot.press(*contract.keys)
+        await hold(app, pilot, contract, lambda: contract.words in text_of(app))
+    lab.close()
+
+
+@dataclass(frozen=True)
+class _Question:
+    kind: str = "host-key"
+    text: str = "The authenticity of this server has never been seen."
+    host: str = "login.rehearsal.test"
+    echo: bool = False
+    fingerprint: str = "SHA256:0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+
+
+@pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
+async def test_the_question_about_a_server_looks_as_agreed(lab: ReplayedSession) -> None:
+    import queue
+
+    app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)
+    contract = Contract("host-key-80", (80, 24), (), "SHA256:")
+    async with app.run_test(size=contract.size) as pilot:
+        await until(pilot, lambda: bool(app.desk.checks))
+        lab.feed(
+            ErrorRaised(at=NOW, key="x", sentence="The cluster does not answer.", hint="Press u to try now.")
+        )
+        await until(pilot, lambda: "does not answer" in text_of(app))
+        app.post_message(PromptAsked(_Question(), queue.Queue()))
+        await hold(app, pilot, contract, lambda: "SHA256:" in text_of(app))
+    lab.close()
