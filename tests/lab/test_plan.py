@@ -174,3 +174,25 @@ def test_boundary_from_runs():
     found = boundary(with_runs(full(), change).state.runs.values(), "ResNet152")
     assert found == Boundary(fits=1024, too_large=2048)
     assert found.sentence == "1,024 images per GPU fit, 2,048 do not."
+
+
+def test_boundaries_in_words():
+    assert Boundary().sentence == "No batch has been tried yet."
+    assert Boundary(fits=512).sentence == "512 images per GPU fit; nothing larger has been tried."
+    assert (
+        Boundary(too_large=512).sentence == "512 images per GPU do not fit; nothing smaller has been tried."
+    )
+
+
+def test_what_cannot_be_searched_or_halved():
+    (cpu,) = task_drafts(EDITION, "10.3", PROFILE)
+    assert search(cpu, EDITION, PROFILE) is None
+    assert halved([], EDITION) is None
+    edition = load_edition("sa-miri-2021-ex12")
+    drafts = task_drafts(edition, "3", PROFILE)
+    assert halved(drafts, edition).gpu_hours is None
+
+
+def test_more_than_one_gpu_is_no_job_for_the_form_of_one():
+    drafts = task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(form="one-gpu"))
+    assert [draft.form for draft in drafts] == ["one-gpu", "job-per-size", "job-per-size"]

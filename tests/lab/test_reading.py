@@ -95,6 +95,30 @@ MISTAKES = [
     ('title = "A lab"', "title = A lab", line("title"), "not valid TOML"),
     ("[reference]", "[reference", line("[reference]"), "not valid TOML"),
     ("gpus = 2, first", "gpus = 4, first", line("[[tasks.runs]]"), "no time for ResNet50 on 2 GPUs"),
+    ('format = 1', 'format = 1\nimages = 0', line("format") + 1, "counts the training images"),
+    ('format = 1', 'format = 1\nbase_learning_rate = 0.0', line("format") + 1, "must be above 0"),
+    ('format = 1', 'format = 1\nstartup_seconds = [9, 1]', line("format") + 1, "is a range"),
+    ("low = 1", "gpus = -1\nlow = 1", line("low"), "`gpus` is 0 for a CPU"),
+    ('high = 2\nsource = "me"', 'high = 2\nsource = " "', last("source") , "needs its source"),
+    ('text = "Why?"', 'text = " "', line("  { text"), "A question needs its text"),
+    ("epochs = 5", "epochs = 5\ncpus = 0", last("epochs") + 1, "`cpus` is at least 1"),
+    ("epochs = 5", "epochs = 5\nlearning_rate = 0.0", last("epochs") + 1, "`learning_rate` must be above 0"),
+    ('form = "one-job"', 'form = "one-gpu"', last("form"), "for exactly one GPU"),
+    ('form = "one-job"', 'form = "cpu"', last("form"), "does not fit the device 'gpu'"),
+    ('kind = "runs"', 'kind = "runs", tasks = ["9"]', line("  { kind"), "There is no task '9'"),
+    ('kind = "runs"', 'kind = "runs", min_epochs = -1', line("  { kind"), "`min_epochs` from 0 on"),
+    ('kind = "runs"', 'kind = "charts", charts = []', line("  { kind"), "at least one chart"),
+    ('kind = "runs"', 'kind = "fit", model = "ResNet50", laws = []', line("  { kind"), "at least one law"),
+    ('kind = "runs"', 'kind = "files", files = []', line("  { kind"), "at least one file"),
+    ('kind = "runs"', 'kind = "files", files = ["/etc/passwd"]', line("  { kind"), "not a plain file name"),
+    ('kind = "runs"', 'kind = "edited", script = "a.py", original = "b.py", names = []', line("  { kind"), "which names"),  # noqa: E501
+    ('kind = "runs"', 'kind = "edited", script = "../a.py", original = "b.py", names = ["x"]', line("  { kind"), "not a plain"),  # noqa: E501
+    ('what = "w"', 'what = "w"\nfiles = ["a/../../b.py"]', line("what") + 1, "not a plain file name"),
+    ('what = "w"', 'what = "w"\nfacts = ["nowhere"]', line("what") + 1, "no fact with the id"),
+    ('what = "w"', 'what = "w"\nweight = -100.0', None, "a share of the mark"),
+    ('about = "a"', 'about = """' + "a" * 8001 + '"""', line("about"), "more than 8,000 characters"),
+    ("epoch_seconds = 5 }", "epoch_seconds = 0 }", line("runs = [{"), "seconds above 0"),
+    ("gpus = 2, first", 'task = "8", gpus = 2, first', line("runs = [{"), "There is no task '8'"),
     ("format = 1", "format = 2", line("format"), "format cannot be 2"),
     ('[[facts]]\nid = "f"', '[[facts]]\nid = "f"\ntext = "x"\nsource = "y"\n[[facts]]\nid = "f"', None, "two facts"),
 ]  # fmt: skip
@@ -184,3 +208,37 @@ def test_any_text_is_refused_in_a_sentence(text):
 def test_deep_nesting_is_refused():
     with pytest.raises(DataError):
         parse_edition("a = " + "[" * 5000 + "]" * 5000, "x.toml")
+
+
+def test_a_task_without_questions_has_nothing_to_answer_and_one_without_runs_nothing_to_run():
+    text = GOOD.replace('questions = [\n  { text = "Why?", facts = ["f"] },\n]\n', "")
+    with pytest.raises(DataError, match="asks no question"):
+        parse_edition(text)
+    head, _, tail = GOOD.partition("[[tasks.runs]]")
+    with pytest.raises(DataError, match="none are planned"):
+        parse_edition(head + tail[tail.index("[reference]") :])
+
+
+def test_two_tasks_with_one_number_and_an_edition_without_tasks():
+    start, end = GOOD.index("[[tasks]]"), GOOD.index("[reference]")
+    with pytest.raises(DataError, match="two tasks with the id '1'"):
+        parse_edition(GOOD[:end] + GOOD[start:end] + GOOD[end:])
+    with pytest.raises(DataError, match="at least one task"):
+        parse_edition("tasks = []\n" + GOOD[:start] + GOOD[end:])
+
+
+def test_a_cpu_run_has_no_per_gpu_batch():
+    text = GOOD.replace('form = "one-job"', 'form = "cpu"').replace('device = "gpu"', 'device = "cpu"')
+    with pytest.raises(DataError, match="has no per-GPU batch"):
+        parse_edition(text.replace("gpus = 2", "gpus = 0"))
+
+
+def test_a_script_of_the_reference_stays_in_the_folder():
+    text = GOOD + '[[reference.scripts]]\npath = "~/x.py"\ntext = ""\n'
+    with pytest.raises(DataError, match="not a plain file name"):
+        parse_edition(text)
+
+
+def test_a_file_without_end_is_not_read():
+    with pytest.raises(DataError, match="no edition needs that"):
+        parse_edition("#" * 1_000_001)
