@@ -68,7 +68,7 @@ def parse_details(text: str, job_id: str) -> JobDetails | None:
         submit=epoch_seconds(word("SubmitTime")),
         start=epoch_seconds(word("StartTime")),
         end=epoch_seconds(word("EndTime")),
-        tres=word("TRES"),
+        tres=word("AllocTRES") or word("TRES") or word("ReqTRES"),
     )
 
 
