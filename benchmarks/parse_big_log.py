@@ -27,10 +27,10 @@ from pathlib import Path
 
 CHUNK = 1 << 20
 STEPS = 2000
-PLAIN = re.compile(
-    rb"\s*(?:\x1b\[1m)?\s*(\d+)/(\d+)(?:\x1b\[0m)? (?:\[[=>.]*\] - |[\x1b\[m0-9\xe2\x94\x81]* \x1b\[1m)(\d+)s"
-    rb"(?:\x1b\[0m)? (\d+)(s|ms|us)/step(.*)"
-)
+PLAIN = {
+    "2": re.compile(rb"\s*(\d+)/(\d+) \[[=>.]*\] - (\d+)s (\d+)(s|ms|us)/step(.*)"),
+    "3": re.compile(rb"\s*\x1b\[1m *(\d+)/(\d+)\x1b.* \x1b\[1m(\d+)s\x1b\[0m (\d+)(s|ms|us)/step(.*)"),
+}
 PLAIN_PYTORCH = re.compile(rb"Epoch: \[(\d+)\]\[ *(\d+)/(\d+)\]\s+Time +([\d.]+) \( *([\d.]+)\)(.*)")
 
 
@@ -101,17 +101,24 @@ def read_labtui(path: Path) -> int:
 
 
 def read_plain(path: Path) -> int:
-    """What one would write in five lines: a regex on each line; for a joined epoch, on its last piece."""
+    """What one would write in ten lines: a regex on each line; for a joined epoch, on its last piece.
+
+    It is told which generation it will meet, so that it needs only one expression.
+    """
+    with path.open("rb") as source:
+        head = source.read(4000)
+    pattern = PLAIN["3" if b"\x1b" in head else "2"]
+    pytorch = b"Epoch: [" in head
     found = 0
     with path.open("rb") as source:
         for raw in source:
-            line = raw[raw.rindex(b"\r") + 1 :] if b"\r" in raw else raw
-            match = PLAIN.match(line)
-            if match and match[1] == match[2]:
-                found += 1
-            elif not match and line.startswith(b"Epoch: ["):
-                match = PLAIN_PYTORCH.match(line)
+            if pytorch:
+                match = PLAIN_PYTORCH.match(raw)
                 found += bool(match and int(match[2]) + 1 == int(match[3]))
+                continue
+            line = raw[raw.rindex(b"\r") + 1 :] if b"\r" in raw else raw
+            match = pattern.match(line)
+            found += bool(match and match[1] == match[2])
     return found
 
 

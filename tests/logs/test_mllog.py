@@ -44,6 +44,23 @@ def test_each_epoch_is_told_once_whatever_comes_first() -> None:
         assert [(sample.seconds.value, sample.printed_seconds) for sample in told] == [(31.25, 31)]
 
 
+def test_the_record_of_an_end_may_come_after_the_next_header() -> None:
+    """Callbacks run before or after Keras's own bar, as the release has it."""
+    text = (
+        samples.banner("ResNet50", 1, 256) + mllog("run_start")
+        + "Epoch 1/2\n" + mllog("epoch_start", epoch_num=1) + "196/196 - 24s - loss: 1.8\n"
+        + "Epoch 2/2\n" + mllog("epoch_stop", epoch_num=1, seconds=24.007) + mllog("tracked_stats", {"loss": 1.8})
+        + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n"
+        + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success")
+    )  # fmt: skip
+    reader = LogReader()
+    events = [*reader.feed(text.encode()), *reader.finish()]
+    (run,) = reader.runs
+    assert [(one.seconds.value, one.printed_seconds) for one in run.epochs] == [(24.007, 24), (14.347, 14)]
+    assert not run.interleaved and run.outcome == "completed"
+    assert len([event for event in events if isinstance(event, EpochRead)]) == 2
+
+
 def test_a_record_glued_to_a_bar() -> None:
     bar = samples.new_bar(25, 25, "0s", "200ms/step - loss: 2.0")
     text = (

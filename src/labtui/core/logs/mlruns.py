@@ -138,8 +138,11 @@ def _elapsed(start_ms: float | None, stop_ms: float | None) -> float | None:
 
 def _keep(tracker: RunTracker, run: OpenRun, sample: EpochSample) -> None:
     epoch = sample.epoch
-    held = run.held
-    if epoch in run.epochs or (held is not None and held.epoch == epoch and held.source == "mllog"):
+    held, told = run.held, run.epochs.get(epoch)
+    if told is not None and told.source == "keras":
+        tracker.store(run, merged(sample, told))  # the record came late: it knows better all the same
+        return
+    if told is not None or (held is not None and held.epoch == epoch and held.source == "mllog"):
         run.interleaved = True  # another process of the same run
         return
     if held is not None and held.epoch == epoch:

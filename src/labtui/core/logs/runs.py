@@ -254,7 +254,8 @@ class RunTracker:
             kept = run.facts if run is not None and run.training and not run.broken else Facts()
             run = self.begin(line, kept) if run is None or run.training else self.here(line)
         self._complete_unknown(run, header)
-        self.release()
+        if run.held is None or run.clocked is None or run.clocked[0] != run.held.epoch:
+            self.release()  # else the record of its end is still to come, after the next epoch's header
         run.last_line = line
         run.header = header.epoch
         run.headers[header.epoch] += 1
