@@ -16,10 +16,11 @@ from labtui.core.state import LabState, SubmissionState
 
 # --------------------------------------------------------------------------- polling the queue
 
-POLLS_PER_MINUTE = 8
-"""Hard limit of polls in any 60 s, key presses included; leaves room for a submission beside them."""
+POLLS_PER_MINUTE = 5
+"""Hard limit of polls in any 60 s, key presses included. `squeue --local` costs two requests (partitions and jobs,
+measured with sdiag), so this is ten a minute at most."""
 
-_JUST_CHANGED_S = 12.0
+_JUST_CHANGED_S = 8.0
 _CHANGED_LATELY_S = 60.0
 
 
@@ -43,11 +44,9 @@ def poll_delay(situation: Situation) -> float | None:
         return min(60.0, 10.0 * 2.0 ** min(situation.failures - 1, 4))
     patient = max(1.0, 3.0 * situation.last_took_s)  # a slow controller is not to be hurried
     if situation.since_change_s < _JUST_CHANGED_S:
-        return max(4.0, patient)
+        return max(5.0, patient)
     if situation.settling:
-        return max(8.0 if situation.since_change_s < _CHANGED_LATELY_S else 30.0, patient)
-    if situation.since_change_s < _CHANGED_LATELY_S:
-        return max(10.0, patient)
+        return max(10.0 if situation.since_change_s < _CHANGED_LATELY_S else 30.0, patient)
     return max(15.0 if situation.running else 30.0, patient)
 
 

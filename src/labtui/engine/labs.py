@@ -177,6 +177,7 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
                 chart=chart,
                 models=named,
                 practice=practice or "practice" in path.stem,
+                at=path.stat().st_mtime,
             )
 
 

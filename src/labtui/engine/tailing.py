@@ -43,7 +43,8 @@ class Followed:
     token: str
     stream: Stream
     copy: LogCopy
-    due_at: float = 0.0
+    looked_at: float | None = None
+    again_at: float | None = None
     quiet_since: float | None = None
     looks_since_end: int = 0
     complete: bool = False
@@ -72,7 +73,7 @@ class Tailer:
         """The line was broken: what we have may not be what is there any more."""
         for item in self._followed.values():
             item.copy.doubt()
-            item.due_at = 0.0
+            item.again_at = self._context.now()
 
     def script_ended(self, token: str) -> bool:
         """Whether a submission's own log shows that everything planned was done."""
@@ -110,10 +111,12 @@ class Tailer:
         return max(min(self._wanted_at(item) for item in self._followed.values()), self._broken_disk_until)
 
     def _wanted_at(self, item: Followed) -> float:
-        """A log that came on screen does not wait for the slow rhythm it had before."""
-        if item.token in self._on_screen:
-            return min(item.due_at, self._context.now() + ON_SCREEN_S)
-        return item.due_at
+        """By the rhythm of what the log is *now*: a job that began, or came on screen, waits for nothing older."""
+        if item.again_at is not None:
+            return item.again_at
+        if item.looked_at is None:
+            return 0.0
+        return item.looked_at + self._rhythm(self._context.state.submissions[item.token], item)
 
     def _choose(self) -> Followed | None:
         now = self._context.now()
@@ -124,7 +127,7 @@ class Tailer:
         others = [item for item in due if item.token not in self._on_screen]
         first = shown if shown and not (self._screen_had_its_turn and others) else others
         self._screen_had_its_turn = first is shown
-        return min(first or due, key=lambda item: item.due_at)
+        return min(first or due, key=self._wanted_at)
 
     # ------------------------------------------------------------------ one step
 
@@ -134,6 +137,7 @@ class Tailer:
         if item is None:
             return
         submission = self._context.state.submissions[item.token]
+        item.looked_at, item.again_at = self._context.now(), None
         if self._parse_backlog(submission, item):
             return
         try:
@@ -142,8 +146,7 @@ class Tailer:
         except ConnectionLost:
             raise
         except LabError:
-            item.due_at = self._context.now() + RUNNING_S  # the server said no to this file: look again later
-            return
+            return  # the server said no to this file: it is looked at again in its rhythm
         except OSError as error:
             self._own_disk(error)
             return
@@ -180,7 +183,7 @@ class Tailer:
             data = file.read(CATCH_UP_SLICE)
         at = self._context.at()
         self._context.commit_all(reader.feed(item.stream, data, self._context.state, at))
-        item.due_at = self._context.now()
+        item.again_at = self._context.now()
         return bool(data)
 
     def _take(self, submission: SubmissionState, item: Followed, step: Step) -> None:
@@ -199,7 +202,7 @@ class Tailer:
         context.commit_all(events)
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
-        item.due_at = now if step.behind else now + self._rhythm(submission, item)
+        item.looked_at, item.again_at = now, now if step.behind else None
 
     def _grew(self, submission: SubmissionState, item: Followed, *, complete: bool) -> LogGrew:
         return LogGrew(
@@ -237,7 +240,12 @@ class Tailer:
         self._reader(submission).restart(item.stream)
         self._context.commit_all(events)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
-        item.quiet_since, item.complete, item.last_look, item.due_at = None, False, False, self._context.now()
+        item.quiet_since, item.complete, item.last_look, item.again_at = (
+            None,
+            False,
+            False,
+            self._context.now(),
+        )
 
     def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
         path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)

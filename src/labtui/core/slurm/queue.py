@@ -97,7 +97,7 @@ def queue_format(nonce: str) -> str:
 
 def queue_command(nonce: str) -> str:
     """The words of the call: all of my jobs, the finished ones that Slurm remembers included."""
-    return f"squeue --me --noheader --array --states=all --format={shlex.quote(queue_format(nonce))}"
+    return f"squeue --me --local --noheader --array --states=all --format={shlex.quote(queue_format(nonce))}"
 
 
 def parse_queue(text: str, nonce: str) -> tuple[JobRow, ...]:
