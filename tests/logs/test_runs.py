@@ -221,6 +221,7 @@ def test_the_head_of_labtuis_own_job_script() -> None:
         "run-2:     model=ResNet50 device=gpu n_gpus=2 batch_size=4096 epochs=2 script=mine.py\n"
         "job:       31337 ResNet50-k3v9\n---- end ----\n\n"
         "+ python mine.py --epochs 2\n"
+        + samples.mllog("device", "gpu", practice=False)
         + epochs([29, 14])
         + "\n+ python mine.py --epochs 2\n"
         + epochs([31, 8])

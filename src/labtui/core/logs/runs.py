@@ -126,6 +126,8 @@ class OpenRun:
         changes = {name: value for name in Facts.__slots__ if (value := getattr(facts, name)) is not None}
         if not sure:
             changes = {name: value for name, value in changes.items() if getattr(self.facts, name) is None}
+        if self.facts.practice:
+            changes.pop("practice", None)  # whoever says it is a rehearsal is right
         if self.masked:
             changes.pop("device", None)
             changes.pop("n_gpus", None)
