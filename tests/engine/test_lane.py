@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
-from labtui.errors import ConnectionLost, HostKeyProblem, LoginRefused, SubmitRefused
+from labtui.errors import ConnectionLost, HostKeyProblem, LoginRefused, RemoteFailure, SubmitRefused
 from tests.engine.conftest import Bench, draft
 from tests.engine.scripted import ScriptedJob, keras_log
 
@@ -359,3 +359,30 @@ def test_requests_fail_with_the_reason_when_there_is_no_line(bench: Bench) -> No
     future = bench.session.push()
     bench.run(5, future.done)
     assert "does not answer" in str(future.exception())
+
+
+def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench: Bench) -> None:
+    """The answer is older than the job: it says nothing about it."""
+    accepted(bench)
+    answers = []
+
+    def held(work, done) -> None:
+        answers.append((work(), done))
+
+    bench.lane._context.aside = held
+    bench.session.refresh()
+    bench.run(30, lambda: bool(answers))
+    future = bench.session.submit(draft(2))
+    bench.run(10, future.done)
+    tick, done = answers.pop()
+    done(lambda: tick)
+    assert bench.session.state.submissions[future.result()].job.phase is JobPhase.QUEUED
+    assert bench.session.state.submissions[future.result()].job.evidence == "sbatch"
+
+
+def test_a_login_shell_that_breaks_is_a_problem_until_it_works_again(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("tick", RemoteFailure("The login shell ended before the command.", "Look at .bashrc."))
+    bench.run(60, lambda: any(problem.key == "queue" for problem in bench.session.state.problems))
+    assert only(bench).job.phase is JobPhase.RUNNING
+    bench.run(120, lambda: bench.session.state.problems == ())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from labtui.core.events import AnyEvent, ErrorCleared, ErrorRaised
 from labtui.core.profile import Profile
@@ -15,6 +16,29 @@ from labtui.engine.journal import Journal
 from labtui.engine.ports import Clock, Cluster
 from labtui.engine.store import Store
 from labtui.errors import LabError
+
+Done = Callable[[Callable[[], Any]], None]
+"""Takes the outcome of work done aside: a function that gives its result or raises what it raised."""
+
+
+def inline(work: Callable[[], Any], done: Done) -> None:
+    """Do work at once; what a test wants, and what is right where nothing waits meanwhile."""
+    outcome = outcome_of(work)
+    done(outcome)
+
+
+def outcome_of(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Do the work; its result or its exception as a function to be called elsewhere."""
+    try:
+        result = work()
+    except Exception as error:
+        caught = error
+
+        def fail() -> Any:
+            raise caught
+
+        return fail
+    return lambda: result
 
 
 @dataclass(slots=True)
@@ -29,6 +53,8 @@ class Context:
     clock: Clock
     faults: FaultLog
     luck: random.Random = field(default_factory=random.Random)
+    aside: Callable[[Callable[[], Any], Done], None] = inline
+    """Runs one slow question beside the lane, on a channel of its own; `done` is called in the lane's thread."""
 
     @property
     def state(self) -> LabState:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from labtui.core.jobs import live
-from labtui.engine.context import Context
+from labtui.engine.context import Context, Done, outcome_of
 from labtui.engine.line import Line
 from labtui.engine.planning import SCRIPT_NAME, Planned
 from labtui.engine.polling import Poller
@@ -26,8 +26,6 @@ from labtui.errors import ConnectionLost, LabError
 if TYPE_CHECKING:
     from labtui.core.push import PushReport
     from labtui.core.slurm.test_only import TestOnly
-
-_T = TypeVar("_T")
 
 FAULT_KEY = "fault"
 _AFTER_FAULT_S = 2.0
@@ -55,6 +53,7 @@ class Lane:
 
     def start(self) -> None:
         """Begin to connect and to work."""
+        self._context.aside = self._aside
         self._thread.start()
         self._watchdog.start()
 
@@ -172,6 +171,15 @@ class Lane:
         except Exception as error:  # the session lives on; the panel names the file
             self._unexpected(error)
         return 0.0
+
+    def _aside(self, work: Callable[[], Any], done: Done) -> None:
+        """Ask a slow question on a second channel; the answer comes back as a request to the lane."""
+
+        def ask() -> None:
+            outcome = outcome_of(work)
+            self._requests.put(lambda: done(outcome), needs_line=False)
+
+        threading.Thread(target=ask, name="labtui-aside", daemon=True).start()
 
     def _lost(self, error: LabError) -> None:
         """The line broke, or an answer stayed out on a line that stands: then it is tested before its next use."""

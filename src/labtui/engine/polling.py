@@ -11,6 +11,7 @@ from labtui.core.jobs import by_log, live, observe, phase_counts, vanished
 from labtui.core.model import JobPhase
 from labtui.core.policy import POLLS_PER_MINUTE, Situation, next_poll_at, poll_delay
 from labtui.core.slurm.states import phase_of
+from labtui.core.slurm.tick import Tick
 from labtui.core.state import SubmissionState
 from labtui.engine.context import Context
 from labtui.errors import ConnectionLost, LabError, RemoteFailure
@@ -38,6 +39,7 @@ class Poller:
         self._took_s = 0.0
         self._failures = 0
         self._pressed = False
+        self._asking = False
         self._accounting_failures = 0
         self._accounting_again_at = 0.0
         self._witness_at: dict[str, float] = {}
@@ -52,6 +54,8 @@ class Poller:
 
     def due_at(self) -> float | None:
         """When to ask next; None while there is nothing to watch."""
+        if self._asking:
+            return None
         queued, running, settling = phase_counts(live(self._context.state))
         situation = Situation(
             queued=queued,
@@ -67,15 +71,33 @@ class Poller:
         return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._pressed)
 
     def step(self) -> None:
-        """Ask once. Raises ConnectionLost."""
+        """Ask once, aside: a busy controller must not hold up the logs. Raises ConnectionLost."""
         context, began = self._context, self._context.now()
         self._polls.append(began)
-        self._pressed = False
+        self._pressed, self._asking = False, True
         ask_accounting = began >= self._accounting_again_at
-        tick = context.cluster.tick(vanished(context.state) if ask_accounting else ())
-        self._took_s = context.now() - began
-        at = context.at()
-        events: list[AnyEvent] = list(observe(context.state, tick, at))
+        gone = vanished(context.state) if ask_accounting else ()
+        asked = {submission.token for submission in live(context.state)}
+
+        def answered(outcome: Callable[[], Tick]) -> None:
+            self._asking = False
+            self._took_s = context.now() - began
+            try:
+                tick = outcome()
+            except ConnectionLost:
+                raise
+            except LabError as error:
+                self._failures += 1
+                context.raise_problem(QUEUE_KEY, error)
+            else:
+                self._take(tick, asked, ask_accounting=ask_accounting)
+
+        context.aside(lambda: context.cluster.tick(gone), answered)
+
+    def _take(self, tick: Tick, asked: set[str], *, ask_accounting: bool) -> None:
+        """The answer; about jobs that were there when it was asked, for it cannot know those that came since."""
+        context, at = self._context, self._context.at()
+        events: list[AnyEvent] = [event for event in observe(context.state, tick, at) if event.token in asked]
         if tick.jobs is None:
             self._failures += 1
             context.raise_problem(
