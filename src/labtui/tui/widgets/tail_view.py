@@ -100,7 +100,7 @@ class TailView(ScrollView, can_focus=True):
         if growth.restarted:
             self._begin()
         if self.file.head_blocks:
-            self._count_head(self.file)
+            self.call_after_refresh(self._count_head, self.file)  # the end is shown first
         if growth.added or growth.restarted:
             self._resize()
             self.post_message(self.Moved(self))
@@ -181,7 +181,7 @@ class TailView(ScrollView, can_focus=True):
         self.refresh()
         if needle and self.file is not None:
             bottom = min(self.file.lines - 1, int(self.scroll_y) + self.size.height - 1)
-            self._find_from(bottom, backwards=True)
+            self._find_from(bottom, backwards=True, both=True)
 
     def search_next(self, *, backwards: bool) -> None:
         """The next match below (or above, `backwards`) the current one."""
@@ -191,7 +191,7 @@ class TailView(ScrollView, can_focus=True):
         here = self.match_line if self.match_line is not None else int(self.scroll_y)
         self._find_from(here + step, backwards=backwards)
 
-    def _find_from(self, start: int, *, backwards: bool) -> None:
+    def _find_from(self, start: int, *, backwards: bool, both: bool = False) -> None:
         if self.file is None or not self.file.lines:
             return
         self._ticket += 1
@@ -200,6 +200,8 @@ class TailView(ScrollView, can_focus=True):
         def look() -> None:
             try:
                 line = twin.find(needle, start, backwards=backwards)
+                if line is None and both:
+                    line = twin.find(needle, start + 1, backwards=not backwards)
             except OSError:
                 line = None
             finally:
