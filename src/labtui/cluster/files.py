@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import paramiko
 
 T = TypeVar("T")
-PIPELINE_FROM = 64 * 1024
-"""Reads larger than this are asked for in many requests at once; one at a time would cost a round trip
-each.
-"""
+REQUEST = 32 * 1024
+"""What one request reads; every server allows it. One request at a time would cost a round trip each."""
+PIPELINE_MAX = 1 << 20
+"""How much is asked for at once: paramiko's bookkeeping grows with the square of the open requests."""
 MAX_REQUESTS = 64
 
 
@@ -175,14 +175,30 @@ def _read(sftp: paramiko.SFTPClient, path: str, offset: int, limit: int) -> byte
         wanted = min(limit, max(0, there - offset))
         if not wanted:
             return b""
-        file.seek(offset)
-        if wanted > PIPELINE_FROM:
-            file.prefetch(offset + wanted, MAX_REQUESTS)
-        try:
-            return file.read(wanted)
-        except EOFError:
-            # It shrank while we read: the next look sees the new size.
-            return b""
+        pieces: list[bytes] = []
+        for start in range(offset, offset + wanted, PIPELINE_MAX):
+            size = min(PIPELINE_MAX, offset + wanted - start)
+            piece = _next_piece(file, start, size)
+            pieces.append(piece)
+            if len(piece) < size:
+                break
+        return b"".join(pieces)
+
+
+def _next_piece(file: paramiko.SFTPFile, offset: int, size: int) -> bytes:
+    """Up to `size` bytes from `offset`, all of its requests on the way at once."""
+    requests = [
+        (start, min(REQUEST, offset + size - start)) for start in range(offset, offset + size, REQUEST)
+    ]
+    got = bytearray()
+    try:
+        for (_, wanted), data in zip(requests, file.readv(requests, MAX_REQUESTS), strict=False):
+            got += data
+            if len(data) < wanted:
+                break
+    except EOFError:
+        pass  # It shrank while we read: the next look sees the new size.
+    return bytes(got)
 
 
 def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None:
