@@ -167,9 +167,8 @@ def _reveal_python(root: Path, settings: ClusterSettings) -> None:
     """Make the test environment's Python reachable for the student (it may lie under a private /root)."""
     for prefix in _python_prefixes(settings.python):
         inside = root / str(prefix).lstrip("/")
-        hidden = next(
-            (p for p in reversed(inside.parents) if p.exists() and not p.stat().st_mode & 0o001), None
-        )
+        above = [path for path in reversed(inside.parents) if root in path.parents and path.exists()]
+        hidden = next((path for path in above if not path.stat().st_mode & 0o001), None)
         if hidden is not None:
             run("mount", "-t", "tmpfs", "-o", "mode=755,size=1m", "cover", hidden)
         if not inside.exists():
