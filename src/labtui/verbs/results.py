@@ -8,43 +8,20 @@ code is 2.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.errors import LabError, UsageError
+from labtui.errors import UsageError
 
 if TYPE_CHECKING:
-    from labtui.core.cost import LabCost
-    from labtui.core.results import MeasuredRun, Results
+    from labtui.core.results import Results
     from labtui.core.results.targets import TargetPlan
-    from labtui.core.results.utilization import RunUtilization
-    from labtui.core.sampler import GpuSample
-    from labtui.core.state import LabState
-    from labtui.engine.folder import LabFolder
+    from labtui.export.measurements import Measurements
 
-_SAMPLER_END = ".gpu.csv"
 _WHERE = "Go to your lab folder, or name log files: labtui results FILE..."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
-
-
-@dataclass(frozen=True)
-class _Input:
-    """What was read: the runs, and what belongs to them.
-
-    `samples` are GPU samples by the log they lie beside; `cost` and the edition's `images` are known in a lab
-    folder only. `unread` is true when a file could not be read.
-    """
-
-    runs: tuple[MeasuredRun, ...] = ()
-    samples: Mapping[str, tuple[GpuSample, ...]] = field(default_factory=dict)
-    cost: LabCost | None = None
-    images: int | None = None
-    unread: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,10 +72,8 @@ def _share(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Print the numbers; 2 when a file could not be read."""
-    from labtui.core.results import CIFAR10_IMAGES, compute_results
-
-    given = _of_files(args.files) if args.files else _of_folder()
-    results = compute_results(given.runs, images=args.images or given.images or CIFAR10_IMAGES)
+    given = of_files(args.files) if args.files else _of_folder()
+    results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
     if not results.measured and not args.json:
         print(f"labtui: {_NOTHING}", file=sys.stderr)
@@ -108,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 # --------------------------------------------------------------------------- the answer
 
 
-def _answer(args: argparse.Namespace, results: Results, given: _Input) -> str:
+def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
     """The answer in the form that was asked for."""
     if args.extrap:
         from labtui.core.results.extrap import extrap_lines
@@ -119,12 +94,12 @@ def _answer(args: argparse.Namespace, results: Results, given: _Input) -> str:
 
         make = tables.csv_text if args.csv else tables.markdown_text if args.markdown else tables.latex_text
         return make(results)
-    plans, uses = _plans(args, results), _uses(given)
+    plans = _plans(args, results)
     if args.json:
-        return _json(results, given, plans, uses)
+        return given.json_text(results, plans)
     from labtui.core.results.report import report_text
 
-    return report_text(results, plans=plans, uses=uses, cost=given.cost, sources=args.sources)
+    return report_text(results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources)
 
 
 def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]:
@@ -133,37 +108,18 @@ def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]
     return () if args.target is None else target_plans(results, args.target)
 
 
-def _uses(given: _Input) -> list[RunUtilization]:
-    from labtui.core.results.utilization import run_utilization
-
-    found = (run_utilization(one, given.samples.get(one.source, ())) for one in given.runs)
-    return [use for use in found if use is not None]
-
-
-def _json(
-    results: Results, given: _Input, plans: Sequence[TargetPlan], uses: Sequence[RunUtilization]
-) -> str:
-    from labtui.core.results import extras_json, results_json
-
-    told = results_json(results)
-    told["accuracy"] = extras_json.accuracy_json(results)
-    told["targets"] = [extras_json.target_json(plan) for plan in plans]
-    told["gpu_use"] = [extras_json.utilization_json(use) for use in uses]
-    if given.cost is not None:
-        told["cost"] = extras_json.cost_json(given.cost)
-    return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 # --------------------------------------------------------------------------- bare files
 
 
-def _of_files(paths: Sequence[str]) -> _Input:
+def of_files(paths: Sequence[str]) -> Measurements:
+    """The runs of training logs; what cannot be read is said on stderr."""
     from labtui.core.results import measured_from_reports
+    from labtui.export.measurements import SAMPLER_END, Measurements, beside, samples_in
     from labtui.verbs.parse import parse_files
 
     once = _each_once(paths)
-    logs = [path for path in once if not path.endswith(_SAMPLER_END)]
-    missing = [path for path in once if path.endswith(_SAMPLER_END) and not Path(path).is_file()]
+    logs = [path for path in once if not path.endswith(SAMPLER_END)]
+    missing = [path for path in once if path.endswith(SAMPLER_END) and not Path(path).is_file()]
     files = parse_files([*logs, *missing])
     for one in files:
         if one.error is not None:
@@ -171,9 +127,9 @@ def _of_files(paths: Sequence[str]) -> _Input:
         elif one.report is not None and not one.report.runs and one.stream == "out":
             _complain(f"{one.path}: there is no training in this log.", "")
     reports = [(one.path, one.report) for one in files if one.report is not None]
-    return _Input(
+    return Measurements(
         runs=measured_from_reports(reports),
-        samples={path: _samples(_beside(path)) for path, _ in reports},
+        samples={path: samples_in(beside(path)) for path, _ in reports},
         unread=any(one.error is not None for one in files),
     )
 
@@ -201,64 +157,16 @@ def _is_companion(path: str, given: Mapping[str, str]) -> bool:
     return path.endswith(".err") and path.removesuffix(".err") + ".out" in given
 
 
-def _beside(log: str) -> Path | None:
-    """The GPU sampler's file of a job, which lies beside its log."""
-    return Path(log.removesuffix(".out") + _SAMPLER_END) if log.endswith(".out") else None
-
-
-def _samples(path: Path | None) -> tuple[GpuSample, ...]:
-    """What the sampler wrote; nothing when there is no such file: GPU use is an addition, not the answer."""
-    from labtui.core.sampler import read_samples
-
-    try:
-        return read_samples(path.read_bytes()).samples if path is not None else ()
-    except OSError:
-        return ()
-
-
 # --------------------------------------------------------------------------- the lab folder
 
 
-def _of_folder() -> _Input:
+def _of_folder() -> Measurements:
     """The runs stored in the lab folder here, read without taking it from a labtui that has it open."""
-    from labtui.core.cost import lab_cost
-    from labtui.core.results import measured_from_state
     from labtui.engine.folder import LabFolder, find_folder
+    from labtui.export.measurements import measurements_of
 
     try:
         folder = LabFolder.open(find_folder())
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
-    state = _stored_state(folder)
-    runs = measured_from_state(state)
-    sources = {one.source for one in runs if one.source}
-    return _Input(
-        runs=runs,
-        samples={source: _samples(_beside(str(folder.path / source))) for source in sources},
-        cost=lab_cost(state, now=time.time()),
-        images=_images_of(folder),
-    )
-
-
-def _stored_state(folder: LabFolder) -> LabState:
-    from labtui.core.reduce import reduce_all
-    from labtui.core.state import LabState
-    from labtui.engine.store import Store
-
-    if not folder.database_path.exists():
-        return LabState()
-    store = Store(folder.database_path, read_only=True)
-    try:
-        return reduce_all(LabState(), store.events())
-    finally:
-        store.close()
-
-
-def _images_of(folder: LabFolder) -> int | None:
-    """Images per epoch of the folder's edition; None when it cannot be read (other verbs say why)."""
-    from labtui.engine.labs import load_edition
-
-    try:
-        return load_edition(folder.settings().edition, folder).images
-    except LabError:
-        return None
+    return measurements_of(folder)

@@ -1,0 +1,103 @@
+"""What every drawing of a chart needs to know, whoever draws it: which series are bars, where they stand, limits.
+
+Pure: used by matplotlib's drawings and by PowerPoint's native charts, so that both show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from labtui.core.charts import ChartSpec, Kind, Point, Series
+
+SWITCHABLE = ("epoch-time", "throughput", "speedup", "efficiency", "first-epoch")
+"""Charts against the GPU count, which can be bars or lines (their keys begin so; lost efficiency stays bars)."""
+
+
+def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
+    """The chart as bars or lines, where that is a matter of taste; others stay as they are."""
+    if kind is None or stacked(spec) or spec.key.startswith("efficiency-loss"):
+        return spec
+    return replace(spec, kind=kind) if spec.key.startswith(SWITCHABLE) else spec
+
+
+def stacked(spec: ChartSpec) -> bool:
+    """Whether the bars are parts of a whole: shares that add up to 1, none of them negative."""
+    parts = bar_series(spec)
+    if not spec.key.startswith("efficiency-loss") or len(parts) < 2:
+        return False
+    return all(point.y >= -1e-9 for series in parts for point in series.points)
+
+
+def bar_series(spec: ChartSpec) -> tuple[Series, ...]:
+    """The series that are marks of their own: measured ones and references."""
+    return tuple(each for each in spec.series if each.points and each.role in ("measured", "reference"))
+
+
+def curve_series(spec: ChartSpec) -> tuple[Series, ...]:
+    """The ideal line and fitted curves."""
+    return tuple(each for each in spec.series if each.points and each.role in ("ideal", "fit"))
+
+
+def band_series(spec: ChartSpec) -> tuple[Series, ...]:
+    """Bands around fitted curves."""
+    return tuple(each for each in spec.series if each.points and each.role == "band")
+
+
+def categories(spec: ChartSpec) -> tuple[tuple[float, str], ...]:
+    """Where bars stand: the ticks, and any mark without one."""
+    ticks = dict(spec.x_ticks)
+    for series in bar_series(spec):
+        for point in series.points:
+            ticks.setdefault(point.x, f"{point.x:g}")
+    return tuple(sorted(ticks.items()))
+
+
+def points_at(series: Series) -> dict[float, Point]:
+    """The marks of a series by their position."""
+    return {point.x: point for point in series.points}
+
+
+def error_sizes(point: Point) -> tuple[float, float]:
+    """Length of the error bar below and above a mark."""
+    low = point.y - point.lo if point.lo is not None else 0.0
+    high = point.hi - point.y if point.hi is not None else 0.0
+    return max(0.0, low), max(0.0, high)
+
+
+def has_errors(points: Iterable[Point]) -> bool:
+    """Whether any mark has a bound that differs from it."""
+    return any(max(error_sizes(point)) > 0 for point in points)
+
+
+def y_limits(spec: ChartSpec, *, headroom: float = 0.14) -> tuple[float, float]:
+    """Limits that contain all marks with their bounds, and leave room for labels above."""
+    values = [v for series in spec.series for point in series.points for v in (point.y, point.lo, point.hi)]
+    known = [value for value in values if value is not None]
+    low = min([*known, spec.y_min if spec.y_min is not None else min(known, default=0.0)])
+    high = max([*known, spec.y_max if spec.y_max is not None else low])
+    if stacked(spec):
+        high = max(high, 1.0)
+    span = (high - low) or max(abs(high), 1.0)
+    top = high + headroom * span
+    return (low if low >= 0 else low - headroom * span), top
+
+
+def label_mode(spec: ChartSpec) -> Literal["all", "none"]:
+    """Whether marks carry their values: only where they can be read."""
+    labelled = sum(bool(point.label) for series in bar_series(spec) for point in series.points)
+    positions = len({point.x for series in bar_series(spec) for point in series.points})
+    return "all" if 0 < labelled <= 24 and positions <= 8 and len(bar_series(spec)) <= 3 else "none"
+
+
+def side_of_label(spec: ChartSpec, series: Sequence[Series], place: int, point: Point) -> int:
+    """1: the value stands above its mark, -1: below. The lowest of several marks at one position has it below."""
+    others = [
+        other.y
+        for at, each in enumerate(series)
+        if at != place
+        for other in each.points
+        if other.x == point.x
+    ]
+    return -1 if others and point.y < min(others) else 1
