@@ -23,7 +23,7 @@ from labtui.core.results.laws import karp_flatt
 from labtui.core.results.measured import MeasuredRun, ended_early
 from labtui.core.results.rows import Configuration, ResultRow, Results
 from labtui.core.results.scaling import fit_laws, predict
-from labtui.core.results.steady import mean_interval, scatter_of, steady_samples, warmup_sample
+from labtui.core.results.steady import SHORTEST, mean_interval, scatter_of, steady_samples, warmup_sample
 from labtui.core.results.trace import Origin
 
 CIFAR10_IMAGES = 50_000
@@ -77,7 +77,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
         return replace(row, notes=(*row.notes, _no_steady_time(row)), origins=_warmup_origins(members))
     return replace(
         row,
-        throughput=Interval.exact(configuration.images).over(seconds) if seconds.lo > 0 else None,
+        throughput=Interval.exact(configuration.images).over(seconds) if seconds.lo >= SHORTEST else None,
         scatter=scatter_of([sample.seconds.value for _, sample in samples]),
         step_seconds=seconds.scaled(1 / steps) if steps else None,
         origins=tuple(run.origin(sample) for run, sample in samples),
@@ -87,7 +87,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...]) -> 
 def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     """A row from logs that print images per second and no epoch times."""
     rate = mean_interval([run.run.throughput for run in runs if run.run.throughput is not None])
-    if rate is None or rate.lo <= 0:
+    if rate is None or rate.lo < SHORTEST:
         return replace(row, notes=(*row.notes, "The log prints no usable rate."))
     images = row.configuration.images
     seconds = Interval.exact(images).over(rate)
@@ -167,8 +167,8 @@ def _compare(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> Res
 
 
 def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
-    n = row.n_gpus
-    if n is None or row.epoch_seconds is None or baseline.epoch_seconds is None or row.epoch_seconds.lo <= 0:
+    n, mine, theirs = row.n_gpus, row.epoch_seconds, baseline.epoch_seconds
+    if n is None or mine is None or theirs is None or min(mine.lo, theirs.lo) < SHORTEST:
         return row
     is_baseline = row.configuration == baseline.configuration
     speedup = Interval.exact(1.0) if is_baseline else _ratio(row, baseline)
@@ -205,7 +205,7 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> printed.AsPrinted
 
 def _with_acceleration(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> ResultRow:
     """CPU time over GPU time, for one GPU only: more would mix in scaling."""
-    if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo <= 0:
+    if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
     cpus = [
         other

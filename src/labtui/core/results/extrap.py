@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 
 from labtui.core.results.rows import ResultRow, Results
-from labtui.core.results.steady import steady_samples
+from labtui.core.results.steady import SHORTEST, steady_samples
 
 PARAMETER = "p"
 
@@ -44,12 +44,12 @@ def _callpath(row: ResultRow) -> str:
 def _values(row: ResultRow) -> Iterable[tuple[str, float]]:
     if row.from_rate:
         for run in row.members:
-            if run.run.throughput is not None and run.run.throughput.value > 0:
+            if run.run.throughput is not None and run.run.throughput.value >= SHORTEST:
                 yield "epoch_seconds", row.configuration.images / run.run.throughput.value
                 yield "throughput", run.run.throughput.value
         return
     for run in row.members:
         for sample in steady_samples(run):
-            if sample.seconds.value > 0:
+            if sample.seconds.value >= SHORTEST:
                 yield "epoch_seconds", sample.seconds.value
                 yield "throughput", row.configuration.images / sample.seconds.value

@@ -12,6 +12,7 @@ from labtui.core.results.rows import LawFit, Prediction, ResultRow, Results
 from labtui.core.results.scaling import Family, families, law_speedup
 
 _STEPS_PER_GPU = 4
+_MOST_STEPS = 200
 _NAMES = {"amdahl": "Amdahl", "gustafson": "Gustafson"}
 
 
@@ -76,7 +77,8 @@ def _measured(rows: Iterable[ResultRow]) -> Series:
 
 def _curve(fit: LawFit, last: int) -> Iterable[Series]:
     """The law's curve and its band; points where a negative fraction leaves no speedup are not drawn."""
-    counts = [1 + step / _STEPS_PER_GPU for step in range((last - 1) * _STEPS_PER_GPU + 1)]
+    steps = max(1, min((last - 1) * _STEPS_PER_GPU, _MOST_STEPS))
+    counts = [1 + step * (last - 1) / steps for step in range(steps + 1)]
     curve, band = [], []
     fraction = fit.serial_fraction
     for n in counts:

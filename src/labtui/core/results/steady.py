@@ -26,6 +26,9 @@ _T95 = (
 )  # fmt: skip
 _Z95 = 1.959963985
 
+SHORTEST = 1e-9
+"""Times (s) and rates (1/s) whose lower bound is below this are zero for us: nothing is divided by them."""
+
 
 def is_warmup(run: MeasuredRun, sample: EpochSample) -> bool:
     """Whether a sample is its run's first epoch, which pays for start-up and is never counted as steady.

@@ -1,0 +1,99 @@
+"""Whatever a log says, the numbers, charts and texts come out, or are absent: nothing raises, nothing is infinite."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.core.interval import Interval
+from labtui.core.model import EpochSample, ParsedRun
+from labtui.core.results import MeasuredRun, compute_results, results_json
+from labtui.core.results.extrap import extrap_lines
+from labtui.core.results.extras_json import accuracy_json, target_json
+from labtui.core.results.more_charts import lab_charts
+from labtui.core.results.report import report_text
+from labtui.core.results.run_charts import accuracy_chart, epoch_chart
+from labtui.core.results.targets import target_plans
+from labtui.export.tables import csv_text, latex_text, markdown_text
+
+seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))
+
+
+@st.composite
+def intervals(draw):
+    lo, value, hi = sorted(draw(st.tuples(seconds, seconds, seconds)))
+    return Interval(value, lo, hi)
+
+
+epochs = st.builds(
+    EpochSample,
+    epoch=st.integers(0, 5),
+    seconds=intervals(),
+    printed_seconds=st.none() | st.integers(0, 10**9),
+    steps=st.none() | st.integers(0, 10**9),
+    metrics=st.dictionaries(st.sampled_from(["accuracy", "val_accuracy", "loss"]), st.floats(), max_size=3),
+)
+parsed = st.builds(
+    ParsedRun,
+    model=st.sampled_from([None, "ResNet50", "ResNet152", "", "\x1b[2J"]),
+    device=st.sampled_from([None, "cpu", "gpu"]),
+    n_gpus=st.sampled_from([None, 0, 1, 2, 4, 10**6]),
+    batch_size=st.sampled_from([None, 1, 2048, 10**12]),
+    outcome=st.sampled_from(["completed", "unfinished", "oom"]),
+    epochs=st.lists(epochs, max_size=4, unique_by=lambda sample: sample.epoch).map(tuple),
+    images=st.sampled_from([None, 1, 50_000, 10**12]),
+    throughput=st.none() | intervals(),
+)
+of_a_family = st.builds(
+    lambda n, times, live: MeasuredRun(
+        run=ParsedRun(model="ResNet50", device="gpu", n_gpus=n, batch_size=256 * n, epochs=tuple(times)),
+        live=live,
+    ),
+    n=st.sampled_from([1, 2, 4, 8]),
+    times=st.lists(epochs, min_size=2, max_size=4, unique_by=lambda sample: sample.epoch),
+    live=st.booleans(),
+)
+runs = st.builds(MeasuredRun, run=parsed, practice=st.booleans(), live=st.booleans())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(runs, max_size=6) | st.lists(of_a_family, min_size=2, max_size=6))
+def test_anything_can_be_computed_shown_and_written(measured):
+    results = compute_results(measured)
+    json.dumps(results_json(results), allow_nan=False)
+    json.dumps(accuracy_json(results), allow_nan=False)
+    plans = target_plans(results, 0.95)
+    json.dumps([target_json(plan) for plan in plans], allow_nan=False)
+    for reading in ("precise", "as-printed"):
+        charts = lab_charts(results, reading=reading)
+        assert len({chart.key for chart in charts}) == len(charts)
+    epoch_chart(results)
+    accuracy_chart(results)
+    assert "\x1b" not in report_text(results, plans=plans, sources=True) + markdown_text(
+        results
+    ) + latex_text(results)
+    csv_text(results)
+    extrap_lines(results)
+
+
+def test_the_order_of_runs_does_not_change_the_numbers():
+    times = {1: 14.0, 2: 8.0, 4: 5.0}
+    made = [
+        MeasuredRun(
+            run=ParsedRun(
+                model="ResNet50",
+                device="gpu",
+                n_gpus=n,
+                batch_size=2048 * n,
+                epochs=tuple(EpochSample(epoch=k, seconds=Interval.around(time, 0.5)) for k in (1, 2)),
+            )
+        )
+        for n, time in times.items()
+    ]
+    there, back = compute_results(made), compute_results(made[::-1])
+    plain = [replace(row, members=(), origins=()) for row in there.rows]
+    assert plain == [replace(row, members=(), origins=()) for row in back.rows]
+    assert there.fits == back.fits
