@@ -32,6 +32,15 @@ SACCT = {
     "helpformat": ("e", "no"),
     "version": ("V", "no"),
     "account": ("A", "yes"),
+    # Known to sacct, and without effect on a single small cluster.
+    "local": ("L", "no"),
+    "clusters": ("M", "yes"),
+    "federation": ("", "no"),
+    "allclusters": ("", "no"),
+    "partition": ("r", "yes"),
+    "qos": ("q", "yes"),
+    "truncate": ("T", "no"),
+    "verbose": ("v", "no"),
 }
 DEFAULT_FIELDS = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
 FIELDS = (

@@ -29,6 +29,17 @@ SQUEUE = {
     "all": ("a", "no"),
     "sort": ("S", "yes"),
     "version": ("V", "no"),
+    # Known to squeue, and without effect on a single small cluster.
+    "local": ("", "no"),
+    "clusters": ("M", "yes"),
+    "federation": ("", "no"),
+    "hide": ("", "no"),
+    "noconvert": ("", "no"),
+    "priority": ("", "no"),
+    "sibling": ("", "no"),
+    "verbose": ("v", "no"),
+    "nodelist": ("w", "yes"),
+    "reservation": ("R", "yes"),
 }
 DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"

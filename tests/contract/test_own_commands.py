@@ -1,0 +1,122 @@
+"""The very commands labtui sends, and its readers of their answers, on each cluster: what one learns the other must know."""
+
+from __future__ import annotations
+
+import secrets
+
+from labtui.core.model import JobPhase
+from labtui.core.remote import CommandResult, RemoteCommand, cut_frame, frame
+from labtui.core.slurm.details import details_command, parse_details
+from labtui.core.slurm.limits import associations_command, qos_command
+from labtui.core.slurm.lookup import lookup_command, parse_lookup
+from labtui.core.slurm.refusals import classify
+from labtui.core.slurm.submit import cancel_command, parse_submit, submit_command
+from labtui.core.slurm.test_only import parse_test_only, test_only_command
+from labtui.core.slurm.tick import parse_tick, tick_command
+from tests.contract.jobs import Jobs
+from tests.contract.sites import Site
+
+
+def ask(site: Site, command: RemoteCommand | str) -> CommandResult:
+    """Send it as `Connection.run` does: framed, through a login shell."""
+    marker = secrets.token_hex(16)
+    text = command if isinstance(command, str) else command.text
+    answer = site.raw(frame(text, marker), timeout_s=120)
+    out, err = cut_frame(answer.stdout, marker), cut_frame(answer.stderr, marker)
+    return CommandResult(out.content, err.content, out.status, began=out.began, noise=out.noise)
+
+
+def gpu_options(jobs: Jobs, *more: str) -> list[str]:
+    return [*jobs.gpu().split(), "--time=5", *more]
+
+
+def test_submit_tick_details_cancel(jobs: Jobs) -> None:
+    token = f"tok-{secrets.token_hex(8)}"
+    name = f"own-{token[-6:]}"
+    sent = ask(
+        jobs.site, submit_command(jobs.directory, "long.sh", token, name, gpu_options(jobs), attempt=0)
+    )
+    assert sent.status == 0, sent.err
+    job_id = parse_submit(sent.out)
+    assert job_id is not None
+
+    def row():
+        nonce = secrets.token_hex(8)
+        tick = parse_tick(ask(jobs.site, tick_command([], nonce)), nonce, asked_accounting=False)
+        assert tick.jobs is not None, tick.problem
+        assert tick.server_time is not None
+        return next(row for row in tick.jobs if row.job_id == job_id)
+
+    first = row()
+    assert (first.name, first.comment) == (name, f"labtui:{token}")
+    assert first.phase in (JobPhase.QUEUED, JobPhase.RUNNING)
+    assert (first.time_limit_s, first.qos, first.partition) == (
+        300.0,
+        jobs.site.gpu_qos,
+        jobs.site.gpu_partition,
+    )
+    jobs.wait_for(job_id, "RUNNING")
+    running = row()
+    assert running.phase is JobPhase.RUNNING and running.nodes and running.start is not None
+    assert running.work_dir.removesuffix("/.") == jobs.directory
+
+    details = parse_details(ask(jobs.site, details_command(job_id)).out, job_id)
+    assert details is not None
+    assert details.stdout.startswith(jobs.directory) and details.restarts == 0
+    assert "gres/gpu=1" in details.tres or "gres/gpu:" in details.tres
+
+    found = parse_lookup(
+        ask(jobs.site, lookup_command(jobs.directory, token, name, "a" * 16)), "a" * 16, token, name
+    )
+    assert (found.job_id, found.certain) == (job_id, True)
+
+    assert ask(jobs.site, cancel_command(job_id)).status == 0
+    jobs.wait_for(job_id, "CANCELLED")
+    nonce = secrets.token_hex(8)
+    tick = parse_tick(ask(jobs.site, tick_command([job_id], nonce)), nonce, asked_accounting=True)
+    assert tick.accounting is not None, tick.accounting_problem
+    ended = next(row for row in tick.accounting if row.job_id == job_id)
+    assert (ended.state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)
+
+
+def test_a_token_nobody_sent_is_certainly_not_there(jobs: Jobs) -> None:
+    token, nonce = f"tok-{secrets.token_hex(8)}", secrets.token_hex(8)
+    folder = f"{jobs.directory}/{token}"
+    told = parse_lookup(
+        ask(jobs.site, lookup_command(folder, token, "nobody", nonce)), nonce, token, "nobody"
+    )
+    assert (told.job_id, told.certain) == (None, True), told.problem
+
+
+def test_one_attempt_submits_once(jobs: Jobs) -> None:
+    token = f"tok-{secrets.token_hex(8)}"
+    command = submit_command(jobs.directory + "/once", "ok.sh", token, "once", gpu_options(jobs), attempt=0)
+    jobs.run("mkdir -p once && cp ok.sh once/")
+    first, second = ask(jobs.site, command), ask(jobs.site, command)
+    assert first.status == 0 and second.status not in (0, None)
+
+
+def test_a_refusal_is_read_as_what_it_is(jobs: Jobs) -> None:
+    options = [*gpu_options(jobs), "-A", "nct_777"]
+    refused = ask(
+        jobs.site, submit_command(jobs.directory, "ok.sh", "tok-refused-1", "no", options, attempt=7)
+    )
+    assert refused.status not in (0, None)
+    told = classify(refused.err)
+    assert not told.wait and "account" in told.sentence.lower()
+
+
+def test_test_only(jobs: Jobs) -> None:
+    told = parse_test_only(ask(jobs.site, test_only_command(jobs.directory, "ok.sh", gpu_options(jobs))))
+    assert told.ok and told.start_at is not None
+    told = parse_test_only(
+        ask(jobs.site, test_only_command(jobs.directory, "ok.sh", [*gpu_options(jobs), "-q", "nonsense"]))
+    )
+    assert not told.ok and told.sentence
+
+
+def test_limits(slurm_site: Site) -> None:
+    mine = ask(slurm_site, associations_command())
+    assert mine.status == 0 and slurm_site.account in mine.out
+    qos = ask(slurm_site, qos_command())
+    assert qos.status == 0 and slurm_site.debug_qos in qos.out
