@@ -209,6 +209,16 @@ def test_every_chart_is_asked_for_by_name():
     assert check("10.5", replace(evidence, exports=unnamed)).status == "done"
 
 
+def test_a_chart_older_than_a_run_it_shows_is_stale():
+    evidence = with_submissions(full(), planned_at=1000.0)
+    old = tuple(replace(e, at=999.0) for e in evidence.exports)
+    box = check("10.5", replace(evidence, exports=old))
+    assert box.status == "stale"
+    assert box.missing == "The epoch-time chart is older than run 5: export it again."
+    new = (*old, *(replace(e, at=1001.0) for e in evidence.exports))
+    assert check("10.5", replace(evidence, exports=new)).status == "done"
+
+
 def test_unanswered_questions_are_counted_off():
     evidence = full()
     answers = {**evidence.answers, "10.4": AnswerSheet(("yes", "", "no"))}

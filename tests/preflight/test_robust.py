@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,3 +56,28 @@ def test_a_fix_whose_lines_were_edited_since_changes_nothing(content: str, other
     for finding in preflight({"job.slurm": content.encode("utf-8", "surrogatepass")}, None, PROFILE, ACCOUNT):
         if finding.fix and not {edit.old for edit in finding.fix.edits} <= set(other.split("\n")):
             assert apply_fix(other, finding.fix) == other
+
+
+LONG = [
+    "singularity " * 40_000,
+    "--epochs 1 python " * 20_000 + ".py",
+    "python x.py -- epochs \\\n" * 10_000,
+    "“—x" * 50_000,
+    "<a" * 100_000,
+    "cat <<E\n" * 10_000,
+]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("content", LONG, ids=range(len(LONG)))
+def test_endless_lines_take_no_endless_time(content: str):
+    """A pattern that goes back and forth over such a line would take hours."""
+    files = {"job.slurm": JOB.encode() + content.encode(), "ResNet50.py": b"(" + content.encode()}
+    rules = {finding.rule for finding in preflight(files, draft(), PROFILE, ACCOUNT)}
+    assert "python-syntax" in rules or "curly-quotes" in rules
+
+
+def test_a_continued_command_ends_where_it_ends():
+    content = JOB + "echo " + "a \\\n" * 3_000 + "b\npip install numpy\n"
+    found = preflight({"job.slurm": content.encode(), "ResNet50.py": b""}, draft(), PROFILE, ACCOUNT)
+    assert [f.text for f in found if f.rule == "download"] == ["pip install numpy"]

@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from labtui.core.lab import edition as schema
 from labtui.core.lab.edition import Edition, Task
-from labtui.core.lab.evidence import Evidence, code_names
+from labtui.core.lab.evidence import Evidence, ExportFact, code_names
 from labtui.core.lab.matching import Match, cite_run, match_planned, match_runs, plan_words, tasks_of
 from labtui.core.lab.plausible import notes_for
 from labtui.core.lab.rates import rate_items
+from labtui.core.state import RunState
 
 Status = Literal["done", "partial", "open", "stale"]
 
@@ -208,20 +209,41 @@ def _fits(edition: Edition, task: Task, check: schema.FitCheck, evidence: Eviden
 
 def _charts(edition: Edition, task: Task, check: schema.ChartsCheck, evidence: Evidence) -> list[CheckItem]:
     del edition, task
-    items = []
-    for chart in check.charts:
-        of = f" of {' and '.join(check.models)}" if check.models else ""
-        sentence = f"the {chart} chart{of} is exported"
-        found = next((e for e in evidence.exports if e.chart == chart and _shows(e, check, evidence)), None)
-        if found is None:
-            missing = f"Export the {chart} chart{of}."
-            items.append(CheckItem(met=False, sentence=sentence, missing=missing))
-        else:
-            items.append(CheckItem(met=True, sentence=sentence, evidence=found.path, practice=found.practice))
-    return items
+    return [_chart_item(chart, check, evidence) for chart in check.charts]
 
 
-def _shows(export: Any, check: schema.ChartsCheck, evidence: Evidence) -> bool:
+def _chart_item(chart: str, check: schema.ChartsCheck, evidence: Evidence) -> CheckItem:
+    of = f" of {' and '.join(check.models)}" if check.models else ""
+    sentence = f"the {chart} chart{of} is exported"
+    found = [e for e in evidence.exports if e.chart == chart and _shows(e, check, evidence)]
+    if not found:
+        return CheckItem(met=False, sentence=sentence, missing=f"Export the {chart} chart{of}.")
+    export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
+    later = _later_run(export, check, evidence)
+    stale = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
+    return CheckItem(
+        met=True,
+        sentence=sentence,
+        evidence=export.path,
+        missing=stale,
+        stale=later is not None,
+        practice=export.practice,
+    )
+
+
+def _later_run(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> RunState | None:
+    """A measured run of the chart's models that was submitted after the chart was written."""
+    if export.at is None:
+        return None
+    for _, run in sorted(evidence.state.runs.items(), reverse=True):
+        submission = evidence.submission(run)
+        shown = bool(run.epochs) and run.spec.model in check.models
+        if shown and submission is not None and submission.planned_at > export.at:
+            return run
+    return None
+
+
+def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:
     """Whether a chart shows the models asked for; one that names none shows what was measured."""
     shown = set(export.models) or {row.model for row in evidence.results.measured}
     return set(check.models) <= shown

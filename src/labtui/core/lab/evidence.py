@@ -30,12 +30,16 @@ class FileFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFact:
-    """An exported chart: its file, its chart key, the models it shows (empty: all that were measured)."""
+    """An exported chart: its file, its chart key, the models it shows (empty: all that were measured).
+
+    `at` is when the file was written, in UNIX seconds of this computer; None when that is not known.
+    """
 
     path: str
     chart: str
     models: tuple[str, ...] = ()
     practice: bool = False
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

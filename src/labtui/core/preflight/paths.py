@@ -32,18 +32,15 @@ def remote_paths(context: Context) -> tuple[str, ...]:
 def script_missing(context: Context) -> Iterator[Finding]:
     """Relative names only: absolute ones are the cluster's business."""
     for job in context.jobs:
-        for command in job.commands:
+        moves = any(re.match(r"\s*cd\s", command.text) for command in job.commands)
+        for command in () if moves else job.commands:
             match = _RUNS.search(command.text)
-            if (
-                match is None
-                or match["script"].startswith("/")
-                or re.search(r"^\s*cd\s", job.text, re.MULTILINE)
-            ):
+            if match is None or match["script"].startswith("/"):
                 continue
             name = match["script"].removeprefix("./")
             if name not in context.files:
                 effect = (
-                    f"{name} is not in scripts/, so the job would not find it. Make it, or correct the name."
+                    f"{name} is not in scripts/, so the job would not find it. Make it, or correct its name."
                 )
                 line = job.lines[command.line - 1]
                 yield found("script-missing", job.name, command.line, line, effect)

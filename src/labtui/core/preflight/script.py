@@ -27,6 +27,8 @@ SHORT = {
 _DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
 _GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*(\d+)|\bgpu(?!\S)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+MAX_LINE = 4_000
+"""Longer lines are not looked at (longer commands only so far): nobody types them, and rules stay quick."""
 _FLAGS = {"exclusive", "requeue", "no-requeue", "parsable", "hold", "wait"}
 
 
@@ -65,7 +67,8 @@ class JobScript:
     @property
     def code(self) -> Iterator[tuple[int, str]]:
         """Lines with their numbers, here documents left out: what they hold is data."""
-        return ((n, line) for n, line in enumerate(self.lines, 1) if n not in self.inert)
+        lines = enumerate(self.lines, 1)
+        return ((n, line) for n, line in lines if n not in self.inert and len(line) <= MAX_LINE)
 
     def last(self, name: str) -> Directive | None:
         """The directive that counts: the last one that Slurm reads."""
@@ -175,13 +178,15 @@ def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[Command]:
     number = 0
     while number < len(lines):
         start = number
-        text = without_comment(lines[number].rstrip("\r"))
-        while text.rstrip().endswith("\\") and number + 1 < len(lines):
+        text = piece = without_comment(lines[number].rstrip("\r"))
+        while piece.rstrip().endswith("\\") and number + 1 < len(lines):
             number += 1
-            text = text.rstrip()[:-1] + " " + without_comment(lines[number].rstrip("\r")).strip()
+            piece = without_comment(lines[number].rstrip("\r"))
+            if len(text) <= MAX_LINE:
+                text = text.rstrip()[:-1] + " " + piece.strip()
         number += 1
         if text.strip():
-            yield Command(start + 1, number, text)
+            yield Command(start + 1, number, text[:MAX_LINE])
         here = _HEREDOC.search(text)
         if here and "<<<" not in text:
             while number < len(lines) and lines[number].strip() != here[2]:
