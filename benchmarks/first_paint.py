@@ -1,8 +1,8 @@
 """First paint of labtui against a minimal Textual app, and key presses while a log grows by 10 MB a second.
 
-Both are measured in one run and reported as a ratio and as milliseconds: `python benchmarks/first_paint.py`. Each program
-starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen. The lab folder holds a
-finished evening, so that labtui has something to paint.
+Both are measured in one run and reported as a ratio and as milliseconds: `python benchmarks/first_paint.py`.
+Each program starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen.
+The lab folder holds a finished evening, so that labtui has something to paint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Make the screenshots in `docs/pictures`: `python docs/make_pictures.py`.
 
-They show a replayed lab evening marked as practice, through the real screens over the real store; no cluster is needed. Run
-it after every change of the screens and look at what changed.
+They show a replayed lab evening marked as practice, through the real screens over the real store; no cluster is needed.
+Run it after every change of the screens and look at what changed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def main() -> None:
         for shot in SHOTS:
             path = PICTURES / f"{shot.name}.svg"
             path.write_text(asyncio.run(take(shot, lab)).rstrip() + "\n", newline="\n")
-            print(path.relative_to(ROOT))
+            print(path.relative_to(ROOT))  # noqa: T201 - what a script made
 
 
 if __name__ == "__main__":

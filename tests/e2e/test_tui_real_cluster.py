@@ -1,4 +1,4 @@
-"""The main job through the screens: a real sshd, a real Slurm, a real training, seen growing and seen again after a restart."""
+"""The main job through the screens: a real sshd, a real Slurm, a real training, seen growing and after a restart."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def lab(tmp_path: Path, student: Student) -> LabFolder:
         account=student.account,
         root=f"{student.scratch}/{tmp_path.name}",
     )
-    return LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(load_edition("hpc4ai-ch10")))
+    return LabFolder.create(
+        tmp_path / "lab", settings, withheld=withheld_scripts(load_edition("hpc4ai-ch10"))
+    )
 
 
 def open_app(lab: LabFolder) -> tuple[LabApp, Session, list[AnyEvent]]:
@@ -98,7 +100,9 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     await pilot.press("d")
     await come_to(pilot, lambda: len(screen.drafts) == len(screen.previews) == 2, "two jobs in the plan")
     await pilot.press("i")
-    await come_to(pilot, lambda: text_of(app).count("✔ Slurm would take this job") == 2, "Slurm's own word on both")
+    await come_to(
+        pilot, lambda: text_of(app).count("✔ Slurm would take this job") == 2, "Slurm's own word on both"
+    )
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
     await pilot.press("y")
@@ -117,7 +121,9 @@ def check_mirrors(cluster: Cluster, session: Session) -> None:
             assert stream != "out" or len(there) > 500
 
 
-async def test_the_evening_on_the_screens(lab: LabFolder, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_evening_on_the_screens(
+    lab: LabFolder, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "home"  # where an accepted host key is remembered
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -129,7 +135,11 @@ async def test_the_evening_on_the_screens(lab: LabFolder, cluster: Cluster, tmp_
         await pilot.press("y")
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         await submit_two_sizes(pilot, app)
-        await come_to(pilot, lambda: "waiting line: ResNet50 2 GPUs" in text_of(app), "the second run in the waiting line")
+        await come_to(
+            pilot,
+            lambda: "waiting line: ResNet50 2 GPUs" in text_of(app),
+            "the second run in the waiting line",
+        )
         await come_to(pilot, lambda: "▶ epoch" in text_of(app), "an epoch while the job runs")
         assert session.state.submissions[session.state.runs[1].token].job is not None
         await come_to(
@@ -147,9 +157,15 @@ async def test_the_evening_on_the_screens(lab: LabFolder, cluster: Cluster, tmp_
         charts = {chart.key: chart for chart in app.desk.picture().charts}
         assert [point.x for point in charts["speedup"].series[0].points] == [1, 2]
         await pilot.press("c")
-        await come_to(pilot, lambda: app.screen.query_one("#chart-speedup", ChartView).spec == charts["speedup"], "the chart")
+        await come_to(
+            pilot,
+            lambda: app.screen.query_one("#chart-speedup", ChartView).spec == charts["speedup"],
+            "the chart",
+        )
         await pilot.press("m")
-        await come_to(pilot, lambda: "sbatch" in "".join(record.command for record in session.commands), "commands")
+        await come_to(
+            pilot, lambda: "sbatch" in "".join(record.command for record in session.commands), "commands"
+        )
         assert "What labtui asked the cluster" in text_of(app)
         await pilot.press("escape", "r")
         await come_to(pilot, lambda: len(picture_of(app)) == 2, "two finished rows")
@@ -168,11 +184,19 @@ async def test_the_evening_on_the_screens(lab: LabFolder, cluster: Cluster, tmp_
 
 def seen_in_time(events: list[AnyEvent]) -> None:
     """The first epoch of each run was a sample before its job was over."""
-    for run_id, token in enumerate(dict.fromkeys(event.token for event in events if isinstance(event, JobObserved)), 1):
-        epoch = next(place for place, event in enumerate(events) if isinstance(event, EpochSeen) and event.run_id == run_id)
+    for run_id, token in enumerate(
+        dict.fromkeys(event.token for event in events if isinstance(event, JobObserved)), 1
+    ):
+        epoch = next(
+            place
+            for place, event in enumerate(events)
+            if isinstance(event, EpochSeen) and event.run_id == run_id
+        )
         over = next(
             place
             for place, event in enumerate(events)
-            if isinstance(event, JobObserved) and event.token == token and event.job.phase is JobPhase.FINISHED
+            if isinstance(event, JobObserved)
+            and event.token == token
+            and event.job.phase is JobPhase.FINISHED
         )
         assert epoch < over

@@ -1,4 +1,4 @@
-"""Draw many random finite charts; run by `test_chart` in a process of its own, because plotext's kernel may abort it."""
+"""Draw many random finite charts; run in a process of its own, because plotext's kernel may abort it."""
 
 from __future__ import annotations
 

@@ -236,8 +236,8 @@ def finished_run(
     events.append(RunEnded(at=NOW - 2000, run_id=run_id, outcome=outcome))
     events.append(
         observed(
-            token, job_id, JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000, end_time=NOW - 1700,
-            elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
+            token, job_id, JobPhase.FINISHED, NOW - 1900, slurm_state="COMPLETED", start_time=NOW - 2000,
+            end_time=NOW - 1700, elapsed_s=300.0, exit_code="0:0", node="as01r1b04",
         )
     )  # fmt: skip
     return events
@@ -252,8 +252,8 @@ def live_run(
         planned(token, task, run_id, what, practice=practice),
         accepted(token, job_id),
         observed(
-            token, job_id, JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95, elapsed_s=93.0, time_limit_s=1800.0,
-            node="as01r1b04",
+            token, job_id, JobPhase.RUNNING, NOW - 2, slurm_state="RUNNING", start_time=NOW - 95, elapsed_s=93.0,
+            time_limit_s=1800.0, node="as01r1b04",
         ),
         RunStarted(at=NOW - 90, run_id=run_id, images=50_000, framework="Keras"),
     ]  # fmt: skip
@@ -275,7 +275,8 @@ def log_text(what: RunSpec, epochs: int) -> str:
     steps = STEPS[what.n_gpus]
     lines = [
         "### ResNet training on CIFAR-10, 128x128",
-        f"model: {what.model}V2   GPUs: {what.n_gpus}   global batch: {what.batch_size}   per GPU: {what.per_gpu_batch}",
+        f"model: {what.model}V2   GPUs: {what.n_gpus}   global batch: {what.batch_size}   "
+        f"per GPU: {what.per_gpu_batch}",
         f"learning rate: {what.learning_rate}   epochs: {what.epochs}",
         "",
     ]
@@ -303,7 +304,7 @@ def write_log(session: ReplayedSession, token: str, text: str, stream: str = "ou
 
 
 def evening(session: ReplayedSession, *, practice: bool = False) -> None:
-    """The middle of a lab evening: CPU and one GPU done, two of three sizes measured, the third running, a fourth waiting."""
+    """The middle of a lab evening: CPU done, two of three sizes measured, the third running, a fourth run waiting."""
     session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330", practice=practice))
     session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=1), "31335", practice=practice))
     session.feed(*finished_run("lt000000000000000ccc", "10.5", 3, spec(gpus=2), "31336", practice=practice))

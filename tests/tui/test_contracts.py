@@ -1,7 +1,7 @@
 """Pictures the screens are held to, as simplified SVG: layout, words and colours at three widths and in four themes.
 
 A difference is either a mistake or meant. When it is meant, look at the new picture and write it with
-``LABTUI_WRITE_CONTRACTS=1 pytest tests/tui/test_contracts.py``. They are made by one Textual version; another skips them.
+``LABTUI_WRITE_CONTRACTS=1 pytest tests/tui/test_contracts.py``. Another Textual version skips them.
 """
 
 from __future__ import annotations

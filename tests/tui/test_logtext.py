@@ -26,7 +26,7 @@ from labtui.tui.logtext import display_text
         (b"a\tb", "a       b"),
         ("ünïcödé 日本".encode(), "ünïcödé 日本"),
         (b"bell\x07null\x00", "bell\ufffdnull\ufffd"),
-        ("right‮left".encode(), "right\ufffdleft"),
+        ("right\u202eleft".encode(), "right\ufffdleft"),
         (b"[bold]not markup[/nothing]", "[bold]not markup[/nothing]"),
         (b"\xff\xfe broken", "\ufffd\ufffd broken"),
     ],

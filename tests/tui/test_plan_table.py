@@ -55,7 +55,8 @@ def test_empty_means_as_planned() -> None:
 
 @pytest.mark.parametrize(
     ("column", "text"),
-    [("gpus", "0"), ("gpus", "two"), ("batch", "1"), ("per_gpu", "-4"), ("rate", "nan"), ("rate", "x"), ("epochs", "0"), ("limit", "0"), ("options", "'open")],
+    [("gpus", "0"), ("gpus", "two"), ("batch", "1"), ("per_gpu", "-4"), ("rate", "nan"), ("rate", "x"),
+     ("epochs", "0"), ("limit", "0"), ("options", "'open")],
 )  # fmt: skip
 def test_what_does_not_fit_is_a_sentence(column: str, text: str) -> None:
     with pytest.raises(UsageError):

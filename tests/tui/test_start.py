@@ -31,7 +31,8 @@ async def main():
     return app
 asyncio.run(main())
 session.close()
-print(sorted(name for name in ("pandas", "numpy", "matplotlib", "plotext", "paramiko", "scipy", "pptx") if name in sys.modules))
+heavy = ("pandas", "numpy", "matplotlib", "plotext", "paramiko", "scipy", "pptx")
+print(sorted(name for name in heavy if name in sys.modules))
 """
 
 

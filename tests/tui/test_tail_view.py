@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end(log: Path) -> Non
     async with app.run_test(size=(40, 10)) as pilot:
         app.tail.show_file(log)
         await pilot.press("pageup")
-        log.write_text("requeued\n")
+        await asyncio.to_thread(log.write_text, "requeued\n")
         app.tail.poll()
         await pilot.pause()
         assert "requeued" in text_of(app)

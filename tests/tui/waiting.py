@@ -24,7 +24,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
 def text_of(app: Any) -> str:
     """Everything on the screen as lines of text."""
     lines = []
-    width, height = app.size
+    height = app.size.height
     for row in app.screen._compositor.render_strips():
         lines.append(row.text.rstrip())
     return "\n".join(lines[:height])

@@ -1,4 +1,4 @@
-"""Every action once: its key, its label, its help. Bindings, palette, bottom line and help screen are made from this table.
+"""Every action once: its key, its label, its help. Bindings, palette, bottom line and help are made from it.
 
 One key has one meaning everywhere; an action that a screen does not have is not bound there.
 """

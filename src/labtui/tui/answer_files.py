@@ -10,6 +10,7 @@ from labtui.errors import FolderError, LabError
 
 if TYPE_CHECKING:
     from labtui.core.lab.edition import Edition, Task
+    from labtui.engine.folder import LabFolder
 
 
 class AnswerFiles:
@@ -17,7 +18,7 @@ class AnswerFiles:
 
     def __init__(self, session: Any, edition: Callable[[], Edition | None]) -> None:
         self._session = session
-        self._folder = session.folder
+        self._folder: LabFolder = session.folder
         self._edition = edition
         self._known: dict[str, str] = {}
 

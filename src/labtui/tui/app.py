@@ -31,7 +31,7 @@ class LabApp(Operations, App[int]):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"
-    CSS_PATH: ClassVar[list[Path]] = [
+    CSS_PATH = [  # noqa: RUF012 - as Textual declares it
         STYLES / "base.tcss",
         STYLES / "main.tcss",
         STYLES / "modals.tcss",
@@ -88,7 +88,7 @@ class LabApp(Operations, App[int]):
         if self._start_session:
             self.session.start()
         self.session.watch_logs(self.desk.tokens_on_screen())
-        self.desk.check_later(lambda: self.call_later(self.repaint))
+        self.desk.check_later(self._repaint_soon)
         if self.desk.edition_problem is not None:
             self.report(self.desk.edition_problem)
         if self.session.read_only:
@@ -116,7 +116,7 @@ class LabApp(Operations, App[int]):
         self.desk.arrived(new)
         self.repaint()
         if old.runs is not new.runs or old.submissions is not new.submissions:
-            self.desk.check_later(lambda: self.call_later(self.repaint))
+            self.desk.check_later(self._repaint_soon)
         self._toast_new_problems(new)
 
     def repaint(self) -> None:
@@ -125,6 +125,10 @@ class LabApp(Operations, App[int]):
         main = self.main
         if main is not None and main.is_mounted and main.picture is not None:
             main.show(self.desk.picture())
+
+    def _repaint_soon(self) -> None:
+        """From another thread: a new picture when the screens come to it."""
+        self.call_later(self.repaint)
 
     def _age(self) -> None:
         for title, text in self.lessons[self._lessons_told :]:
@@ -247,7 +251,7 @@ class LabApp(Operations, App[int]):
         if self.desk.state.connection.status in {"offline", "needs-login"}:
             self.session.connect_now()
         self.session.refresh()
-        self.desk.check_later(lambda: self.call_later(self.repaint))
+        self.desk.check_later(self._repaint_soon)
 
     async def action_leave(self) -> None:
         """Leave; say what goes on without us."""

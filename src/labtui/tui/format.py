@@ -105,14 +105,10 @@ def run_words(run: RunState, submission: SubmissionState | None) -> str:
     """The state of a run in words, without its glyph."""
     if run.phase is RunPhase.RUNNING:
         return epoch_progress(run)
-    if run.phase is RunPhase.STARTING:
-        return "starting"
     if run.phase is RunPhase.FAILED:
         return OUTCOME_WORDS.get(run.outcome or "failed", "failed")
     if run.phase is RunPhase.WAITING and submission is not None:
         return _submission_words(submission)
-    if run.phase is RunPhase.UNKNOWN and submission is not None and submission.job is None:
-        return "no answer yet"
     if submission is not None and submission.job is not None and submission.job.phase is JobPhase.SETTLING:
         return "settling"
     return run.phase.value

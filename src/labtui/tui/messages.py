@@ -1,4 +1,4 @@
-"""What reaches the screens from outside: new pictures, questions, ends of actions. One message per tick, replaceable."""
+"""What reaches the screens from outside: states, questions, ends of actions. One per tick, replaceable."""
 
 from __future__ import annotations
 

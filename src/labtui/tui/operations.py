@@ -1,4 +1,4 @@
-"""What the actions do: plan, cancel, push, edit, export, looking behind. A mixin, so that the app holds only routing."""
+"""What the actions do: plan, cancel, push, edit, export, looking behind. A mixin: the app holds only routing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from labtui.errors import LabError
 
 if TYPE_CHECKING:
     from labtui.tui.desk import Desk
-    from labtui.tui.screens.main import MainScreen
 
 _OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
 
@@ -26,7 +25,7 @@ class Operations:
 
     session: Any
     desk: Desk
-    main: MainScreen | None
+    main: Any  # the app gives the main screen
 
     # ------------------------------------------------------------------ tasks and answers
 
@@ -45,7 +44,7 @@ class Operations:
         """Store an answer that is being written."""
         if self.main is not None:
             for pane in self.main.query("#pane-answers"):
-                pane.keep()  # type: ignore[attr-defined]
+                pane.keep()
 
     # ------------------------------------------------------------------ submitting and cancelling
 
@@ -116,7 +115,7 @@ class Operations:
             self.notify(f"There is no {path.name} in the lab folder.", markup=False)
             return
         self.open_editor(path)
-        self.desk.check_later(lambda: self.call_later(self.repaint))
+        self.desk.check_later(self._repaint_soon)
         self.repaint()
 
     def start_copy(self: Any) -> None:
@@ -136,12 +135,9 @@ class Operations:
         folder = self.session.folder
         if folder.inside(f"scripts/{target}").is_file():
             shown = coloured_difference(copy_difference(folder, original, target))
-            text = (
-                shown
-                if shown.plain
-                else Text(f"{target} is still exactly {original}: the change is yours to make.")
-            )
-            self.push_screen(TextScreen(f"{original} and your {target}", text))
+            same = Text(f"{target} is still exactly {original}: the change is yours to make.")
+            page = shown if shown.plain else same
+            self.push_screen(TextScreen(f"{original} and your {target}", page))
             return
 
         def answered(yes: bool | None) -> None:
@@ -152,7 +148,7 @@ class Operations:
                     self.report(error)
                     return
                 self.notify(f"scripts/{target} is there; change it with e.", markup=False)
-                self.desk.check_later(lambda: self.call_later(self.repaint))
+                self.desk.check_later(self._repaint_soon)
 
         text = f"Start scripts/{target} as a copy of {original}? What has to change in it is for you to find."
         self.push_screen(Confirm(text, yes="Copy it", no="Not now"), answered)

@@ -24,7 +24,7 @@ class ActionProvider(Provider):
 
     def _commands(self) -> list[tuple[str, str, Any]]:
         app = self.lab_app
-        commands = [
+        commands: list[tuple[str, str, Any]] = [
             (f"{action.label}  ({action.key_label})", action.help, partial(app.do, action.name))
             for action in self._here()
         ]

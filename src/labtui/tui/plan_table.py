@@ -1,7 +1,7 @@
 """The plan of a task as an editable table, and back to drafts. Pure.
 
-A row is one run. Changing the GPUs keeps the per-GPU batch and scales a learning rate that was given; the global and the
-per-GPU batch always follow each other.
+A row is one run. Changing the GPUs keeps the per-GPU batch and scales a learning rate that was given; the global
+and the per-GPU batch always follow each other.
 """
 
 from __future__ import annotations
@@ -79,13 +79,16 @@ def changed(row: PlanRow, column: str, text: str) -> PlanRow:
         return replace(row, spec=replace(spec, learning_rate=_rate(text) if text.strip() else None))
     if column == "epochs":
         return replace(row, spec=replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000)))
-    if column == "batch":
-        batch = _whole(text, "global batch", spec.replicas, 10_000_000)
-        return replace(row, spec=replace(spec, batch_size=batch))
-    if column == "per_gpu":
-        each = _whole(text, "batch per GPU", 1, 10_000_000)
-        return replace(row, spec=replace(spec, batch_size=each * spec.replicas))
+    if column in {"batch", "per_gpu"}:
+        return replace(row, spec=replace(spec, batch_size=_batch(spec, column, text)))
     return replace(row, spec=_with_gpus(spec, text))
+
+
+def _batch(spec: RunSpec, column: str, text: str) -> int:
+    """The global batch, typed as such or as each GPU's share."""
+    if column == "batch":
+        return _whole(text, "global batch", spec.replicas, 10_000_000)
+    return _whole(text, "batch per GPU", 1, 10_000_000) * spec.replicas
 
 
 def _with_gpus(spec: RunSpec, text: str) -> RunSpec:

@@ -128,7 +128,7 @@ def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]
     return rows
 
 
-def page(
+def page(  # noqa: PLR0917 - what a page rests on
     view: str,
     preview: Preview | LabError | None,
     draft: SubmissionDraft | None,
@@ -191,7 +191,8 @@ def verdict(result: Any, error: BaseException | None) -> str:
         hint = getattr(error, "hint", "")
         return f"{error} {hint}".strip()
     word = "✔" if result.ok else "✘"
-    return f"{word} {result.sentence or ('Slurm would accept it.' if result.ok else 'Slurm would refuse it.')} {result.hint}".rstrip()
+    said = result.sentence or ("Slurm would accept it." if result.ok else "Slurm would refuse it.")
+    return f"{word} {said} {result.hint}".rstrip()
 
 
 def stops(previews: Sequence[Preview | LabError]) -> str:
@@ -201,7 +202,8 @@ def stops(previews: Sequence[Preview | LabError]) -> str:
             return f"Job {number} cannot be made: {preview.sentence}"
         errors = [finding for finding in preview.findings if finding.severity == "error"]
         if errors:
-            return f"Job {number} has {len(errors)} error{'s' if len(errors) != 1 else ''} to put right first ({errors[0].file}:{errors[0].line})."
+            count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
+            return f"Job {number} has {count} to put right first ({errors[0].file}:{errors[0].line})."
     return ""
 
 

@@ -69,12 +69,13 @@ def submit_commands(draft: SubmissionDraft, settings: Any, profile: Any, remote_
     target, options = target_of(settings, profile)
     copy = [word if word != "-p" else "-P" for word in options]
     script = f"{draft.job_name}.slurm"
+    there = f"cd {shlex.quote(remote_dir)} && sbatch {shlex.quote(script)}"
     lines = [
         "# make a directory for this submission and copy scripts and job script there",
         f"{shlex.join(['ssh', *options, target])} mkdir -p {_remote(remote_dir)}",
         f"{shlex.join(['scp', *copy, '-r', 'scripts/.', f'slurm/{script}', f'{target}:{remote_dir}/'])}",
         "",
         "# submit it there",
-        f"{shlex.join(['ssh', *options, target])} {shlex.quote(f'cd {shlex.quote(remote_dir)} && sbatch {shlex.quote(script)}')}",
+        f"{shlex.join(['ssh', *options, target])} {shlex.quote(there)}",
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What the screens say, computed from a `Picture`: pure functions from state, edition and results to rows and sentences.
+"""What the screens say, computed from a `Picture`: pure functions from state to rows and sentences.
 
 Nothing here knows Textual, files or clocks (`Picture.now` is handed in).
 """
@@ -223,7 +223,7 @@ def _submission_sentences(submission: SubmissionState) -> list[str]:
     plain = {
         SubmissionStatus.WAITING: "In labtui's waiting line; it is sent as soon as the queue takes it.",
         SubmissionStatus.SENDING: "Being sent to Slurm.",
-        SubmissionStatus.UNKNOWN: "Sent, but the answer got lost. labtui looks for it by its token and never sends twice.",
+        SubmissionStatus.UNKNOWN: "Sent, but no answer came. labtui looks for the job and never sends twice.",
         SubmissionStatus.REFUSED: "Slurm refused it.",
         SubmissionStatus.WITHDRAWN: "Taken back before it was sent.",
     }

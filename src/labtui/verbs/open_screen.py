@@ -110,5 +110,5 @@ def _say_what_goes_on(state: LabState) -> None:
         print(f"{len(running)} run(s) go on at the cluster; open labtui again to catch up.")
     if waiting:
         print(
-            f"{len(waiting)} run(s) stay in labtui's waiting line; they are sent while labtui (or `labtui watch`) is open."
+            f"{len(waiting)} run(s) stay in the waiting line; they are sent while labtui or `labtui watch` is open."
         )

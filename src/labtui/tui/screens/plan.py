@@ -1,4 +1,4 @@
-"""Plan and submit: the runs as an editable table, what they cost, what would be sent, what is wrong, then the question."""
+"""Plan and submit: the runs as an editable table, their cost, what would be sent, what is wrong, the question."""
 
 from __future__ import annotations
 

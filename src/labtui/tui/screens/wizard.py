@@ -162,7 +162,11 @@ class WizardApp(App[Path | None]):
     """The wizard alone; ends with the folder that was made, or None."""
 
     TITLE = "labtui"
-    CSS_PATH: ClassVar[list[Path]] = [STYLES / "base.tcss", STYLES / "modals.tcss", STYLES / "wizard.tcss"]
+    CSS_PATH = [  # noqa: RUF012 - as Textual declares it
+        STYLES / "base.tcss",
+        STYLES / "modals.tcss",
+        STYLES / "wizard.tcss",
+    ]
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, place: Path) -> None:

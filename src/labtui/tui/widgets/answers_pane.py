@@ -1,7 +1,7 @@
 """The questions of a task and the student's own text, with the numbers and facts that bear on them beside it.
 
-labtui writes no answer. What is typed is stored after a second without typing, when the pane is left, and on quitting; a
-file changed by another editor meanwhile is never overwritten.
+labtui writes no answer. What is typed is stored after a second without typing, when the pane is left, and on quitting;
+a file changed by another editor meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from textual.containers import Container, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
-from labtui.tui.view import NUMBER_COLUMNS, Picture, number_rows
+from labtui.tui.format import NOTHING
+from labtui.tui.view import Picture, number_rows
 
 SAVE_AFTER = 1.0
 
@@ -117,7 +118,7 @@ class AnswersPane(Container):
 
     def _show_state(self) -> None:
         state = "not stored yet" if self.dirty else "stored"
-        how = "esc leaves the text" if self.editor.has_focus else "enter writes here, e opens your editor"
+        how = "esc leaves the text" if self.editor.has_focus else "enter writes, e your editor"
         line = Text(f"answers/{self._task_id}.md  ", style="bold").append(
             f"{state}; {how}", style="dim not bold"
         )
@@ -131,13 +132,11 @@ def _beside(picture: Picture) -> Text:
     if rows:
         text.append("Your numbers\n", style="bold underline")
         for row in rows:
-            text.append(f"{row[0]}\n", style="bold")
-            pairs = [
-                f"{name} {cell}"
-                for name, cell in zip(NUMBER_COLUMNS[1:], row[1:], strict=True)
-                if cell != "-"
-            ]
-            text.append(f"  {', '.join(pairs)}\n")
+            run, epoch, rate, speedup, efficiency = row
+            text.append(f"{run}\n", style="bold")
+            text.append(f"  {epoch} s, {rate} img/s\n")
+            if speedup != NOTHING:
+                text.append(f"  speedup {speedup}, {efficiency}\n")
         text.append("\n")
     task = picture.task
     facts = picture.edition.facts_of(task) if picture.edition is not None and task is not None else ()

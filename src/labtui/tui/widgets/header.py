@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -50,7 +51,7 @@ class HeaderBar(Widget):
         left.append(" " * max(1, width - left.cell_len - right.cell_len - 1))
         return left.append_text(right)
 
-    def _style(self, name: str) -> object:
+    def _style(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
     def _right(self, picture: Picture, *, short: bool) -> Text:

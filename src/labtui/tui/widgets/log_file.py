@@ -125,7 +125,7 @@ class LogFile:
     # ------------------------------------------------------------------ the front of a large file
 
     def count_head(self) -> list[int]:
-        """Newlines in each block before the tail. Slow for large files (a third of a second per GB): call it in a thread."""
+        """Newlines in each block before the tail. A third of a second per GB: call it in a thread."""
         counts: list[int] = []
         with self.path.open("rb", buffering=0) as file:
             buffer = bytearray(BLOCK)

@@ -1,7 +1,8 @@
 """A `ChartSpec` drawn as terminal text with plotext. The only module that imports plotext, and only when drawing.
 
-plotext 6 draws in a C++ kernel that aborts the process on a number that is not finite and needs memory without bound when
-limits are much narrower than the data. So every number is checked again here, and limits always contain what is drawn.
+plotext 6 draws in a C++ kernel that aborts the process on a number that is not finite, and needs memory without
+bound when limits are much narrower than the data. So every number is checked again here, and limits always contain
+what is drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ THEME = "labtui"
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colours of one theme: `series` in turn, `quiet` for axes and the ideal line. ``default`` leaves a cell unpainted."""
+    """Colours of one theme: `series` in turn, `quiet` for axes and ideal line; ``default`` leaves a cell as it is."""
 
     series: tuple[Colour, ...]
     quiet: Colour = "default"
@@ -115,7 +116,7 @@ def draw(spec: ChartSpec, width: int, height: int, palette: Palette) -> str | No
 class _Drawing:
     """One pass over a chart; positions on a bar chart are places in a row, on a line chart the true x."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - one pass, one caller
         self, figure: Any, plotext: Any, spec: ChartSpec, palette: Palette, width: int, height: int
     ) -> None:
         self.figure, self.plotext, self.spec, self.palette = figure, plotext, spec, palette

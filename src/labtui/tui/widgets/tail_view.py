@@ -20,7 +20,6 @@ from textual.strip import Strip
 
 from labtui.tui.widgets.log_file import LogFile
 
-
 RECORD = ":::MLLOG"
 """How machine-readable records of a training begin; they are shown, but quietly."""
 
@@ -29,7 +28,7 @@ class TailView(ScrollView, can_focus=True):
     """One log file. `Moved` is posted when following changes or lines arrive."""
 
     DEFAULT_CSS = """
-    TailView { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; overflow-x: auto; overflow-y: scroll; }
+    TailView { height: 1fr; scrollbar-size: 1 1; overflow-x: auto; overflow-y: scroll; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"tail--match", "tail--current", "tail--record"}
     BINDINGS: ClassVar[list[BindingType]] = [
