@@ -22,6 +22,7 @@ from labtui.engine.sending import absolute
 from labtui.errors import ConnectionLost, LabError, StoreError
 
 ON_SCREEN_S = 0.2
+SOON_S = 0.5
 RUNNING_S = 2.0
 ENDING_S = 1.0
 WAITING_S = 30.0
@@ -54,10 +55,10 @@ class Followed:
 class Tailer:
     """Copies logs and reads them. Lane thread only; `watch` may be called from any."""
 
-    def __init__(self, context: Context, run_ended: Callable[[], None]) -> None:
-        """`run_ended` is told when a log shows that a run is over: the queue will soon say so, too."""
+    def __init__(self, context: Context, news: Callable[[], None]) -> None:
+        """`news` is called when a log shows a beginning or an end that the queue will soon show, too."""
         self._context = context
-        self._run_ended = run_ended
+        self._news = news
         self._followed: dict[tuple[str, Stream], Followed] = {}
         self._readers: dict[str, SubmissionReader] = {}
         self._on_screen: frozenset[str] = frozenset()
@@ -193,8 +194,9 @@ class Tailer:
             if submission.logs.get(item.stream) is None:
                 events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
             events.extend(self._reader(submission).feed(item.stream, step.grown, context.state, at))
-            if any(isinstance(event, RunEnded) for event in events):
-                self._run_ended()
+            began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
+            if began or any(isinstance(event, RunEnded) for event in events):
+                self._news()
             events.append(self._grew(submission, item, complete=False))
             item.quiet_since, item.looks_since_end, item.complete = None, 0, False
         elif item.quiet_since is None:
@@ -219,7 +221,7 @@ class Tailer:
         if item.complete:
             return AFTER_THE_END_S
         if job is None or job.phase is JobPhase.QUEUED:
-            return WAITING_S if item.token not in self._on_screen else RUNNING_S
+            return WAITING_S if item.token not in self._on_screen else SOON_S
         if job.phase is JobPhase.FINISHED:
             return ON_SCREEN_S if item.token in self._on_screen else ENDING_S
         return ON_SCREEN_S if item.token in self._on_screen else RUNNING_S

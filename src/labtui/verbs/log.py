@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import sys
 import time
 from pathlib import Path
@@ -74,6 +75,7 @@ class _Printer:
         self._path: Path | None = None
         self._offset = 0
         self._terminal = sys.stdout.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def more(self, path: Path) -> None:
         if path != self._path:
@@ -84,11 +86,15 @@ class _Printer:
             file.seek(self._offset)
             while data := file.read(1 << 20):
                 self._offset += len(data)
-                sys.stdout.buffer.write(_harmless(data) if self._terminal else data)
-        sys.stdout.buffer.flush()
+                if self._terminal:
+                    sys.stdout.write(_harmless(self._decoder.decode(data)))
+                else:
+                    sys.stdout.buffer.write(data)
+        sys.stdout.flush()
 
 
-def _harmless(data: bytes) -> bytes:
-    """No escape sequence of a log reaches the terminal."""
-    keep = {9, 10, 13}
-    return bytes(byte if byte >= 32 and byte != 127 else byte if byte in keep else 46 for byte in data)
+def _harmless(text: str) -> str:
+    """No escape sequence of a log reaches the terminal; line ends and tabs do."""
+    return "".join(
+        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
