@@ -14,6 +14,7 @@ from labtui.core.lab.edition import Task
 
 _HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
+_NOWHERE = -1
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
@@ -63,6 +64,14 @@ def read_sheet(task: Task, text: str) -> AnswerSheet:
     return AnswerSheet(tuple(_plain(found.get(index, "")) for index in range(len(task.questions))))
 
 
+def answer_markdown(task: Task, text: str) -> tuple[tuple[str, ...], str]:
+    """The Markdown below each question as it stands, without comments; and what stands below none of them."""
+    found = _sections(task, text)
+    raw = {index: _COMMENT.sub("", "\n".join(lines)).strip("\n") for index, lines in found.items()}
+    shown = {index: part if _plain(part) else "" for index, part in raw.items()}
+    return tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
+
+
 def one_line(text: str) -> str:
     """A text without line breaks and doubled blanks."""
     return " ".join(text.split())
@@ -92,8 +101,8 @@ def _sections(task: Task, text: str) -> dict[int, str]:
             found.setdefault(current, [])
         elif line.startswith("# ") and not fence:
             current = None
-        elif current is not None:
-            found[current].append(line)
+        else:
+            found.setdefault(_NOWHERE if current is None else current, []).append(line)
     return {index: "\n".join(lines) for index, lines in found.items()}
 
 

@@ -13,12 +13,12 @@ from labtui.core.lab.evidence import Evidence, rests_on
 from labtui.core.lab.matching import Match, cite_run, match_planned
 from labtui.core.lab.plan import expected_learning_rate
 
-_SCALED = re.compile(
-    r"^[^#\n]*\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b[^#\n]*\*[^#\n]*(?:n_gpus|num_gpus|replicas)", re.M
+_RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
+_GPUS_TIMES = re.compile(
+    r"\*\s*(?:\w+\.)*(?:n_gpus|num_gpus|\w*replicas\w*)|(?:n_gpus|num_gpus|\w*replicas\w*)\s*\*"
 )
-_SCALED_BEFORE = re.compile(
-    r"^[^#\n]*\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b[^#\n]*(?:n_gpus|num_gpus|replicas\w*)\s*\*", re.M
-)
+_LONGEST = 1_000
+"""Characters of a line that are looked at; code lines are shorter."""
 
 Item = tuple[bool, str, str, str]
 """Met, what is asked, what shows it, what is missing."""
@@ -67,8 +67,8 @@ def _in_script(match: Match, evidence: Evidence) -> str:
     script = match.run.spec.script if match.run is not None else match.spec.script
     for path in rests_on(script, evidence.scripts):
         text = evidence.scripts[path].text if path in evidence.scripts else ""
-        found = _SCALED.search(text) or _SCALED_BEFORE.search(text)
-        if found:
-            line = text.count("\n", 0, found.end()) + 1
-            return f"scripts/{path}, line {line}: {found[0].strip()[:80]}"
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line[:_LONGEST].partition("#")[0]
+            if _RATE.search(code) and _GPUS_TIMES.search(code):
+                return f"scripts/{path}, line {number}: {code.strip()[:80]}"
     return ""
