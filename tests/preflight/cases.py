@@ -280,6 +280,7 @@ BROKEN = [
         ("ResNet50.py --epochs 5 --batch_size 2048", "ResNet152.py --epochs 5 --batch_size 2048"),
         fixable=False,
     ),
+    py("module-missing", "another script", ("from cifar", "import ResNet101\nfrom cifar"), fixable=False),
     Case("module-missing", "cifar", remove=("cifar-utils/cifar.py",), fixable=False),
     job("other-path", "container", (SIF, SIF.replace(ACCOUNT, "nct_325"))),
     py(

@@ -11,6 +11,8 @@ from labtui.core.preflight.findings import Finding
 from labtui.core.preflight.script import without_comment
 
 _RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
+_OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|ResNet\d+(?:_seq)?")
+"""Modules of the lab: no container has them."""
 _ABSOLUTE = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)*[\w.+-]+")
 
 
@@ -48,7 +50,7 @@ def script_missing(context: Context) -> Iterator[Finding]:
 
 @rule("module-missing", "error", "paths", "A Python module the script imports is not sent with it.")
 def module_missing(context: Context) -> Iterator[Finding]:
-    """The lab's own helper modules (`cifar`, `resnet_lab`), unless the script adds a path of its own."""
+    """The lab's own modules (`cifar`, `resnet_lab` ...), unless the script adds a path of its own."""
     every = {name.rpartition("/")[2].removesuffix(".py") for name in context.files if name.endswith(".py")}
     for name, tree in context.trees.items():
         text = context.pythons[name]
@@ -56,7 +58,7 @@ def module_missing(context: Context) -> Iterator[Finding]:
             continue
         for node in ast.walk(tree):
             for module in _imported(node):
-                if module in {"cifar", "resnet_lab", "load_cifar"} and module not in every:
+                if _OURS.fullmatch(module) and module not in every:
                     line = text.split("\n")[node.lineno - 1] if isinstance(node, ast.stmt) else ""
                     number = node.lineno if isinstance(node, ast.stmt) else 0
                     effect = (

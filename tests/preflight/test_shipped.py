@@ -1,0 +1,40 @@
+"""What comes with labtui has no finding: every planned job of every edition, on every profile."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui import assets
+from labtui.core.jobscript import JobContext, job_script
+from labtui.core.lab.plan import PlanOverrides, task_drafts
+from labtui.core.preflight import preflight
+from labtui.engine.labs import list_editions, load_edition
+from labtui.engine.profiles import load_profile
+
+FILES = {name: assets.read_remote(name) for name in assets.list_remote()}
+
+
+@pytest.mark.parametrize("profile_id", ["mn5", "cte-power", "practice", "slurm"])
+@pytest.mark.parametrize("form", [None, "job-per-size"])
+def test_shipped_templates_and_scripts_are_clean(profile_id, form):
+    profile = load_profile(profile_id)
+    account = "nct_345" if profile.account_pattern else ""
+    jobs = 0
+    for entry in list_editions():
+        edition = load_edition(entry.id)
+        for task in edition.tasks:
+            for draft in task_drafts(
+                edition, task.id, profile, PlanOverrides(form=form, account=account, user="u1")
+            ):
+                context = JobContext(
+                    token="lt0", remote_dir="/gpfs/x", edition=edition.id, practice=False, user="u1"
+                )
+                script = job_script(draft, profile, context, assets.read_template(draft.form))
+                files = {**FILES, "job.slurm": script.encode()}
+                assert preflight(files, draft, profile, draft.account) == ()
+                jobs += 1
+    assert jobs >= 12
+
+
+def test_shipped_scripts_are_clean_by_themselves():
+    assert preflight(FILES, None, load_profile("mn5"), "nct_345") == ()
