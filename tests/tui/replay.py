@@ -69,6 +69,7 @@ class CommandLine:
     """A record of the remote-command panel."""
 
     at: float
+    name: str
     command: str
     seconds: float
     status: int | None

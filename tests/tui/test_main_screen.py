@@ -350,13 +350,15 @@ async def test_questions_of_the_login_are_answered_from_another_thread(
 async def test_remote_commands_fill_in_and_show_the_whole_command(
     evening_session: ReplayedSession, app_of: Make
 ) -> None:
-    evening_session.note_command(CommandLine(NOW - 5, "squeue --me\n-h [x]", 0.08, 0))  # type: ignore[arg-type]
+    evening_session.note_command(
+        CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]", 0.08, 0)
+    )  # type: ignore[arg-type]
     app = app_of(evening_session)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "squeue --me -h [x]" in text_of(app))
         assert "1 kept, 1 in the last minute" in text_of(app)
-        evening_session.note_command(CommandLine(NOW - 1, "sbatch --parsable job.slurm", 0.2, None))  # type: ignore[arg-type]
+        evening_session.note_command(CommandLine(NOW - 1, "submit", "sbatch --parsable job.slurm", 0.2, None))  # type: ignore[arg-type]
         app.screen.refresh_commands()  # type: ignore[attr-defined]
         await until(pilot, lambda: "sbatch --parsable" in text_of(app))
         await pilot.press("escape")

@@ -99,6 +99,16 @@ ACTIONS: tuple[Action, ...] = (
         foot=True,
     ),
     Action("change_cell", "enter", "change", "change the selected number", "Plan", ("plan",), foot=True),
+    Action("send", "s", "submit", "submit what is shown, after asking", "Plan", ("plan",), foot=True),
+    Action(
+        "test_only",
+        "i",
+        "ask Slurm",
+        "ask the cluster whether it would accept this (`sbatch --test-only`)",
+        "Plan",
+        ("plan",),
+        foot=True,
+    ),
     Action("scale_cell(2)", "plus", "double", "double the selected number", "Plan", ("plan",)),
     Action("scale_cell(0.5)", "minus", "halve", "halve the selected number", "Plan", ("plan",)),
     Action(
@@ -120,16 +130,6 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("next_view", "v", "view", "findings, job script, files", "Plan", ("plan",), foot=True),
     Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
-    Action(
-        "test_only",
-        "i",
-        "ask Slurm",
-        "ask the cluster whether it would accept this (`sbatch --test-only`)",
-        "Plan",
-        ("plan",),
-        foot=True,
-    ),
-    Action("send", "s", "submit", "submit what is shown, after asking", "Plan", ("plan",), foot=True),
     Action(
         "shell_commands",
         "w",

@@ -22,9 +22,11 @@ COLUMNS = (
     Column("at", "time"),
     Column("seconds", " s", right=True),
     Column("status", " status"),
+    Column("name", " what"),
     Column("command", " command"),
 )
 EVERY = 1.0
+SLURM = ("squeue", "sbatch", "sacct", "scancel", "scontrol")
 
 
 class RemoteCommands(ModalScreen[None]):
@@ -84,6 +86,17 @@ def _text(command: str) -> str:
 
 def _cells(record: Any) -> tuple[str, ...]:
     status = words.NOTHING if record.status is None else str(record.status)
-    first = " ".join(_text(record.command).split())
+    told = _told(_text(record.command))
     when = time.strftime("%H:%M:%S", time.localtime(record.at))
-    return (when, f" {record.seconds:.2f}", f" {status}", f" {first[:200]}")
+    return (when, f" {record.seconds:.2f}", f" {status}", f" {record.name}", f" {told[:200]}")
+
+
+def _told(command: str) -> str:
+    """The line of a script that says most: the one that calls Slurm, else the last."""
+    lines = [
+        " ".join(line.split()) for line in command.splitlines() if line.strip() and not line.startswith("#")
+    ]
+    calling = [
+        line for line in lines if any(f"{name} " in line for name in SLURM) and not line.startswith("unset ")
+    ]
+    return (calling or lines or [""])[-1 if not calling else 0]

@@ -41,6 +41,10 @@ class LogPane(Vertical):
         self._apply_choice()
         self.query_one("#log-search").display = False
 
+    def on_resize(self) -> None:
+        """The title fits the width."""
+        self._show_title()
+
     # ------------------------------------------------------------------ what is shown
 
     def show(self, picture: Picture, paths: Mapping[Stream, Path | None]) -> None:
