@@ -1,0 +1,74 @@
+"""A process that has everything imported and makes copies of itself: labtui that can be killed hundreds of times.
+
+Reads orders (JSON, one a line) from stdin. For each it forks; the child opens the lab folder, submits, follows the
+logs and says on stdout what it was told; the parent says ``pid N`` before and ``gone`` after. It has no threads of
+its own, so a fork is a whole process: killing it with SIGKILL is what ``kill -9 labtui`` is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import paramiko  # noqa: F401  (imported before the fork, not in each child)
+
+from labtui.core.events import SubmissionChanged, SubmissionPlanned
+from labtui.engine.session import Session, Update
+from tests.engine.campaign import SCRIPT, draft
+
+
+def say(*words: str) -> None:
+    """One line, in one write: lines of a killed process are whole or missing."""
+    os.write(1, (" ".join(words) + "\n").encode())
+
+
+def tell(update: Update) -> None:
+    """What labtui shows is what is stored: each of these is a promise."""
+    for event in update.events:
+        if isinstance(event, SubmissionPlanned):
+            say("planned", event.token)
+        elif isinstance(event, SubmissionChanged):
+            say(event.status.value, event.token, event.job_id)
+
+
+def live(order: dict[str, object]) -> None:
+    """One life of labtui."""
+    with Session.open(Path(str(order["path"])), start=False) as session:
+        assert not session.read_only, "a killed process still holds the folder"
+        session.subscribe(tell)
+        session.start()
+        account = str(order["account"])
+        futures = [
+            session.submit(draft(account), script=SCRIPT.format(account=account, lines=lines))
+            for lines in order["jobs"]  # type: ignore[attr-defined]
+        ]
+        say("submitted")
+        session.watch_logs(set(session.state.submissions))
+        for future in futures:
+            future.result(60)
+        say("content")
+        signal.pause()  # until killed: the logs go on growing
+
+
+def main() -> None:
+    """Serve orders until stdin ends."""
+    say("ready")
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            try:
+                live(json.loads(line))
+            except BaseException as error:
+                say("error", type(error).__name__, str(error).replace("\n", " ")[:300])
+            finally:
+                os._exit(1)
+        say("pid", str(pid))
+        os.waitpid(pid, 0)
+        say("gone")
+
+
+if __name__ == "__main__":
+    main()
