@@ -17,7 +17,6 @@ from labtui.tui.bridge import ScreenPrompter
 from labtui.tui.messages import StateArrived
 from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from labtui.tui.widgets.keyed_table import KeyedTable
-from labtui.tui.widgets.tail_view import TailView
 from tests.tui.conftest import SIZES
 from tests.tui.replay import (
     NOW,
@@ -457,4 +456,37 @@ async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Ma
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "✘ out of memory" in text_of(app))
         assert "Halve the batch per GPU. (oom, line 31 of the out)" in text_of(app)
-        assert isinstance(main_of(app).query(TailView), object)
+        await pilot.press("h")
+        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
+        assert [row.spec.per_gpu_batch for row in app.screen.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
+
+
+async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app_of: Make) -> None:
+    target = session.folder.scripts / "ResNet152.py"
+    target.unlink(missing_ok=True)
+    app = app_of(session)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.6")
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("y")
+        await until(pilot, target.exists)
+        target.write_text(target.read_text().replace("ResNet50V2", "ResNet152V2"))
+        await pilot.press("b")
+        await until(pilot, lambda: "ResNet50.py and your ResNet152.py" in text_of(app))
+        assert "+" in text_of(app)
+
+
+async def test_the_export_says_what_it_wrote(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from concurrent.futures import Future
+
+    done: Future[str] = Future()
+    done.set_result("plots/speedup.png")
+    monkeypatch.setattr("labtui.tui.exporting.export_all", lambda folder: done)
+    app = app_of(evening_session)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await pilot.press("x")
+        await until(pilot, lambda: "plots/speedup.png" in text_of(app))

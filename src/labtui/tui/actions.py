@@ -56,6 +56,13 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "plan", "s", "submit", "see the plan of this task, change it, check it, submit it", "Runs", foot=True
     ),
+    Action(
+        "halve_batch",
+        "h",
+        "halve batch",
+        "after an out-of-memory: plan the task again with half the batch on every GPU count",
+        "Runs",
+    ),
     Action("cancel_run", "k", "cancel run", "cancel the selected run, after asking", "Runs"),
     Action("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)", "Runs"),
     Action("chart(1)", "right", "next chart", "show the next of the four charts", "Charts", ("charts",)),

@@ -186,8 +186,9 @@ class LabApp(Operations, App[int]):
         """Say how it went; an unexpected error goes to the log file that is named."""
         if message.error is not None and message.name != "test-only":
             self.report(message.error)
-        elif message.done:
-            self.notify(message.done, markup=False)
+        elif message.done or message.name == "export":
+            self.notify(message.done or str(message.result), markup=False)
+            self.desk.check_later(self._repaint_soon)
         handler = getattr(self.screen, "action_ended", None)
         if handler is not None:
             handler(message)

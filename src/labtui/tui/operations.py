@@ -62,6 +62,23 @@ class Operations:
 
         await self.push_screen(PlanScreen(self.session, self.desk.edition, self.desk.task_id, drafts))
 
+    async def halve_batch(self: Any) -> None:
+        """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
+        run = self.desk.picture().run
+        if run is None or run.outcome != "oom":
+            self.notify("The selected run did not run out of memory.", markup=False)
+            return
+        from labtui.tui.plan_table import halved, rows_of
+        from labtui.tui.screens.plan import PlanScreen
+
+        try:
+            drafts = self.session.drafts(run.task_id)
+        except LabError as error:
+            self.report(error)
+            return
+        rows = halved(rows_of(drafts), run.spec)
+        await self.push_screen(PlanScreen(self.session, self.desk.edition, run.task_id, drafts, rows))
+
     def after_submit(self: Any) -> None:
         """Show the runs that were just put into the waiting line."""
         self.desk.arrived(self.session.state)

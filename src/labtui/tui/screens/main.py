@@ -261,6 +261,10 @@ class MainScreen(Screen[None]):
         """Cancel the selected run."""
         self.app.ask_cancel()
 
+    async def action_halve_batch(self) -> None:
+        """Half the batch after an out-of-memory."""
+        await self.app.halve_batch()
+
     def action_push(self) -> None:
         """Send the scripts."""
         self.app.push()

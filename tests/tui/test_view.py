@@ -1,0 +1,162 @@
+"""What the screens say, from states alone."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labtui.core.interval import Interval
+from labtui.core.model import JobPhase, SubmissionStatus
+from labtui.core.reduce import reduce_all
+from labtui.core.results import compute_results, measured_from_state
+from labtui.core.state import ConnectionState, LabState
+from labtui.errors import ExportError
+from labtui.tui import exporting, shell_words, view
+from labtui.tui import format as words
+from tests.tui.replay import NOW, accepted, live_run, observed, planned, spec
+
+
+def picture(events: list[Any], **more: Any) -> view.Picture:
+    state = reduce_all(LabState(), events)
+    values = {
+        "state": state,
+        "task_id": "10.5",
+        "now": NOW,
+        "results": compute_results(measured_from_state(state)),
+    }
+    return view.Picture(**{**values, **more})
+
+
+AGES = {
+    0.2: "now",
+    2: "2 s ago",
+    59.6: "1 min ago",
+    65: "1 min 05 s ago",
+    720: "12 min ago",
+    3900: "1 h 05 min ago",
+    200_000: "2 d 7 h ago",
+}
+
+
+@pytest.mark.parametrize(("seconds", "shown"), AGES.items())
+def test_ages_are_in_the_largest_fitting_unit(seconds: float, shown: str) -> None:
+    assert words.age(seconds) == shown
+
+
+def test_numbers_carry_their_bounds() -> None:
+    assert words.with_bounds(Interval.around(13.6, 0.0125)) == "13.60 ±0.01"
+    assert words.with_bounds(Interval.exact(5.376)) == "5.38"
+    assert words.with_bounds(None) == words.whole(None) == words.ratio(None) == words.percent(None) == "-"
+    assert words.whole(Interval.exact(3676.4)) == "3,676"
+    assert words.percent(Interval.exact(0.6324)) == "63 %"
+    assert words.bytes_size(700) == "700 B"
+    assert words.bytes_size(3 * 1024 * 1024 * 1024) == "3072.0 MiB"
+
+
+def test_every_connection_state_has_a_sign_and_a_word() -> None:
+    for status in ("online", "connecting", "stale", "offline", "needs-login", "never heard of"):
+        glyph, word = words.connection_label(ConnectionState(status=status))
+        assert len(glyph) == 1
+        assert word
+
+
+def test_a_run_that_its_time_limit_will_end_says_in_which_epoch() -> None:
+    going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
+    tight = observed(
+        "lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, time_limit_s=150.0, start_time=NOW - 93
+    )
+    shown = picture([*going, tight], run_id=1)
+    assert shown.run is not None
+    assert view.run_detail(shown, shown.run)[1] == "At this pace its time limit will end it in epoch 8 of 20."
+    wide = observed(
+        "lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, time_limit_s=7200.0, start_time=NOW - 93
+    )
+    roomy = picture([*going, wide], run_id=1)
+    assert roomy.run is not None
+    assert len(view.run_detail(roomy, roomy.run)) == 1
+
+
+@pytest.mark.parametrize(
+    ("phase", "begins"),
+    [
+        (JobPhase.QUEUED, "Job 7 is pending: Slurm has not said why yet."),
+        (JobPhase.SETTLING, "Job 7 has left the queue"),
+        (JobPhase.UNKNOWN, "Job 7: unknown"),
+        (JobPhase.FINISHED, "Job 7: TIMEOUT"),
+    ],
+)
+def test_every_phase_of_a_job_is_a_sentence(phase: JobPhase, begins: str) -> None:
+    shown = picture(
+        [
+            planned("lt1", "10.5", 1, spec()),
+            accepted("lt1", "7"),
+            observed("lt1", "7", phase, slurm_state="TIMEOUT"),
+        ]
+    )
+    assert view.run_detail(shown, shown.state.runs[1])[0].startswith(begins)
+
+
+@pytest.mark.parametrize("status", list(SubmissionStatus))
+def test_every_way_into_slurm_has_words(status: SubmissionStatus) -> None:
+    from labtui.core.events import SubmissionChanged
+
+    shown = picture(
+        [planned("lt1", "10.5", 1, spec()), SubmissionChanged(at=NOW, token="lt1", status=status)]
+    )
+    (row,) = view.run_rows(shown)
+    assert row.state[1:].strip()
+    assert bool(view.waiting_line(shown)) == (status is SubmissionStatus.WAITING)
+
+
+def test_a_task_says_what_is_under_way() -> None:
+    shown = picture([planned("lt1", "10.5", 1, spec()), *live_run("lt2", "10.5", 2, spec(gpus=2), "8", 1)])
+    (row,) = view.task_rows(shown)
+    assert (row.task_id, row.live, row.word) == ("10.5", "running", "running")
+    assert view.first_task(shown) == "10.5"
+
+
+class Target:
+    host = "h o.st"
+    user = "me"
+    port = 2222
+    identity = "/tmp/my key"
+    root = ""
+    login_hosts = ("x",)
+
+
+def test_shell_words_survive_two_shells() -> None:
+    going = live_run("lt1", "10.5", 1, spec(), "7", 1)
+    shown = picture(going, run_id=1)
+    told = shell_words.commands_for(shown, Target(), Target())
+    login = next(line for line in told.splitlines() if line.startswith("ssh "))
+    assert shlex.split(login) == ["ssh", "-p", "2222", "-i", "/tmp/my key", "me@h o.st"]
+    squeue = next(line for line in told.splitlines() if "squeue" in line)
+    inner = " ".join(shlex.split(squeue)[6:])
+    assert shlex.split(inner) == ["squeue", "--me", "-o", "%i %j %T %r %S"]
+
+
+def test_the_export_runs_beside_the_screens_and_fails_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers = [
+        (0, b"plots/speedup.png\n\x1b[31mdeck.pptx\n", b""),
+        (2, b"", b"labtui: Nothing was measured yet.\n"),
+        (1, b"", b"Traceback ..."),
+    ]
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        assert command[1:] == ["-m", "labtui", "export"]
+        assert options["cwd"] == tmp_path
+        code, out, err = answers.pop(0)
+        return subprocess.CompletedProcess(command, code, out, err)
+
+    monkeypatch.setattr(exporting.subprocess, "run", run)
+    assert exporting.export_all(tmp_path).result(10) == "plots/speedup.png\ndeck.pptx"
+    with pytest.raises(ExportError, match="Nothing was measured yet"):
+        exporting.export_all(tmp_path).result(10)
+    with pytest.raises(ExportError, match="The export failed"):
+        exporting.export_all(tmp_path).result(10)
