@@ -35,7 +35,7 @@ def add_missing_questions(folder: LabFolder, task: Task) -> bool:
         FolderError: when the file cannot be read or written.
     """
     path = open_answers(folder, task)
-    more = missing_headings(task, _text(path))
+    more = missing_headings(task, read_text(path))
     if not more:
         return False
     try:
@@ -57,7 +57,7 @@ def save_answers(folder: LabFolder, task: Task, text: str, *, based_on: str) -> 
     from labtui.engine.settings import write_private
 
     path = answer_path(folder, task)
-    if path.exists() and _text(path) != based_on:
+    if path.exists() and read_text(path) != based_on:
         raise FolderError(
             f"answers/{task.id}.md was changed by someone else since it was opened.",
             "Copy your text, open the file again, and put the two together.",
@@ -72,7 +72,7 @@ def read_answers(folder: LabFolder, task: Task) -> AnswerSheet:
         FolderError: when the file is there but cannot be read.
     """
     path = answer_path(folder, task)
-    return read_sheet(task, _text(path) if path.is_file() else "")
+    return read_sheet(task, read_text(path) if path.is_file() else "")
 
 
 def all_answers(folder: LabFolder, edition: Edition) -> dict[str, AnswerSheet]:
@@ -80,7 +80,12 @@ def all_answers(folder: LabFolder, edition: Edition) -> dict[str, AnswerSheet]:
     return {task.id: read_answers(folder, task) for task in edition.tasks if task.questions}
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """An answer file as it stands.
+
+    Raises:
+        FolderError: when it cannot be read or is too large to be an answer.
+    """
     try:
         if path.stat().st_size > MAX_ANSWER_BYTES:
             raise FolderError(f"{path} is too large to be an answer.", "Keep text there, and data elsewhere.")

@@ -1,0 +1,102 @@
+"""Charts on slides: always the same size, two beside each other; a single one with its numbers beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from labtui.core.charts import ChartSpec
+from labtui.core.results.numbers import clean
+from labtui.export import measure
+from labtui.export.deck_model import Paragraph, Run, Table
+from labtui.export.flow import LEADING
+from labtui.export.layout import Box, ChartItem, Geometry, Item, LaidParagraph, TableItem, TextItem
+from labtui.export.shape import bar_series
+from labtui.export.table_layout import lay_table
+
+_GUTTER = 28.0
+_TITLE, _NOTE = 13.0, 10.0
+_MOST_NOTES = 4
+_MOST_ROWS = 14
+
+
+def chart_pages(charts: Sequence[ChartSpec], geometry: Geometry) -> list[tuple[Item, ...]]:
+    """The items of the pages that charts need."""
+    pages = []
+    for at in range(0, len(charts), 2):
+        pair = charts[at : at + 2]
+        cells = [_cell(geometry.body, place) for place in range(2)]
+        items: list[Item] = [_chart(spec, cell) for spec, cell in zip(pair, cells, strict=False)]
+        if len(pair) == 1:
+            items += _numbers(pair[0], cells[1])
+        pages.append(tuple(items))
+    return pages
+
+
+def _cell(body: Box, place: int) -> Box:
+    width = (body.w - _GUTTER) / 2
+    return Box(body.x + place * (width + _GUTTER), body.y, width, body.h)
+
+
+def _chart(spec: ChartSpec, cell: Box) -> ChartItem:
+    title = _text(
+        f"{spec.title} – practice" if spec.practice else spec.title, _TITLE, cell.w, most=2, bold=True
+    )
+    top = 2 * _TITLE * LEADING
+    notes = [_text(note, _NOTE, cell.w, most=_MOST_NOTES) for note in spec.notes]
+    shown = _fitting(notes)
+    foot = _MOST_NOTES * _NOTE * LEADING + 6
+    box = Box(cell.x, cell.y + top, cell.w, cell.h - top - foot)
+    height = sum(len(each.lines) * each.leading for each in shown)
+    at = cell.y + top - len(title.lines) * title.leading - 2
+    return ChartItem(
+        box=box,
+        spec=spec,
+        title=TextItem(Box(cell.x, at, cell.w, len(title.lines) * title.leading), (title,)),
+        notes=TextItem(Box(cell.x, box.bottom + 6, cell.w, height), shown) if shown else None,
+    )
+
+
+def _fitting(notes: Sequence[LaidParagraph]) -> tuple[LaidParagraph, ...]:
+    """As many notes as there is room for; all of them stand beside the results table anyway."""
+    shown: list[LaidParagraph] = []
+    for note in notes:
+        if sum(len(each.lines) for each in (*shown, note)) <= _MOST_NOTES:
+            shown.append(note)
+    return tuple(shown)
+
+
+def _text(text: str, size: float, room: float, *, most: int, bold: bool = False) -> LaidParagraph:
+    runs = (Run(" ".join(text.split()), bold=bold, tone="ink" if bold else "quiet"),)
+    lines = measure.wrap(runs, size, room)
+    if len(lines) > most:
+        last = "".join(run.text for run in lines[most - 1]).rstrip()
+        while last and measure.width(last + " …", size, bold=bold) > room:
+            last = last[:-1]
+        lines = (*lines[: most - 1], (Run(last + " …", bold=bold, tone=runs[0].tone),))
+    return LaidParagraph(lines, size, size * LEADING, 0.0, 0.0, "", Paragraph(runs))
+
+
+def _numbers(spec: ChartSpec, cell: Box) -> list[Item]:
+    """The chart's numbers as a table, for a chart that stands alone; nothing when they are too many."""
+    rows = [
+        (clean(series.name), _tick(spec, point.x), clean(point.label))
+        for series in bar_series(spec)
+        for point in series.points
+        if point.label
+    ]
+    if not rows or len(rows) > _MOST_ROWS:
+        return []
+    laid = lay_table(
+        Table(("", clean(spec.x_label), clean(spec.y_label)), tuple(rows), (False, True, True)), cell.w
+    )
+    top = 2 * _TITLE * LEADING
+    if sum(laid.heights) > cell.h - top:
+        return []
+    box = Box(cell.x, cell.y + top, sum(laid.widths), sum(laid.heights))
+    return [
+        TableItem(box, laid.widths, laid.heights, laid.cells, laid.numeric, laid.size, laid.size * LEADING)
+    ]
+
+
+def _tick(spec: ChartSpec, x: float) -> str:
+    return clean(dict(spec.x_ticks).get(x, f"{x:g}"))

@@ -1,0 +1,167 @@
+"""Everything a deck is made of, read from a lab folder once: after this, nothing is read any more.
+
+The folder is only looked at, so this works beside a labtui that has it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from labtui.core.lab.answers import answer_markdown
+from labtui.core.lab.checks import TaskCheck, check_all
+from labtui.core.lab.edition import Edition, Task
+from labtui.core.lab.plan import copies_to_start
+from labtui.core.results import Results
+from labtui.core.state import LabState, RunState, SubmissionState
+from labtui.engine.folder import LabFolder
+from labtui.engine.settings import Settings
+from labtui.errors import LabError
+from labtui.export.measurements import Measurements, measurements_of, stored_state
+
+MAX_SCRIPT_CHARACTERS = 400_000
+"""A job script longer than this is shown up to here, and the slide says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a student wrote for a task: Markdown per question ("" where nothing is), and what stands under none."""
+
+    texts: tuple[str, ...] = ()
+    rest: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is written."""
+        return not self.rest and not any(self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedScript:
+    """A script of the student that differs from what labtui shipped; `original` is "" for one of their own."""
+
+    name: str
+    text: str
+    original_name: str = ""
+    original: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabContents:
+    """A lab at one moment. `job_scripts` by token; `plots` are the names of pictures written beside the deck."""
+
+    edition: Edition
+    settings: Settings
+    cluster: str
+    state: LabState
+    measurements: Measurements
+    results: Results
+    checks: Mapping[str, TaskCheck]
+    answers: Mapping[str, Answer]
+    changed: tuple[ChangedScript, ...]
+    job_scripts: Mapping[str, tuple[str, str]]
+    today: date
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def practice(self) -> bool:
+        """Whether there are rehearsal runs in it."""
+        return any(run.practice for run in self.measurements.runs) or self.settings.practice
+
+    def runs_of(self, task: Task) -> tuple[RunState, ...]:
+        """The runs submitted for a task, in the order of their numbers."""
+        return tuple(run for _, run in sorted(self.state.runs.items()) if run.task_id == task.id)
+
+    def submission(self, run: RunState) -> SubmissionState | None:
+        """The submission that carried a run."""
+        return self.state.submissions.get(run.token)
+
+
+def read_contents(
+    folder: LabFolder, *, state: LabState | None = None, today: date | None = None, made: Iterable[str] = ()
+) -> LabContents:
+    """Read a lab folder for its deck.
+
+    `state` when the caller has it, else as stored. `made` names files that this export is about to write, so that
+    the deck does not call itself missing.
+
+    Raises:
+        LabError: when settings, edition, scripts or answers cannot be read.
+    """
+    from labtui.engine.labs import gather_evidence, load_edition
+
+    settings = folder.settings()
+    edition = load_edition(settings.edition, folder)
+    state = stored_state(folder) if state is None else state
+    measurements = measurements_of(folder, state)
+    results = measurements.results()
+    evidence = gather_evidence(folder, edition, state, results=results)
+    evidence = replace(evidence, files=evidence.files | frozenset(made))
+    scripts = {path: fact.text for path, fact in evidence.scripts.items()}
+    originals = {path: fact.text for path, fact in evidence.originals.items()}
+    return LabContents(
+        edition=edition,
+        settings=settings,
+        cluster=_cluster(settings, folder),
+        state=state,
+        measurements=measurements,
+        results=results,
+        checks={check.task_id: check for check in check_all(edition, evidence)},
+        answers={task.id: _answer(folder, task) for task in edition.tasks},
+        changed=tuple(_changed(edition, scripts, originals)),
+        job_scripts=_job_scripts(folder, state),
+        today=today or date.today(),
+    )
+
+
+def _cluster(settings: Settings, folder: LabFolder) -> str:
+    from labtui.engine.profiles import load_profile
+
+    try:
+        return load_profile(settings.profile, folder.path).title
+    except LabError:
+        return settings.profile
+
+
+def _answer(folder: LabFolder, task: Task) -> Answer:
+    from labtui.engine.answers import answer_path, read_text
+
+    path = answer_path(folder, task)
+    if not path.is_file():
+        return Answer(tuple("" for _ in task.questions))
+    texts, rest = answer_markdown(task, read_text(path))
+    return Answer(texts, rest)
+
+
+def _changed(
+    edition: Edition, scripts: Mapping[str, str], originals: Mapping[str, str]
+) -> Iterable[ChangedScript]:
+    """Scripts that differ from what was shipped; copies the lab asks for are compared with what they began as."""
+    copied = {target: source for task in edition.tasks for source, target in copies_to_start(task)}
+    for name, text in sorted(scripts.items()):
+        if _same(text, originals.get(name)):
+            continue
+        source = copied.get(name, name if name in originals else "")
+        original = scripts.get(source) if source != name else originals.get(source)
+        if source and original is None:
+            original = originals.get(source, "")
+        yield ChangedScript(name, text, source, original or "")
+
+
+def _same(text: str, other: str | None) -> bool:
+    return other is not None and text.splitlines() == other.splitlines()
+
+
+def _job_scripts(folder: LabFolder, state: LabState) -> dict[str, tuple[str, str]]:
+    """The job script of each submission, by token, as it lies in the lab folder."""
+    found = {}
+    for token, submission in state.submissions.items():
+        path = folder.path / submission.script_file
+        try:
+            if submission.script_file and path.is_file() and path.resolve().is_relative_to(folder.path):
+                text = path.read_bytes()[:MAX_SCRIPT_CHARACTERS].decode("utf-8", "replace")
+                found[token] = (submission.script_file, text)
+        except OSError:
+            continue
+    return found
