@@ -31,7 +31,7 @@ class MainScreen(Screen[None]):
 
     app: LabApp
     AUTO_FOCUS = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (108, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (108, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *actions.bindings("main"),

@@ -43,11 +43,13 @@ class HeaderBar(Widget):
         room = width - left.cell_len - right.cell_len - 2
         if len(title) + len(middle) + 3 <= room:
             left.append(title).append("   ").append(middle, style=self._style("header--quiet"))
-        else:
+        elif room > 3:
             lab = title.split(":")[0]
             tight = Text(f"{lab}  {middle}")
             tight.truncate(max(0, room), overflow="ellipsis")
             left.append_text(tight)
+        if left.cell_len + right.cell_len > width:
+            left = Text(" ")
         left.append(" " * max(1, width - left.cell_len - right.cell_len - 1))
         return left.append_text(right)
 
