@@ -16,16 +16,16 @@ from labtui.core.model import JobPhase, RunPhase
 from labtui.engine.folder import LabFolder
 from labtui.engine.labs import load_edition
 from labtui.engine.session import Session
-from labtui.engine.settings import Settings
+from labtui.engine.settings import Settings, changed
 from labtui.tui.app import LabApp
 from labtui.tui.bridge import ScreenPrompter
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
-from labtui.tui.screens.prompts import AskHostKey, Confirm
+from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from labtui.tui.widgets.chart import ChartView
 from tests.cluster import Cluster, Student
 from tests.tui.waiting import text_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SMALL = "--device cpu --images 64 --image-size 32"
 DEADLINE_S = 240.0
@@ -121,6 +121,8 @@ def check_mirrors(cluster: Cluster, session: Session) -> None:
             assert stream != "out" or len(there) > 500
 
 
+@pytest.mark.tensorflow
+@pytest.mark.slow
 async def test_the_evening_on_the_screens(
     lab: LabFolder, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +182,26 @@ async def test_the_evening_on_the_screens(
         await come_to(pilot, lambda: picture_of(again) == before, f"the same picture as before:\n{before}")
         assert {chart.key: chart for chart in again.desk.picture().charts} == charts
     second.close()
+
+
+async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
+    lab: LabFolder, student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lab.save_settings(changed(lab.settings(), port=student.code_port, host_key=student.host_key))
+    app, session, _ = open_app(lab)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await come_to(pilot, lambda: isinstance(app.screen, AskSecret), "the question about the code")
+        await pilot.press(*"000", "enter")
+        await come_to(pilot, lambda: "needs login" in text_of(app), "the refusal")
+        assert "Traceback" not in text_of(app)
+        await pilot.press("u")  # never tried again without the student
+        await come_to(pilot, lambda: isinstance(app.screen, AskSecret), "the question again")
+        await pilot.press(*student.code, "enter")
+        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+    session.close()
+    for path in lab.path.rglob("*"):
+        assert not path.is_file() or student.code.encode() not in path.read_bytes(), path
 
 
 def seen_in_time(events: list[AnyEvent]) -> None:
