@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from labtui.cluster.prompts import Question
 from labtui.cli import main
+from labtui.cluster.prompts import Question
 from labtui.engine.folder import LabFolder
 from labtui.engine.settings import Settings
 from labtui.verbs.terminal import TerminalPrompter, plain, run_number
