@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from labtui import __version__
 from labtui.errors import LabError
+from labtui.stdio import guarded
 
 VERBS: dict[str, str] = {
     "practice": "open labtui on the rehearsal cluster inside this program",
@@ -70,6 +71,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run labtui; returns the exit code. Errors become a sentence and a hint on stderr."""
+    with guarded():
+        return _guarded_main(arguments)
+
+
+def _guarded_main(arguments: Sequence[str] | None) -> int:
     try:
         return _dispatch(sys.argv[1:] if arguments is None else arguments)
     except LabError as error:
@@ -83,3 +89,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        print(f"labtui: {what}{error.strerror or error}.", file=sys.stderr)
+        return 2
+    except Exception as error:
+        print(f"labtui: Something went wrong inside labtui ({type(error).__name__}).", file=sys.stderr)
+        if written := _keep(error):
+            print(f"  hint: the details are in {written}; please report them.", file=sys.stderr)
+        return 2
+
+
+def _keep(error: Exception) -> str:
+    """Write the traceback of a bug into a file for its owner alone; its path, empty when that failed, too."""
+    import tempfile
+    import traceback
+
+    try:
+        handle, path = tempfile.mkstemp(prefix="labtui-problem-", suffix=".log")
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 (a descriptor)
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return ""
+    return path

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.core.doctor import Check, Wanted, worst_status
+from labtui.stdio import trusted
 from labtui.verbs.connecting import (
     add_connection_arguments,
     overrides_of,
@@ -97,7 +98,7 @@ def _print(check: Check) -> None:
     word = "" if check.status == "ok" else f"{word}: "
     line = f"{glyph} {check.title}: {word}{plain(check.sentence)}"
     encoding = sys.stdout.encoding or "utf-8"
-    print(line.encode(encoding, "replace").decode(encoding))
+    print(line.encode(encoding, "replace").decode(encoding), file=trusted(sys.stdout))
     if check.fix:
         print(f"    fix: {plain(check.fix)}".encode(encoding, "replace").decode(encoding), flush=True)
 
