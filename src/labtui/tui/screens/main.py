@@ -139,6 +139,8 @@ class MainScreen(Screen[None]):
     def show(self, picture: Picture) -> None:
         """A new picture: each part takes its slice and repaints only what changed."""
         self.picture = picture
+        if not self.query(HeaderBar) or not self.query(KeyLine):
+            return  # the screen is being taken down
         with self.app.batch_update():
             self.query_one(HeaderBar).picture = picture
             self.query_one(TaskLine).picture = picture
@@ -150,7 +152,8 @@ class MainScreen(Screen[None]):
 
     def show_age(self, picture: Picture) -> None:
         """Only time went on."""
-        self.query_one(HeaderBar).picture = picture
+        for header in self.query(HeaderBar):
+            header.picture = picture
 
     def _show_pane(self, picture: Picture) -> None:
         found = self.query(f"#pane-{self.pane}")
