@@ -120,18 +120,15 @@ async def test_at_80_columns_the_task_list_is_a_line_that_opens(
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(
-    evening_session: ReplayedSession,
+    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order: list[str] = []
-    start = evening_session.start
-    evening_session.start = lambda: (order.append("start"), start())[1]  # type: ignore[method-assign]
     app = LabApp(evening_session, clock=lambda: NOW)
-    painted = app.on_mount
-
+    painted: list[str] = []
+    monkeypatch.setattr(evening_session, "start", lambda: painted.append(text_of(app)))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: order == ["start"])
-        assert "13.60" in text_of(app)
-    assert painted is not None
+        await until(pilot, lambda: bool(painted))
+    assert "13.60 ±0.01" in painted[0]
+    assert "epoch 4 of 5" in painted[0]
 
 
 async def test_a_folder_without_runs_begins_with_the_first_task(
@@ -179,21 +176,18 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
         await until(pilot, lambda: "still running" in text_of(app))
 
 
-async def test_states_arrive_as_one_replaceable_message(evening_session: ReplayedSession) -> None:
-    older, newer = StateArrived(evening_session.state), StateArrived(evening_session.state)
-    assert newer.can_replace(older)
-    handled: list[Any] = []
+async def test_a_burst_of_states_is_one_repaint(
+    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = LabApp(evening_session, clock=lambda: NOW)
-    async with app.run_test(size=(80, 24), message_hook=handled.append) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
-        handled.clear()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: bool(app.desk.checks))
+        repaints: list[int] = []
+        monkeypatch.setattr(app, "repaint", lambda: repaints.append(1))
         for _ in range(500):
             app.post_message(StateArrived(evening_session.state))
-        await pilot.pause()
-        repaints = [
-            message for message in handled if isinstance(message, StateArrived) and message._sender is None
-        ]
-        assert len(repaints) <= 500
+        await until(pilot, lambda: bool(repaints))
+        assert len(repaints) < 20
         assert app.lab is evening_session.state
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.events import MouseScrollUp
 
 from labtui.tui.widgets.tail_view import TailView
 from tests.tui.waiting import text_of, until
@@ -50,7 +51,7 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: P
         await pilot.press("end")
         await until(pilot, lambda: "line 149" in text_of(app))
         assert app.tail.follow
-        await pilot._post_mouse_events([__import__("textual.events", fromlist=["x"]).MouseScrollUp], app.tail)
+        await pilot._post_mouse_events([MouseScrollUp], app.tail)
         await until(pilot, lambda: not app.tail.follow, "the wheel ends following")
 
 
