@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual.app import App
 from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -18,6 +17,7 @@ from labtui.errors import LabError
 from labtui.tui import actions, themes
 from labtui.tui.bridge import Bridge, ScreenPrompter
 from labtui.tui.desk import Desk
+from labtui.tui.harmless import HarmlessApp
 from labtui.tui.messages import ActionAsked, ActionEnded, PromptAsked, StateArrived
 from labtui.tui.operations import Operations
 from labtui.tui.palette import ActionProvider
@@ -27,7 +27,7 @@ STYLES = Path(__file__).parent / "styles"
 AGE_EVERY = 1.0
 
 
-class LabApp(Operations, App[int]):
+class LabApp(Operations, HarmlessApp[int]):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"

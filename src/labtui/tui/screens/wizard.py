@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
@@ -18,6 +18,7 @@ from textual.widgets import Button, Input, Label, Select, Static
 from labtui.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.harmless import HarmlessApp
 from labtui.tui.messages import PromptAsked
 from labtui.tui.screens.prompts import prompt_screen
 
@@ -158,7 +159,7 @@ class WizardScreen(Screen[None]):
         self.app.exit(None)
 
 
-class WizardApp(App[Path | None]):
+class WizardApp(HarmlessApp[Path | None]):
     """The wizard alone; ends with the folder that was made, or None."""
 
     TITLE = "labtui"
