@@ -21,6 +21,7 @@ import termios
 import time
 from fcntl import ioctl
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MINIMAL = """
@@ -92,7 +93,6 @@ def keys(seconds: float, rate: int = 10_000_000) -> dict[str, float]:
 
 
 async def _keys(lab: Path, seconds: float, rate: int) -> dict[str, float]:
-    import asyncio
     import threading
 
     from labtui.core.events import LogGrew
@@ -117,29 +117,36 @@ async def _keys(lab: Path, seconds: float, rate: int) -> dict[str, float]:
                 size += len(chunk)
                 session.feed(LogGrew(at=NOW, token=token, stream="out", segment=0, size=size))
 
-    waits: list[float] = []
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         thread = threading.Thread(target=flood, daemon=True)
         thread.start()
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            await asyncio.sleep(0.03)
-            pressed = time.perf_counter()
-            done = asyncio.Event()
-            app.call_later(done.set)  # queued behind what is there, as a key press is
-            await done.wait()
-            waits.append(time.perf_counter() - pressed)
+        waits = await _press(app, seconds)
         stop.set()
         thread.join()
     session.close()
-    waits.sort()
     return {
         "presses": len(waits),
         "median_ms": statistics.median(waits) * 1000,
         "p95_ms": waits[int(len(waits) * 0.95)] * 1000,
         "worst_ms": waits[-1] * 1000,
     }
+
+
+async def _press(app: Any, seconds: float) -> list[float]:
+    """How long each of many presses waited, sorted: a callback queues behind what is there, as a key press does."""
+    import asyncio
+
+    waits: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        await asyncio.sleep(0.03)
+        pressed = time.perf_counter()
+        done = asyncio.Event()
+        app.call_later(done.set)
+        await done.wait()
+        waits.append(time.perf_counter() - pressed)
+    return sorted(waits)
 
 
 def main() -> None:

@@ -1,30 +1,23 @@
-"""The main screen against a replayed session: what it shows, what survives a refresh, where requests go."""
+"""The main screen against a replayed session: what it shows and what survives a refresh."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from textual.widgets import TextArea
 
 from labtui.core.events import ConnectionChanged, ErrorCleared, ErrorRaised
 from labtui.core.model import JobPhase
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
 from labtui.tui.messages import StateArrived
-from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from labtui.tui.widgets.keyed_table import KeyedTable
 from tests.tui.conftest import SIZES
 from tests.tui.replay import (
     NOW,
-    CommandLine,
     ReplayedSession,
     epoch,
     evening,
-    finished_run,
     make_folder,
     observed,
     online,
@@ -266,221 +259,3 @@ async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, 
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
         assert [name for name, _, _ in evening_session.asked] == ["connect", "refresh"]
-
-
-# ------------------------------------------------------------------ requests and questions
-
-
-async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("k")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("enter")  # the cursor is on no
-        await until(pilot, lambda: not isinstance(app.screen, Confirm))
-        assert not evening_session.asked
-        await pilot.press("k")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("y")
-        await until(pilot, lambda: bool(evening_session.asked))
-        assert evening_session.asked[0][:2] == ("cancel", 4)
-
-
-async def test_an_unexpected_failure_is_a_sentence_and_a_file(
-    evening_session: ReplayedSession, app_of: Make
-) -> None:
-    app = app_of(evening_session)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await pilot.press("p")
-        evening_session.asked[0][2].set_exception(ZeroDivisionError("secret detail"))
-        await until(pilot, lambda: "Something unexpected happened" in text_of(app))
-        assert "secret detail" not in text_of(app)
-        assert "ZeroDivisionError" in evening_session.folder.problem_log.read_text()
-
-
-@dataclass(frozen=True)
-class Question:
-    kind: str
-    text: str
-    host: str = "login.rehearsal.test"
-    echo: bool = False
-    fingerprint: str = ""
-
-
-async def test_questions_of_the_login_are_answered_from_another_thread(
-    evening_session: ReplayedSession,
-) -> None:
-    prompter = ScreenPrompter()
-    app = LabApp(evening_session, prompter=prompter, clock=lambda: NOW)
-    answers: list[str | None] = []
-
-    def ask() -> None:
-        answers.append(prompter.ask(Question("password", "[bold]Password[/]: ")))
-        answers.append(prompter.ask(Question("code", "Code: ", echo=True)))
-        answers.append(prompter.ask(Question("host-key", "Never seen before.", fingerprint="SHA256:abc")))
-        answers.append(prompter.ask(Question("password", "again")))
-
-    async with app.run_test(size=(80, 24)) as pilot:
-        thread = threading.Thread(target=ask)
-        thread.start()
-        await until(pilot, lambda: isinstance(app.screen, AskSecret))
-        assert "[bold]Password[/]:" in text_of(app)
-        await pilot.press(*"hush", "enter")
-        await until(pilot, lambda: isinstance(app.screen, AskSecret) and "Code:" in text_of(app))
-        assert "hush" not in text_of(app)
-        await pilot.press(*"123", "enter")
-        await until(pilot, lambda: isinstance(app.screen, AskHostKey))
-        assert "SHA256:abc" in text_of(app)
-        await pilot.press("enter")  # no
-        await until(pilot, lambda: isinstance(app.screen, AskSecret))
-        await pilot.press("escape")
-        await until(pilot, lambda: len(answers) == 4)
-        thread.join()
-    assert answers == ["hush", "123", None, None]
-    assert prompter.ask(Question("password", "too late")) is None
-
-
-async def test_remote_commands_fill_in_and_show_the_whole_command(
-    evening_session: ReplayedSession, app_of: Make
-) -> None:
-    evening_session.note_command(
-        CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]", 0.08, 0)
-    )  # type: ignore[arg-type]
-    app = app_of(evening_session)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("m")
-        await until(pilot, lambda: "squeue --me -h [x]" in text_of(app))
-        assert "1 kept, 1 in the last minute" in text_of(app)
-        evening_session.note_command(CommandLine(NOW - 1, "submit", "sbatch --parsable job.slurm", 0.2, None))  # type: ignore[arg-type]
-        app.screen.refresh_commands()  # type: ignore[attr-defined]
-        await until(pilot, lambda: "sbatch --parsable" in text_of(app))
-        await pilot.press("escape")
-        await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
-
-
-async def test_help_palette_and_shell_words(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("question_mark")
-        await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
-        await pilot.press("escape", "w")
-        await until(pilot, lambda: "ssh nct01001@login.rehearsal.test" in text_of(app))
-        assert "scancel 31337" in text_of(app)
-        await pilot.press("escape", "colon")
-        await until(pilot, lambda: "Search for commands" in text_of(app))
-        await pilot.press(*"charts", "enter")
-        await until(pilot, lambda: main_of(app).pane == "charts")
-
-
-# ------------------------------------------------------------------ answers
-
-
-async def test_answers_are_stored_and_never_written_over(
-    evening_session: ReplayedSession, app_of: Make
-) -> None:
-    app = app_of(evening_session, "answers")
-    path = evening_session.folder.answers / "10.5.md"
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: path.exists() and "How close is the speedup" in text_of(app))
-        await pilot.press("enter")
-        editor = main_of(app).query_one("#answer-text", TextArea)
-        assert editor.has_focus
-        await pilot.press(*"Ours")
-        assert "not stored yet" in text_of(app)
-        await pilot.press("escape")
-        await until(pilot, lambda: path.read_text().startswith("Ours"))
-        path.write_text("from another editor\n")
-        app.repaint()
-        await until(pilot, lambda: editor.text == "from another editor\n")
-        await pilot.press("enter")
-        await pilot.press(*"mine ")
-        path.write_text("from a friend\n")
-        await pilot.press("escape")
-        beside = evening_session.folder.answers / "10.5.yours.md"
-        await until(pilot, beside.exists)
-        assert path.read_text() == "from a friend\n"
-        assert "mine" in beside.read_text()
-
-
-async def test_leaving_stores_what_was_typed(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session, "answers")
-    path = evening_session.folder.answers / "10.5.md"
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, path.exists)
-        await pilot.press("enter", *"last words")
-        await app.action_leave()
-    assert "last words" in path.read_text()
-
-
-# ------------------------------------------------------------------ colours
-
-
-@pytest.mark.parametrize("theme", ["labtui-light", "ansi-dark", "ansi-light", "textual-light"])
-async def test_every_theme_draws_every_pane(
-    evening_session: ReplayedSession, app_of: Make, theme: str
-) -> None:
-    app = app_of(evening_session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.theme = theme
-        for key in "tlcar":
-            await pilot.press(key)
-            await pilot.pause()
-        await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
-
-
-async def test_without_colour_states_are_still_words(
-    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    app = LabApp(evening_session, clock=lambda: NOW)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "✔ done" in text_of(app))
-        await pilot.press("c")
-        await until(pilot, lambda: "2.53" in text_of(app))
-
-
-async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Make) -> None:
-    from labtui.core.events import RunEnded
-    from labtui.core.model import Diagnosis
-
-    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
-    advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
-    session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(advice,)))
-    app = app_of(session)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "✘ out of memory" in text_of(app))
-        assert "Halve the batch per GPU. (oom, line 31 of the out)" in text_of(app)
-        await pilot.press("h")
-        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
-        assert [row.spec.per_gpu_batch for row in app.screen.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
-
-
-async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app_of: Make) -> None:
-    target = session.folder.scripts / "ResNet152.py"
-    target.unlink(missing_ok=True)
-    app = app_of(session)
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
-        app.go_to_task("10.6")
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("y")
-        await until(pilot, target.exists)
-        target.write_text(target.read_text().replace("ResNet50V2", "ResNet152V2"))
-        await pilot.press("b")
-        await until(pilot, lambda: "ResNet50.py and your ResNet152.py" in text_of(app))
-        assert "+" in text_of(app)
-
-
-async def test_the_export_says_what_it_wrote(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from concurrent.futures import Future
-
-    done: Future[str] = Future()
-    done.set_result("plots/speedup.png")
-    monkeypatch.setattr("labtui.tui.exporting.export_all", lambda folder: done)
-    app = app_of(evening_session)
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await pilot.press("x")
-        await until(pilot, lambda: "plots/speedup.png" in text_of(app))
