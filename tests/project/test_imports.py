@@ -5,12 +5,25 @@ import sys
 
 import pytest
 
-HEAVY = ("textual", "paramiko", "pandas", "numpy", "matplotlib", "plotext", "pptx", "typst", "tensorflow", "sqlite3")
+HEAVY = (
+    "textual",
+    "paramiko",
+    "pandas",
+    "numpy",
+    "matplotlib",
+    "plotext",
+    "pptx",
+    "typst",
+    "tensorflow",
+    "sqlite3",
+)
 
 
 def loaded_after(code: str) -> set[str]:
     """Top-level modules in memory after running `code` in a fresh interpreter."""
-    script = f"import sys\n{code}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}), file=sys.stderr)"
+    script = (
+        f"import sys\n{code}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}), file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stderr.splitlines()[-1].split())
 
@@ -25,7 +38,9 @@ def test_help_loads_nothing_heavy():
     assert not loaded_after(code) & set(HEAVY)
 
 
-@pytest.mark.parametrize("verb", ["parse", "results", "submit", "watch", "queue", "doctor", "check", "labs", "export", "plot"])
+@pytest.mark.parametrize(
+    "verb", ["parse", "results", "submit", "watch", "queue", "doctor", "check", "labs", "export", "plot"]
+)
 def test_a_verbs_help_loads_nothing_heavy(verb):
     code = f"from labtui.cli import main\ntry: main(['{verb}', '--help'])\nexcept SystemExit: pass"
     assert not loaded_after(code) & (set(HEAVY) - {"sqlite3"})

@@ -48,7 +48,17 @@ def test_the_wheel_carries_scripts_templates_editions_profiles_and_styles(wheel)
 def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
     # --target keeps this quick and offline: labtui alone, without its dependencies, must already answer.
     site = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(site),
+        str(wheel),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -56,7 +66,11 @@ def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
         "from labtui.cli import main; main(['--version'])"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(site)], capture_output=True, text=True, check=False, cwd=tmp_path
+        [sys.executable, "-I", "-S", "-c", code, str(site)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert done.stdout.startswith("labtui "), done.stderr
     assert (site / "bin" / "labtui").exists()
@@ -64,7 +78,17 @@ def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
 
 def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(wheel, tmp_path):
     site = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(site),
+        str(wheel),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -72,6 +96,8 @@ def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(wheel, tmp_pa
         "assert assets.__file__.startswith(sys.argv[1])\n"
         "print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code, str(site)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(site)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert all(int(size) > 100 for size in done.stdout.split())
