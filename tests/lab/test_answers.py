@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.lab.answers import missing_headings, new_sheet, read_sheet
+from labtui.core.lab.answers import answer_markdown, missing_headings, new_sheet, read_sheet
 from tests.lab.builders import EDITION
 
 TASK = EDITION.task("10.4")
@@ -64,3 +64,11 @@ def test_an_answer_below_each_heading_is_found_there_again():
     for number in (1, 2, 3):
         text = put(number, f"word{number}", text)
     assert read_sheet(TASK, text).texts == ("word1", "word2", "word3")
+
+
+def test_answers_as_markdown_keep_blank_lines_and_what_stands_under_no_question():
+    text = put(1, "First.\n\n- a\n- b") + "\n# Notes\n\nAfter all.\n"
+    texts, rest = answer_markdown(TASK, text)
+    assert texts == ("First.\n\n- a\n- b", "", "")
+    assert rest.strip() == "After all."
+    assert answer_markdown(TASK, SHEET) == (("", "", ""), "")

@@ -79,7 +79,7 @@ def _saved(figure: Figure, name: str) -> bytes:
 
 
 def make_figure(spec: ChartSpec, canvas: style.Canvas, *, bare: bool = False) -> Figure:
-    """The figure of a chart; `bare` leaves out what a slide says itself (notes)."""
+    """The figure of a chart; `bare` leaves out what a slide says itself (title, practice mark, notes)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -87,11 +87,15 @@ def make_figure(spec: ChartSpec, canvas: style.Canvas, *, bare: bool = False) ->
     FigureCanvasAgg(figure)
     notes = [] if bare else _note_lines(spec, canvas)
     line = canvas.text * 1.35 / 72
-    top = 1 - (line * (2.9 if not bare else 2.6)) / canvas.height
+    top = 1 - (line * (2.9 if not bare else 1.7)) / canvas.height
     bottom = (line * (2.6 + 0.85 * len(notes))) / canvas.height
     left, right = 0.72 * canvas.text / 10 / canvas.width, 1 - 0.22 / canvas.width
     axes = figure.add_axes((left, bottom, right - left, top - bottom))
-    _texts(figure, spec, canvas, notes)
+    if bare:
+        place = {"x": 0.0, "y": 1 - 0.2 * line / canvas.height, "va": "top"}
+        figure.text(s=_unit(spec), size=canvas.text * 0.9, color=style.QUIET, **place)
+    else:
+        _texts(figure, spec, canvas, notes)
     (draw_bars if spec.kind == "bars" else draw_lines)(axes, spec, canvas)
     _axes_style(axes, spec, canvas)
     return figure

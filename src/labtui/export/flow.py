@@ -29,7 +29,9 @@ from labtui.export.table_layout import LaidTable, lay_table
 
 SIZES = {"body": 14.0, "question": 14.0, "heading": 15.0, "subheading": 14.0, "note": 11.0}
 LEADING = 1.32
-CODE_SIZE, CODE_LEADING = 10.0, 13.2
+CODE_SIZE, CODE_LEADING = 9.2, 1.3
+_SCALES = (1.28, 1.14, 1.0, 0.94, 0.88)
+_MOST_CODE = 1.09
 _BEFORE = {"body": 6.0, "question": 8.0, "heading": 12.0, "subheading": 9.0, "note": 6.0}
 _INDENT = 20.0
 _PAD = 10.0
@@ -57,28 +59,52 @@ class Unit:
     row: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How large things are set: a factor for all, and the size no table may exceed."""
+
+    geometry: Geometry
+    scale: float
+    table: float
+
+
 def flow_pages(blocks: Sequence[Block], geometry: Geometry) -> list[tuple[Item, ...]]:
-    """The items of each page the blocks need."""
-    units = [unit for owner, block in enumerate(blocks) for unit in _units(block, owner, geometry)]
-    return [tuple(_place(page, geometry.body)) for page in _paged(units, geometry.body.h)]
+    """The items of each page the blocks need.
+
+    What fits one page is set as large as it fits; what does not is set a little smaller where that saves a page.
+    """
+    best: list[list[Unit]] | None = None
+    for scale in _SCALES:
+        tables = [block for block in blocks if isinstance(block, Table)]
+        most = min((lay_table(each, geometry.body.w, scale=scale).size for each in tables), default=99.0)
+        fit = _Fit(geometry, scale, most)
+        units = [unit for owner, block in enumerate(blocks) for unit in _units(block, owner, fit)]
+        pages = _paged(units, geometry.body.h)
+        if len(pages) <= 1:
+            best = pages
+            break
+        if scale <= 1.0 and (best is None or len(pages) < len(best)):
+            best = pages
+    return [tuple(_place(page, geometry)) for page in best or []]
 
 
 # --------------------------------------------------------------------------- units
 
 
-def _units(block: Block, owner: int, geometry: Geometry) -> list[Unit]:
-    room = min(geometry.text_width, geometry.body.w)
+def _units(block: Block, owner: int, fit: _Fit) -> list[Unit]:
+    body = fit.geometry.body
+    room = min(fit.geometry.text_width, body.w)
     if isinstance(block, Paragraph):
-        return _paragraph(block, owner, room)
+        return _paragraph(block, owner, room, fit.scale)
     if isinstance(block, Code):
-        return _code(block, owner, geometry.body.w - 2 * _PAD)
+        return _code(block, owner, body.w - 2 * _PAD, CODE_SIZE * min(fit.scale, _MOST_CODE))
     if isinstance(block, Table):
-        return _table(block, owner, geometry.body.w)
-    return _callout(block, owner, room)
+        return _table(block, owner, fit)
+    return _callout(block, owner, room, fit.scale)
 
 
-def _paragraph(paragraph: Paragraph, owner: int, room: float) -> list[Unit]:
-    size = SIZES[paragraph.style]
+def _paragraph(paragraph: Paragraph, owner: int, room: float, scale: float) -> list[Unit]:
+    size = SIZES[paragraph.style] * scale
     runs = paragraph.runs
     if paragraph.style in ("heading", "subheading", "question"):
         runs = tuple(replace(run, bold=True) for run in runs)
@@ -86,9 +112,8 @@ def _paragraph(paragraph: Paragraph, owner: int, room: float) -> list[Unit]:
         runs = tuple(replace(run, tone="quiet") if run.tone == "ink" else run for run in runs)
     indent = _INDENT * paragraph.level
     if paragraph.bullet:
-        indent = max(
-            indent, measure.width(paragraph.bullet + " ", size, bold=True) + _INDENT * (paragraph.level - 1)
-        )
+        hang = measure.width(paragraph.bullet, size, bold=True) + 10
+        indent = max(indent, hang + _INDENT * max(paragraph.level - 1, 0))
     lines = measure.wrap(runs, size, max(room - indent, 80.0))
     leading = size * LEADING
     before = _BEFORE[paragraph.style] if not (paragraph.level and paragraph.style == "body") else 3.0
@@ -109,43 +134,47 @@ def _paragraph(paragraph: Paragraph, owner: int, room: float) -> list[Unit]:
     return units
 
 
-def _callout(callout: Callout, owner: int, room: float) -> list[Unit]:
+def _callout(callout: Callout, owner: int, room: float, scale: float) -> list[Unit]:
     units = [
-        unit for paragraph in callout.paragraphs for unit in _paragraph(paragraph, owner, room - 2 * _PAD - 6)
+        unit
+        for paragraph in callout.paragraphs
+        for unit in _paragraph(paragraph, owner, room - 2 * _PAD - 6, scale)
     ]
     for unit in units:
         unit.panel = callout.kind
     return units
 
 
-def _code(code: Code, owner: int, room: float) -> list[Unit]:
-    mark = measure.width("0", CODE_SIZE, mono=True)
+def _code(code: Code, owner: int, room: float, size: float) -> list[Unit]:
+    mark = measure.width("0", size, mono=True)
     digits = max((len(line.number) for line in code.lines), default=0)
     gutter = (digits + 3) * mark if digits or any(line.change for line in code.lines) else 0.0
     units = []
     for line in code.lines:
-        for at, runs in enumerate(_broken(line, room - gutter)):
-            laid = LaidCodeLine(runs, line.number if at == 0 else "", line.change)
+        for at, runs in enumerate(_broken(line, room - gutter, size)):
+            laid = LaidCodeLine(runs, line.number if at == 0 else "", line.change, size)
             units.append(
-                Unit("code", CODE_LEADING, 0.0, owner, keep=line.change == "@", panel="code", code=laid)
+                Unit(
+                    "code", size * CODE_LEADING, 0.0, owner, keep=line.change == "@", panel="code", code=laid
+                )
             )
     if units:
         units[0].before = 2.0
     return units
 
 
-def _broken(line: CodeLine, room: float) -> tuple[Line, ...]:
+def _broken(line: CodeLine, room: float, size: float) -> tuple[Line, ...]:
     """A code line in as many lines as it needs; the later ones begin with an arrow."""
-    lines = measure.wrap(line.runs, CODE_SIZE, room) or ((),)
+    lines = measure.wrap(line.runs, size, room) or ((),)
     if len(lines) == 1:
         return lines
     arrow = Run("↪ ", mono=True, tone="quiet")
-    first, *rest = measure.wrap(line.runs, CODE_SIZE, room - measure.run_width(arrow, CODE_SIZE))
+    first, *rest = measure.wrap(line.runs, size, room - measure.run_width(arrow, size))
     return (first, *((arrow, *more) for more in rest))
 
 
-def _table(table: Table, owner: int, room: float) -> list[Unit]:
-    laid = lay_table(table, room)
+def _table(table: Table, owner: int, fit: _Fit) -> list[Unit]:
+    laid = lay_table(table, fit.geometry.body.w, scale=fit.scale, most=fit.table)
     units = [
         Unit("table", height, 4.0 if at == 0 else 0.0, owner, keep=at == 0, table=laid, row=at)
         for at, height in enumerate(laid.heights)
@@ -195,7 +224,8 @@ def _parts(units: Sequence[Unit]) -> list[list[Unit]]:
     return [list(group) for _, group in groupby(units, key)]
 
 
-def _place(units: Sequence[Unit], body: Box) -> Iterable[Item]:
+def _place(units: Sequence[Unit], geometry: Geometry) -> Iterable[Item]:
+    body = geometry.body
     y = body.y
     after_block = False
     for at, part in enumerate(_parts(units)):
@@ -204,12 +234,11 @@ def _place(units: Sequence[Unit], body: Box) -> Iterable[Item]:
         after_block = False
         height = sum(unit.height for unit in part) + sum(unit.before for unit in part[1:])
         pad = _PAD if part[0].panel else 0.0
+        width = min(geometry.text_width, body.w) if part[0].kind == "text" else body.w
         if part[0].panel:
-            yield PanelItem(Box(body.x, y, body.w, height + 2 * pad), part[0].panel)
-        inner = Box(
-            body.x + pad + (6 if pad and part[0].kind == "text" else 0), y + pad, body.w - 2 * pad, height
-        )
-        yield _item(part, inner)
+            yield PanelItem(Box(body.x, y, width, height + 2 * pad), part[0].panel)
+        edge = 6 if pad and part[0].kind == "text" else 0
+        yield _item(part, Box(body.x + pad + edge, y + pad, width - 2 * pad - edge, height))
         y += height + 2 * pad
 
 
@@ -220,8 +249,9 @@ def _item(part: Sequence[Unit], box: Box) -> Item:
         lines = tuple(unit.code for unit in part if unit.code is not None)
         digits = max(len(line.number) for line in lines)
         marked = digits or any(line.change for line in lines)
-        gutter = (max(digits, 2) + 2) * measure.width("0", CODE_SIZE, mono=True) if marked else 0.0
-        return CodeItem(box, lines, CODE_SIZE, CODE_LEADING, gutter)
+        size = lines[0].size
+        gutter = (digits + 3) * measure.width("0", size, mono=True) if marked else 0.0
+        return CodeItem(box, lines, size, size * CODE_LEADING, gutter)
     return TextItem(box, tuple(_merged(unit.text for unit in part if unit.text is not None)))
 
 

@@ -44,7 +44,7 @@ class Geometry:
     height: float = 540
     title: Box = Box(48, 46, 864, 46)
     kicker: Box = Box(48, 27, 600, 17)
-    body: Box = Box(48, 104, 864, 380)
+    body: Box = Box(48, 104, 864, 386)
     footer: Box = Box(48, 507, 864, 16)
     text_width: float = 790
 
@@ -80,6 +80,7 @@ class LaidCodeLine:
     runs: Line
     number: str
     change: Change
+    size: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,15 @@ class LaidTable:
     size: float
 
 
-def lay_table(table: Table, room: float) -> LaidTable:
-    """Choose the largest size at which the columns fit without broken cells; else the smallest, and break."""
+def lay_table(table: Table, room: float, *, scale: float = 1.0, most: float = 99.0) -> LaidTable:
+    """Choose the largest size at which the columns fit without broken cells; else the smallest, and break.
+
+    `most` is the size of other tables on the same slide, which it may not exceed.
+    """
     columns = max(1, len(table.headings))
     grid = [_filled(row, columns) for row in (table.headings, *table.rows)]
     numeric = tuple(_flag(table.numeric, at) for at in range(columns))
-    for size in SIZES:
+    for size in (min(most, each * min(scale, 1.15)) for each in SIZES):
         natural = [_natural(grid, at, size) for at in range(columns)]
         if sum(natural) <= room:
             break

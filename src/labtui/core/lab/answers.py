@@ -67,7 +67,7 @@ def read_sheet(task: Task, text: str) -> AnswerSheet:
 def answer_markdown(task: Task, text: str) -> tuple[tuple[str, ...], str]:
     """The Markdown below each question as it stands, without comments; and what stands below none of them."""
     found = _sections(task, text)
-    raw = {index: _COMMENT.sub("", "\n".join(lines)).strip("\n") for index, lines in found.items()}
+    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in found.items()}
     shown = {index: part if _plain(part) else "" for index, part in raw.items()}
     return tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
 

@@ -1,0 +1,362 @@
+"""Native, editable PowerPoint charts from a `ChartSpec`: columns or XY lines, error bars, labels bound to values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.results.numbers import clean
+from labtui.export import shape, style
+
+_TEXT = 10
+_DENSE = 30
+"""Series with more points than this are lines without marks."""
+
+
+def chart_data(spec: ChartSpec) -> tuple[Any, Any]:
+    """PowerPoint's chart type and data for a chart; the numbers are the chart's, unrounded."""
+    from pptx.chart.data import CategoryChartData, XyChartData
+    from pptx.enum.chart import XL_CHART_TYPE as KIND
+
+    if spec.kind == "bars":
+        groups = shape.categories(spec)
+        data = CategoryChartData(number_format="General")
+        data.categories = [clean(name) for _, name in groups]
+        for series in (*shape.bar_series(spec), *shape.curve_series(spec)):
+            points = shape.points_at(series)
+            data.add_series(clean(series.name), [points[x].y if x in points else None for x, _ in groups])
+        return (KIND.COLUMN_STACKED if shape.stacked(spec) else KIND.COLUMN_CLUSTERED), data
+    data = XyChartData(number_format="General")
+    for name, points in _xy_series(spec):
+        line = data.add_series(name)
+        for x, y in points:
+            line.add_data_point(x, y)
+    return KIND.XY_SCATTER_LINES, data
+
+
+def _xy_series(spec: ChartSpec) -> Iterable[tuple[str, list[tuple[float, float]]]]:
+    for series in (*shape.bar_series(spec), *shape.curve_series(spec)):
+        yield clean(series.name), [(p.x, p.y) for p in _sorted(series)]
+    for band in shape.band_series(spec):
+        yield f"{clean(band.name)}, low", [(p.x, p.lo if p.lo is not None else p.y) for p in _sorted(band)]
+        yield f"{clean(band.name)}, high", [(p.x, p.hi if p.hi is not None else p.y) for p in _sorted(band)]
+
+
+def _sorted(series: Series) -> list[Point]:
+    return sorted(series.points, key=lambda point: point.x)
+
+
+# --------------------------------------------------------------------------- looks
+
+
+def dress_chart(chart: Any, spec: ChartSpec) -> None:
+    """Colours, labels, error bars and axes of a chart that PowerPoint's data are in."""
+    from pptx.util import Pt
+
+    chart.has_title = False
+    chart.font.size = Pt(_TEXT)
+    chart.font.color.rgb = _rgb(style.INK)
+    if spec.kind == "bars":
+        _dress_bars(chart, spec)
+    else:
+        _dress_lines(chart, spec)
+    _legend(chart, spec)
+    _axes(chart, spec)
+
+
+def _dress_bars(chart: Any, spec: ChartSpec) -> None:
+    plot = chart.plots[0]
+    several = len(shape.bar_series(spec)) > 1
+    plot.gap_width = 60 if several else 90
+    plot.overlap = 100 if shape.stacked(spec) else -5
+    groups = shape.categories(spec)
+    drawn = list(plot.series)
+    bars = shape.bar_series(spec)
+    for at, series in enumerate(bars):
+        points = [shape.points_at(series).get(x) for x, _ in groups]
+        _fill_bars(drawn[at], at, points)
+        _labels(drawn[at], spec, points, inside=shape.stacked(spec))
+        if not shape.stacked(spec) or at == 0:
+            _error_bars(drawn[at], points)
+    for curve in drawn[len(bars) :]:
+        _as_line(plot, curve)
+
+
+def _fill_bars(drawn: Any, at: int, points: Sequence[Point | None]) -> None:
+    shade = _rgb(style.colour(at))
+    drawn.format.fill.solid()
+    drawn.format.fill.fore_color.rgb = shade
+    drawn.invert_if_negative = False
+    for place, point in enumerate(points):
+        if point is None or not (point.hollow or point.live):
+            continue
+        look = drawn.points[place].format
+        if point.live:
+            from pptx.enum.dml import MSO_PATTERN
+
+            look.fill.patterned()
+            look.fill.pattern = MSO_PATTERN.WIDE_UPWARD_DIAGONAL
+            look.fill.fore_color.rgb = shade
+            look.fill.back_color.rgb = _rgb(style.PAPER)
+        else:
+            look.fill.solid()
+            look.fill.fore_color.rgb = _rgb(style.PAPER)
+        look.line.color.rgb = shade
+
+
+def _dress_lines(chart: Any, spec: ChartSpec) -> None:
+    from pptx.util import Pt
+
+    drawn = list(chart.plots[0].series)
+    bars, curves = shape.bar_series(spec), shape.curve_series(spec)
+    for at, series in enumerate(bars):
+        points = _sorted(series)
+        line = drawn[at]
+        line.smooth = False
+        line.format.line.color.rgb = _rgb(style.colour(at))
+        line.format.line.width = Pt(1.25 if len(points) > _DENSE else 2)
+        _marks(line, at, points)
+        _labels(line, spec, points, series=bars, place=at)
+        if len(points) <= _DENSE:
+            _error_bars(line, points)
+    for curve, line in zip(curves, drawn[len(bars) :], strict=False):
+        _plain_line(
+            line, style.QUIET if curve.role == "ideal" else style.SERIES[5], dashed=curve.role == "ideal"
+        )
+    for line in drawn[len(bars) + len(curves) :]:
+        _plain_line(line, style.SERIES[5], dashed=False, width=0.75)
+
+
+def _marks(line: Any, at: int, points: Sequence[Point]) -> None:
+    from pptx.enum.chart import XL_MARKER_STYLE as MARK
+
+    marks = (MARK.CIRCLE, MARK.SQUARE, MARK.TRIANGLE, MARK.DIAMOND)
+    if len(points) > _DENSE:
+        line.marker.style = MARK.NONE
+        return
+    shade = _rgb(style.colour(at))
+    line.marker.style, line.marker.size = marks[at % len(marks)], 8
+    line.marker.format.fill.solid()
+    line.marker.format.fill.fore_color.rgb = shade
+    line.marker.format.line.color.rgb = shade
+    for place, point in enumerate(points):
+        if point.hollow or point.live:
+            mark = line.points[place].marker
+            mark.style, mark.size = marks[at % len(marks)], 9
+            mark.format.fill.solid()
+            mark.format.fill.fore_color.rgb = _rgb(style.PAPER)
+            mark.format.line.color.rgb = shade
+
+
+def _plain_line(line: Any, shade: str, *, dashed: bool, width: float = 1.5) -> None:
+    from pptx.enum.chart import XL_MARKER_STYLE
+    from pptx.enum.dml import MSO_LINE
+    from pptx.util import Pt
+
+    line.marker.style = XL_MARKER_STYLE.NONE
+    line.smooth = False
+    line.format.line.color.rgb = _rgb(shade)
+    line.format.line.width = Pt(width)
+    if dashed:
+        line.format.line.dash_style = MSO_LINE.DASH
+
+
+# --------------------------------------------------------------------------- labels, errors, ideal line
+
+
+def _labels(
+    drawn: Any,
+    spec: ChartSpec,
+    points: Sequence[Point | None],
+    *,
+    inside: bool = False,
+    series: Sequence[Series] = (),
+    place: int = 0,
+) -> None:
+    """A label per point, bound to its value, in the digits the chart's own label has."""
+    from pptx.enum.chart import XL_LABEL_POSITION as POSITION
+    from pptx.oxml import parse_xml
+
+    if shape.label_mode(spec) == "none":
+        return
+    marks = []
+    for at, point in enumerate(points):
+        if point is None or not point.label or (inside and point.y < 0.045):
+            continue
+        below = bool(series) and shape.side_of_label(spec, series, place, point) < 0
+        where = POSITION.CENTER if inside else POSITION.OUTSIDE_END if not series else POSITION.ABOVE
+        where = POSITION.BELOW if below else where
+        marks.append(_label_xml(at, number_format(point.label), _POSITIONS[where.name], light=inside))
+    hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
+    labels = parse_xml(f"<c:dLbls {_NS}>{''.join(marks)}{hidden}</c:dLbls>")
+    _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
+
+
+_NS = (
+    'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+)
+_SHOWN = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
+_POSITIONS = {"CENTER": "ctr", "OUTSIDE_END": "outEnd", "ABOVE": "t", "BELOW": "b"}
+
+
+def _label_xml(at: int, form: str, position: str, *, light: bool) -> str:
+    shade = (style.PAPER if light else style.INK).lstrip("#").upper()
+    shown = "".join(f'<c:{name} val="{int(name == "showVal")}"/>' for name in _SHOWN)
+    return (
+        f'<c:dLbl><c:idx val="{at}"/><c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr/>'
+        f'<c:txPr><a:bodyPr/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{_TEXT * 100}" b="0"><a:solidFill>'
+        f'<a:srgbClr val="{shade}"/></a:solidFill></a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
+        f'<c:dLblPos val="{position}"/>{shown}</c:dLbl>'
+    )
+
+
+def number_format(label: str) -> str:
+    """Excel's format that shows a value as this label does: ``84.0 %``, ``6,174``, ``8.099``."""
+    found = re.search(r"[\d,]*(?:\.(\d+))?", label.lstrip("-+ "))
+    digits = len(found[1]) if found and found[1] else 0
+    places = f".{'0' * digits}" if digits else ""
+    return f"0{places}\\ %" if "%" in label else f"#,##0{places}"
+
+
+def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
+    """Custom error bars that hold the interval of each point."""
+    from pptx.oxml import parse_xml
+
+    known = [point for point in points if point is not None]
+    if not shape.has_errors(known):
+        return
+    scatter = drawn._element.find(_tag("c:xVal")) is not None
+    sizes = [shape.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
+    low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
+    line = '<c:spPr><a:ln w="9525"><a:solidFill><a:srgbClr val="1F2A33"/></a:solidFill></a:ln></c:spPr>'
+    direction = '<c:errDir val="y"/>' if scatter else ""
+    bars = parse_xml(
+        f"<c:errBars {_NS}>{direction}"
+        '<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>'
+        f"<c:plus>{high}</c:plus><c:minus>{low}</c:minus>{line}</c:errBars>"
+    )
+    _insert(drawn._element, bars, ("c:cat", "c:val", "c:xVal"))
+
+
+def _literal(values: Sequence[float]) -> str:
+    points = "".join(f'<c:pt idx="{at}"><c:v>{value!r}</c:v></c:pt>' for at, value in enumerate(values))
+    return (
+        f'<c:numLit><c:formatCode>General</c:formatCode><c:ptCount val="{len(values)}"/>{points}</c:numLit>'
+    )
+
+
+def _as_line(plot: Any, drawn: Any) -> None:
+    """Move a series of a column chart into a line chart on the same axes: the dashed ideal."""
+    from pptx.oxml import parse_xml
+
+    series = drawn._element
+    bars = plot._element
+    axes = [axis.get("val") for axis in bars.findall(_tag("c:axId"))]
+    bars.remove(series)
+    for name in ("c:invertIfNegative", "c:spPr"):
+        for found in series.findall(_tag(name)):
+            series.remove(found)
+    looks = parse_xml(
+        f'<c:spPr {_NS}><a:ln w="19050"><a:solidFill><a:srgbClr val="{style.QUIET.lstrip("#").upper()}"/></a:solidFill>'
+        '<a:prstDash val="dash"/></a:ln></c:spPr>'
+    )
+    series.find(_tag("c:tx")).addnext(looks)
+    looks.addnext(parse_xml(f'<c:marker {_NS}><c:symbol val="none"/></c:marker>'))
+    series.append(parse_xml(f'<c:smooth {_NS} val="0"/>'))
+    line = parse_xml(
+        f'<c:lineChart {_NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
+        f'<c:axId val="{axes[0]}"/><c:axId val="{axes[1]}"/></c:lineChart>'
+    )
+    line.insert(2, series)
+    bars.addnext(line)
+
+
+def _tag(name: str) -> str:
+    from pptx.oxml.ns import qn
+
+    return str(qn(name))
+
+
+def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
+    """Put a child where the schema wants it: before the first of these elements."""
+    tags = {_tag(name) for name in before}
+    for place, found in enumerate(parent):
+        if found.tag in tags:
+            parent.insert(place, child)
+            return
+    parent.append(child)
+
+
+# --------------------------------------------------------------------------- axes and legend
+
+
+def _legend(chart: Any, spec: ChartSpec) -> None:
+    from pptx.enum.chart import XL_LEGEND_POSITION
+    from pptx.util import Pt
+
+    shown = [each for each in spec.series if each.points]
+    chart.has_legend = len(shown) > 1
+    if chart.has_legend:
+        chart.legend.position = XL_LEGEND_POSITION.BOTTOM
+        chart.legend.include_in_layout = False
+        chart.legend.font.size = Pt(_TEXT if len(shown) <= 6 else 8)
+
+
+def _axes(chart: Any, spec: ChartSpec) -> None:
+    from pptx.enum.chart import XL_TICK_MARK
+    from pptx.util import Pt
+
+    across, up = chart.category_axis, chart.value_axis
+    _axis_title(up, f"{clean(spec.y_label)}")
+    _axis_title(across, clean(spec.x_label))
+    for axis in (across, up):
+        axis.major_tick_mark = XL_TICK_MARK.NONE
+        axis.minor_tick_mark = XL_TICK_MARK.NONE
+        axis.tick_labels.font.size = Pt(_TEXT)
+        axis.tick_labels.font.color.rgb = _rgb(style.QUIET)
+    across.has_major_gridlines = False
+    up.has_major_gridlines = True
+    up.major_gridlines.format.line.color.rgb = _rgb(style.RULE)
+    up.major_gridlines.format.line.width = Pt(0.75)
+    up.format.line.fill.background()
+    across.format.line.color.rgb = _rgb(style.FAINT)
+    up.tick_labels.number_format_is_linked = False
+    low, high = shape.y_limits(spec, headroom=0.0)
+    up.tick_labels.number_format = "0%" if spec.percent else "#,##0" if high >= 10 else "General"
+    if low >= 0:
+        up.minimum_scale = 0
+    if spec.percent and low >= 0 and 0.9 <= high <= 1.06:
+        up.maximum_scale, up.major_unit = 1.1, 0.2
+    if spec.kind == "lines":
+        _x_scale(across, spec)
+
+
+def _x_scale(axis: Any, spec: ChartSpec) -> None:
+    xs = [point.x for series in spec.series for point in series.points]
+    first, last = min(xs), max(xs)
+    whole = all(x == round(x) for x, _ in spec.x_ticks) and bool(spec.x_ticks)
+    if whole and last - first <= 12:
+        axis.minimum_scale, axis.maximum_scale, axis.major_unit = max(0.0, first - 1), last + 1, 1
+    axis.tick_labels.number_format_is_linked = False
+    axis.tick_labels.number_format = "General"
+
+
+def _axis_title(axis: Any, text: str) -> None:
+    from pptx.util import Pt
+
+    axis.has_title = bool(text)
+    if text:
+        frame = axis.axis_title.text_frame
+        frame.text = text
+        font = frame.paragraphs[0].runs[0].font
+        font.size, font.bold = Pt(_TEXT), False
+        font.color.rgb = _rgb(style.QUIET)
+
+
+def _rgb(colour: str) -> Any:
+    from pptx.dml.color import RGBColor
+
+    return RGBColor.from_string(colour.lstrip("#").upper())
