@@ -1,4 +1,4 @@
-"""Fixtures all rooms share: the real cluster. Cluster tests run on one worker and are counted when skipped."""
+"""The real cluster as a fixture for all rooms. Its tests run on one worker and are counted when skipped."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker owns the cluster, unless a test names a group (and so a cluster) of its own."""
+    """The cluster tests of one folder stay on one worker, which has a cluster of its own.
+
+    They wait for Slurm more than they compute, so the folders run beside each other.
+    """
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+            item.add_marker(pytest.mark.xdist_group(f"cluster-{item.path.parent.name}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
