@@ -14,7 +14,10 @@ from labtui.export.shape import bar_series
 from labtui.export.table_layout import lay_table
 
 _GUTTER = 28.0
-_TITLE, _NOTE = 13.0, 10.0
+_TITLES = ((13.0, 1), (12.0, 1), (11.0, 1), (10.0, 2))
+"""Sizes of a chart's title, and how many lines it may have in each."""
+_TOP = 28.0
+_NOTE = 10.0
 _MOST_NOTES = 4
 _MOST_ROWS = 14
 
@@ -38,10 +41,8 @@ def _cell(body: Box, place: int) -> Box:
 
 
 def _chart(spec: ChartSpec, cell: Box) -> ChartItem:
-    title = _text(
-        f"{spec.title} – practice" if spec.practice else spec.title, _TITLE, cell.w, most=2, bold=True
-    )
-    top = 2 * _TITLE * LEADING
+    title = _title(f"{spec.title} – practice" if spec.practice else spec.title, cell.w)
+    top = _TOP
     notes = [_text(note, _NOTE, cell.w, most=_MOST_NOTES) for note in spec.notes]
     shown = _fitting(notes)
     foot = _MOST_NOTES * _NOTE * LEADING + 6
@@ -54,6 +55,14 @@ def _chart(spec: ChartSpec, cell: Box) -> ChartItem:
         title=TextItem(Box(cell.x, at, cell.w, len(title.lines) * title.leading), (title,)),
         notes=TextItem(Box(cell.x, box.bottom + 6, cell.w, height), shown) if shown else None,
     )
+
+
+def _title(text: str, room: float) -> LaidParagraph:
+    for size, most in _TITLES[:-1]:
+        if measure.width(text, size, bold=True) <= room:
+            return _text(text, size, room, most=most, bold=True)
+    size, most = _TITLES[-1]
+    return _text(text, size, room, most=most, bold=True)
 
 
 def _fitting(notes: Sequence[LaidParagraph]) -> tuple[LaidParagraph, ...]:
@@ -89,7 +98,7 @@ def _numbers(spec: ChartSpec, cell: Box) -> list[Item]:
     laid = lay_table(
         Table(("", clean(spec.x_label), clean(spec.y_label)), tuple(rows), (False, True, True)), cell.w
     )
-    top = 2 * _TITLE * LEADING
+    top = _TOP
     if sum(laid.heights) > cell.h - top:
         return []
     box = Box(cell.x, cell.y + top, sum(laid.widths), sum(laid.heights))

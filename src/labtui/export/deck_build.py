@@ -36,7 +36,7 @@ def build_deck(contents: LabContents) -> Deck:
     slides += code.left_over()
     slides += _everything(contents, slides)
     slides += _trace(contents)
-    group = clean(settings.group) or "Group not named yet (`group` in lab.toml)"
+    group = clean(settings.group) or "Group not named yet: set group in lab.toml"
     where = f"{clean(contents.cluster)}{f', account {clean(settings.account)}' if settings.account else ''}"
     return Deck(
         title=one_line(edition.title),

@@ -207,11 +207,19 @@ def _paged(units: Sequence[Unit], room: float) -> list[list[Unit]]:
 def _height(units: Sequence[Unit]) -> float:
     """The height of a page's content, with the room panels and neighbours need."""
     total = 0.0
-    for at, part in enumerate(_parts(units)):
+    last: Sequence[Unit] = ()
+    for part in _parts(units):
         total += sum(unit.height for unit in part) + sum(unit.before for unit in part[1:])
-        total += 2 * _PAD if part[0].panel else 0.0
-        total += max(part[0].before, _GAP if _apart(part) else 0.0) if at else 0.0
+        total += (2 * _PAD if part[0].panel else 0.0) + _gap(last, part)
+        last = part
     return total
+
+
+def _gap(last: Sequence[Unit], part: Sequence[Unit]) -> float:
+    """The room between two neighbours; none at the top of a page."""
+    if not last:
+        return 0.0
+    return max(part[0].before, _GAP if _apart(part) or _apart(last) else 0.0)
 
 
 def _apart(part: Sequence[Unit]) -> bool:
@@ -227,11 +235,10 @@ def _parts(units: Sequence[Unit]) -> list[list[Unit]]:
 def _place(units: Sequence[Unit], geometry: Geometry) -> Iterable[Item]:
     body = geometry.body
     y = body.y
-    after_block = False
-    for at, part in enumerate(_parts(units)):
-        gap = max(part[0].before, _GAP if _apart(part) or after_block else 0.0) if at else 0.0
-        y += gap
-        after_block = False
+    last: Sequence[Unit] = ()
+    for part in _parts(units):
+        y += _gap(last, part)
+        last = part
         height = sum(unit.height for unit in part) + sum(unit.before for unit in part[1:])
         pad = _PAD if part[0].panel else 0.0
         width = min(geometry.text_width, body.w) if part[0].kind == "text" else body.w

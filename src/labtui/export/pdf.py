@@ -14,7 +14,7 @@ from labtui.export.charts import Progress, quiet
 from labtui.export.layout import ChartItem, LaidDeck
 from labtui.export.paint import front_marks, page_marks
 
-CHART_TEXT = 9.5
+CHART_TEXT = 10.5
 
 
 def pdf_bytes(laid: LaidDeck, *, progress: Progress = quiet) -> bytes:

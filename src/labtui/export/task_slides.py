@@ -8,7 +8,7 @@ from dataclasses import replace
 from labtui.core.charts import ChartSpec
 from labtui.core.lab.edition import FitCheck, MetricCheck, Task
 from labtui.core.model import JobPhase, RunPhase
-from labtui.core.results import Results
+from labtui.core.results import ResultRow, Results
 from labtui.core.results.charts import scaling_lines, split_practice, task_charts, unique_keys
 from labtui.core.results.law_charts import law_charts
 from labtui.core.results.more_charts import cpu_gpu_chart, loss_chart
@@ -292,10 +292,16 @@ def result_blocks(results: Results, *, laws: bool) -> Iterable[Block]:
         yield plain(sentence, "note")
 
 
-def _table(rows: Sequence[object], columns: Sequence[Column]) -> Table:
+_MODEL = Column("model", lambda row: clean(row.model), number=False)
+
+
+def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
+    """Rows as a table; where all are practice the page says so, and the rows need not."""
+    if all(row.practice for row in rows):
+        columns = (_MODEL, *columns[1:])
     return Table(
         headings=tuple(column.heading for column in columns),
-        rows=tuple(map(tuple, cells(rows, columns))),  # type: ignore[arg-type]
+        rows=tuple(tuple(line) for line in cells(rows, columns)),
         numeric=tuple(column.number for column in columns),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -29,7 +30,7 @@ def export_all(folder: Path) -> Future[str]:
 
 
 def _run(folder: Path) -> str:
-    command = [sys.executable, "-m", "labtui", "export"]
+    command = [sys.executable, "-m", "labtui", "export", "--json"]
     try:
         done = subprocess.run(
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False
@@ -38,8 +39,22 @@ def _run(folder: Path) -> str:
         raise ExportError(
             "The export did not come to an end.", "Run `labtui export` in the lab folder."
         ) from error
-    said = [display_text(line) for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     if done.returncode != 0:
-        sentence = said[0].removeprefix("labtui: ") if done.returncode == 2 and said else "The export failed."
+        said = [display_text(line) for line in done.stderr.splitlines() if line.startswith(b"labtui: ")]
+        sentence = (
+            said[-1].removeprefix("labtui: ") if done.returncode == 2 and said else "The export failed."
+        )
         raise ExportError(sentence, "`labtui export` in the lab folder says more.")
-    return "\n".join(said[-6:]) or "Exported."
+    return _summary(done.stdout)
+
+
+def _summary(answer: bytes) -> str:
+    """What was written, in words, and what the export has to remark."""
+    try:
+        told = json.loads(answer)
+        names = [Path(path).name for path in told["files"]]
+        notes = [display_text(str(note).encode()) for note in told["notes"]]
+    except (ValueError, KeyError, TypeError):
+        return "Exported."
+    decks = [name for name in names if name.startswith("deck.")]
+    return "\n".join([f"{len(names)} files written, among them {' and '.join(decks) or 'no deck'}.", *notes])
