@@ -13,7 +13,7 @@ import secrets
 import stat as modes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from labtui.errors import RemoteFailure
 
@@ -191,6 +191,7 @@ def _next_piece(file: paramiko.SFTPFile, offset: int, size: int) -> bytes:
         (start, min(REQUEST, offset + size - start)) for start in range(offset, offset + size, REQUEST)
     ]
     got = bytearray()
+    _end_quietly(file)
     try:
         for (_, wanted), data in zip(requests, file.readv(requests, MAX_REQUESTS), strict=False):
             got += data
@@ -199,6 +200,21 @@ def _next_piece(file: paramiko.SFTPFile, offset: int, size: int) -> bytes:
     except EOFError:
         pass  # It shrank while we read: the next look sees the new size.
     return bytes(got)
+
+
+def _end_quietly(file: paramiko.SFTPFile) -> None:
+    """Let paramiko's thread that sends the requests end without a traceback on the screen when the line breaks.
+
+    Whoever waits for the answers is told by an exception of its own.
+    """
+    send = getattr(file, "_prefetch_thread")  # noqa: B009 (the stubs do not know it)
+
+    def send_quietly(*given: object) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            send(*given)
+
+    named: Any = file
+    named._prefetch_thread = send_quietly
 
 
 def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None:

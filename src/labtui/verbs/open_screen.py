@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,11 +32,25 @@ def run(options: argparse.Namespace) -> int:
             "The screens need a terminal, and this is none.",
             "The verbs work without one: `labtui --help` lists them (submit, watch, results ...).",
         )
+    refuse_dumb_terminal()
     named = getattr(options, "folder", None)
     path = _folder(named)
     if path is None:
         path = _make_one(Path(named) if named else None)
     return 0 if path is None else show(path)
+
+
+def refuse_dumb_terminal() -> None:
+    """Screens need a cursor that moves; where there is none Textual would draw the same picture for ever.
+
+    Raises:
+        UsageError: the terminal says that it is a dumb one.
+    """
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError(
+            "This terminal cannot show screens (TERM is dumb).",
+            "Open a terminal window, or use the verbs: `labtui --help` lists them.",
+        )
 
 
 def _folder(named: str | None) -> Path | None:

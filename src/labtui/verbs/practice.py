@@ -84,6 +84,10 @@ def _check(arguments: argparse.Namespace) -> None:
             "`labtui practice --serve` starts the cluster alone; the verbs (submit, watch, results "
             "...) then work on it.",
         )
+    if not arguments.serve:
+        from labtui.verbs.open_screen import refuse_dumb_terminal
+
+        refuse_dumb_terminal()
 
 
 @contextlib.contextmanager

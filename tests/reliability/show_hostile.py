@@ -1,0 +1,139 @@
+"""``python -m tests.reliability.show_hostile FOLDER``: the real screens, here, over a folder full of malice.
+
+Every text that comes from outside (names, reasons, sentences of servers, log lines, metrics, the edition, the
+profile, file names, answers) carries `EVIL`. Used by `test_screens`, under a pseudo-terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomlkit
+
+from labtui.core.events import AnyEvent, ErrorRaised
+from labtui.core.remote import CommandRecord
+from labtui.engine.folder import LabFolder
+from labtui.engine.labs import labs_folder
+from labtui.engine.settings import Settings
+from labtui.tui.app import LabApp
+from tests.reliability.hostile import EVIL
+from tests.tui import replay
+
+FREE = {
+    "job_name", "account", "qos", "sentence", "hint", "reason", "node", "exit_code", "host", "framework",
+    "text", "advice", "slurm_state", "title", "detail", "partition",
+}  # fmt: skip
+
+
+def poisoned(value: Any, key: str = "") -> Any:
+    """The same value with `EVIL` in every free text."""
+    if isinstance(value, dict):
+        return {
+            (f"{name}{EVIL}" if key == "metrics" else name): poisoned(one, name)
+            for name, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [poisoned(one, key) for one in value]
+    return f"{value}{EVIL}" if isinstance(value, str) and key in FREE else value
+
+
+def evil(event: AnyEvent) -> AnyEvent:
+    """An event as a hostile cluster would make it."""
+    return msgspec.convert(poisoned(msgspec.to_builtins(event)), type(event), strict=False)
+
+
+class EvilSession(replay.ReplayedSession):
+    """Feeds nothing but malice."""
+
+    def feed(self, *events: AnyEvent) -> None:
+        super().feed(*[evil(event) for event in events])
+
+
+def evil_edition(text: str) -> str:
+    """An edition file whose every sentence carries `EVIL`."""
+    document = tomlkit.parse(text)
+
+    def walk(node: Any) -> None:
+        for key, value in list(node.items()) if isinstance(node, dict) else list(enumerate(node)):
+            if isinstance(value, dict | list):
+                walk(value)
+            elif isinstance(value, str) and key in SENTENCES:
+                node[key] = f"{value} {EVIL}"
+
+    walk(document)
+    return tomlkit.dumps(document)
+
+
+SENTENCES = {
+    "title",
+    "summary",
+    "text",
+    "do",
+    "question",
+    "what",
+    "why",
+    "note",
+    "sentence",
+    "hint",
+    "term",
+    "goal",
+}
+
+
+def evil_folder(path: Path) -> LabFolder:
+    """A lab folder in which everything that can be named is named with malice."""
+    path.mkdir(parents=True, exist_ok=True)
+    profile = replay.PROFILE.replace(
+        "A cluster for replays", "A cluster " + "".join(f"\\u{ord(c):04x}" for c in EVIL)
+    )
+    (path / "replay.toml").write_text(profile, encoding="utf-8")
+    original = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
+    (path / "evil.toml").write_text(evil_edition(original), encoding="utf-8")
+    settings = Settings(
+        edition="evil.toml",
+        profile="replay.toml",
+        user=f"nct{EVIL}",
+        account=f"nct_345{EVIL}",
+        host=f"host{EVIL}",
+    )
+    folder = LabFolder.create(path, settings)
+    name = f"ResNet50{EVIL.replace('/', '_')}"[:150].encode() + b"\xff.py"
+    with open(os.path.join(os.fsencode(folder.path / "scripts"), name), "wb") as file:  # noqa: PTH118, PTH123
+        file.write(b"print('" + EVIL.encode() + b"')\n")
+    script = folder.path / "scripts" / "ResNet50.py"
+    script.write_text(script.read_text(encoding="utf-8") + f"\n# {EVIL}\n", encoding="utf-8")
+    (folder.path / "answers").mkdir(exist_ok=True)
+    (folder.path / "answers" / "10.5.md").write_text(f"## 1\n{EVIL}\n", encoding="utf-8")
+    return folder
+
+
+def fill(session: EvilSession) -> None:
+    """An evening, then what the cluster says, prints and refuses."""
+    replay.evening(session)
+    for token in list(session.state.submissions)[:4]:
+        text = replay.log_text(replay.spec(gpus=4), 3)
+        lines = "".join(f"{line} {EVIL}\n" for line in text.splitlines())
+        replay.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
+        replay.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
+    session.feed(ErrorRaised(at=replay.NOW, key="queue", sentence=f"squeue: {EVIL}", hint=EVIL))
+    session.note_command(CommandRecord(replay.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
+
+
+def main() -> None:
+    """Show it."""
+    folder = evil_folder(Path(sys.argv[1]))
+    session: Any = EvilSession.open(folder.path, start=False, clock=replay.FrozenClock())
+    session.asked = []
+    fill(session)
+    try:
+        LabApp(session, clock=lambda: replay.NOW).run()
+    finally:
+        session.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The real screens under a real pseudo-terminal: hostile text, tiny windows, resize storms, bad environments.
+
+What is looked at is every byte the program writes to its terminal, not what Textual believes to show.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.hostile import ROOT, Terminal, acts
+
+SHOW = [sys.executable, "-m", "tests.reliability.show_hostile"]
+QUIT = "\x11"
+PANES = ("t", "r", "l", "c", "a")
+EVERYWHERE = (
+    "t", "r", "l", "/", "evil\r", "n", "\x1b", "o", "o", "c", "\x1b[C", "\x1b[C", "a", "]", "[", "g", "\x1b", "?",
+    "\x1b", ":", "can", "\x1b", "w", "\x1b", "!", "\x1b", "m", "\r", "\x1b", "r", "k", "\x1b", "b", "\x1b", "s", "v",
+    "v", "f", "\x1b", "w", "\x1b", "\x1b", "u",
+)  # fmt: skip
+TRACES = (b"Traceback", b"went wrong")
+
+
+def shown(output: bytes) -> bytes:
+    """The text without Textual's own sequences."""
+    return re.sub(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]", b"", output)
+
+
+def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path: Path) -> None:
+    with Terminal([*SHOW, str(tmp_path / "lab")], size=(140, 45)) as terminal:
+        terminal.until(lambda output: b"10.5" in output, what="the first paint")
+        for key in EVERYWHERE:
+            terminal.press(key)
+            assert acts(terminal.read_some()) == [], f"after {key!r}"
+        assert b"[bold red]markup[/]" in shown(terminal.output), "markup is shown as what it is"
+        terminal.press(QUIT)
+        assert terminal.end() == 0
+    assert acts(terminal.output) == []
+    assert not any(trace in terminal.output for trace in TRACES)
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 5), (300, 80)])
+def test_every_pane_in_windows_of_any_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    with Terminal([*SHOW, str(tmp_path / "lab")], size=size) as terminal:
+        terminal.until(lambda output: b"\x1b[?1049h" in output, what="the screen")
+        terminal.read_some()
+        for key in (*PANES, "s", "\x1b", "?", "\x1b"):
+            terminal.press(key)
+            terminal.read_some()
+            assert terminal.process.poll() is None, f"{key!r} ended it"
+        terminal.press(QUIT)
+        assert terminal.end() == 0
+    assert not any(trace in terminal.output for trace in TRACES)
+
+
+def test_a_storm_of_sizes(tmp_path: Path) -> None:
+    chooser = random.Random(7)
+    with Terminal([*SHOW, str(tmp_path / "lab")]) as terminal:
+        terminal.until(lambda output: b"10.5" in output, what="the first paint")
+        for number in range(150):
+            terminal.resize(chooser.randrange(1, 260), chooser.randrange(1, 80))
+            if number % 10 == 0:
+                terminal.press(chooser.choice(PANES))
+            terminal.read(0.01)
+        terminal.resize(100, 30)
+        terminal.read_some()
+        terminal.press("r")
+        terminal.read_some()
+        terminal.press(QUIT)
+        assert terminal.end() == 0
+    assert not any(trace in terminal.output for trace in TRACES)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"TERM": "-"},
+        {"LC_ALL": "C", "LANG": "C"},
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "xx_YY.nonsense"},
+        {"HOME": "/dev/null", "XDG_CONFIG_HOME": "-", "XDG_DATA_HOME": "-"},
+        {"NO_COLOR": "1"},
+    ],
+    ids=["no-TERM", "C", "POSIX-ascii", "unknown-locale", "no-home", "no-colour"],
+)
+def test_strange_environments(tmp_path: Path, env: dict[str, str]) -> None:
+    with Terminal([*SHOW, str(tmp_path / "lab with blanks – ñ 日本")], env=env) as terminal:
+        terminal.until(lambda output: b"10.5" in output, what="the first paint")
+        for key in PANES:
+            terminal.press(key)
+            assert acts(terminal.read_some()) == []
+        terminal.press(QUIT)
+        assert terminal.end() == 0
+    assert not any(trace in terminal.output for trace in TRACES)
+
+
+def test_the_wizard_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """HOME is a file, the folder asked for lies below it: sentences, no traceback."""
+    env = {"HOME": "/dev/null", "XDG_CONFIG_HOME": "-", "XDG_DATA_HOME": "-", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "labtui", "/dev/null/lab"]
+    with Terminal(command, env=env) as terminal:
+        terminal.settle(1.5, 8)
+        if terminal.process.poll() is None:
+            terminal.press(QUIT)
+            terminal.end()
+    assert not any(trace in terminal.output for trace in TRACES)
+
+
+def test_a_dumb_terminal_gets_a_sentence() -> None:
+    """Textual would paint for ever there."""
+    for command in (["/tmp"], ["practice"]):
+        with Terminal([sys.executable, "-m", "labtui", *command], env={"TERM": "dumb"}) as terminal:
+            assert terminal.end() == 2
+        assert b"TERM is dumb" in terminal.output
