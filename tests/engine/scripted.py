@@ -68,6 +68,7 @@ class ScriptedCluster:
     host: str = "login1"
     submit_then_cut: int = 0
     submit_never_arrives: int = 0
+    missing: set[str] = field(default_factory=set)
 
     # ------------------------------------------------------------- the lane's side
 
@@ -169,6 +170,10 @@ class ScriptedCluster:
     def cancel(self, job_id: str) -> None:
         self._call("cancel", job_id)
         self.end(job_id, "CANCELLED")
+
+    def present(self, paths: Sequence[str]) -> dict[str, bool]:
+        self._call("present", tuple(paths))
+        return {path: path not in self.missing for path in paths}
 
     # ------------------------------------------------------------- the test's side
 

@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,8 +44,21 @@ SLOW_SHELL_S = 5.0
 CERTIFICATE_SOON_S = 2 * 3600
 
 
-def examine(profile: Profile, overrides: Overrides, wanted: Wanted, prompter: Prompter) -> Iterator[Check]:
-    """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check."""
+Seen = Callable[[dict[str, bool]], None]
+"""Is told which remote paths are there."""
+
+
+def examine(
+    profile: Profile,
+    overrides: Overrides,
+    wanted: Wanted,
+    prompter: Prompter,
+    seen: Seen | None = None,
+) -> Iterator[Check]:
+    """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check.
+
+    `seen` is told of the data set and the container, once the cluster was asked about them.
+    """
     try:
         target = resolve_target(profile, overrides)
     except LabError as problem:
@@ -62,7 +75,7 @@ def examine(profile: Profile, overrides: Overrides, wanted: Wanted, prompter: Pr
     yield _known(target)
     connection = Connection(target, prompter)
     try:
-        yield from _connected(connection, profile, wanted)
+        yield from _connected(connection, profile, wanted, seen)
     finally:
         connection.close()
 
@@ -174,7 +187,9 @@ def _known(target: Target) -> Check:
     return Check(key="known-hosts", title="Known hosts", status="ok", sentence=sentence)
 
 
-def _connected(connection: Connection, profile: Profile, wanted: Wanted) -> Iterator[Check]:
+def _connected(
+    connection: Connection, profile: Profile, wanted: Wanted, seen: Seen | None
+) -> Iterator[Check]:
     began = time.monotonic()
     try:
         connection.connect()
@@ -211,7 +226,7 @@ def _connected(connection: Connection, profile: Profile, wanted: Wanted) -> Iter
     yield check_account(probe, wanted, profile)
     yield from check_qos(probe, wanted, profile)
     yield from _modules(probe, profile)
-    yield from _places(connection, profile, wanted, probe)
+    yield from _places(connection, profile, wanted, probe, seen)
 
 
 def _sftp(connection: Connection) -> Check:
@@ -258,7 +273,9 @@ def _modules(probe: SlurmProbe, profile: Profile) -> Iterator[Check]:
         )
 
 
-def _places(connection: Connection, profile: Profile, wanted: Wanted, probe: SlurmProbe) -> Iterator[Check]:
+def _places(
+    connection: Connection, profile: Profile, wanted: Wanted, probe: SlurmProbe, seen: Seen | None
+) -> Iterator[Check]:
     account = choose_account(probe, wanted, profile)
     places = {"{account}": account, "{user}": probe.user or connection.user}
     told = {
@@ -288,8 +305,11 @@ def _places(connection: Connection, profile: Profile, wanted: Wanted, probe: Slu
             key="places", title="Paths", status="problem", sentence=problem.sentence, fix=problem.hint
         )
         return
+    found = parse_places(result, nonce, asked)
+    if seen is not None and result.status == 0:
+        seen({path: found.paths[path].kind != "missing" for path in asked})
     yield from check_places(
-        parse_places(result, nonce, asked),
+        found,
         root=filled["root"],
         data_dir=filled["data"],
         container=filled["container"],

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from labtui.cluster.connection import Connection
 from labtui.cluster.push import Progress, push_files
+from labtui.core.probe import parse_present, present_command
 from labtui.core.profile import Profile
 from labtui.core.push import PushReport
 from labtui.core.remote import CommandResult
@@ -27,6 +28,9 @@ from labtui.core.slurm.submit import (
 from labtui.core.slurm.test_only import TestOnly, parse_test_only, test_only_command
 from labtui.core.slurm.tick import PROGRAM_LIMIT_S, Tick, parse_tick, tick_command
 from labtui.errors import ConnectionLost, RemoteFailure, SubmitRefused
+
+
+LOOK_LIMIT_S = 30.0
 
 
 class SlurmCluster:
@@ -113,6 +117,22 @@ class SlurmCluster:
         return parse_test_only(
             self.connection.run(test_only_command(remote_dir, script_name, options), timeout_s=75)
         )
+
+    def present(self, paths: Sequence[str]) -> dict[str, bool]:
+        """Which of these paths are there, in one remote command; a link that leads nowhere is not.
+
+        Raises:
+            RemoteFailure: the cluster gave no answer that can be read.
+        """
+        if not paths:
+            return {}
+        found = parse_present(self.connection.run(present_command(paths), timeout_s=LOOK_LIMIT_S).out, paths)
+        if found is None:
+            raise RemoteFailure(
+                "The cluster did not say whether the data and the container are there.",
+                "Its file system may be slow now; `labtui doctor` looks again.",
+            )
+        return found
 
     # ----------------------------------------------------------------- watching
 

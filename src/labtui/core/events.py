@@ -125,6 +125,12 @@ class SamplesReset(Event, frozen=True, kw_only=True, tag="samples-reset"):
     reason: str = ""
 
 
+class PathsSeen(Event, frozen=True, kw_only=True, tag="paths-seen"):
+    """The cluster was asked whether these absolute remote paths are there, and said so at `at`."""
+
+    paths: dict[str, bool]
+
+
 class ConnectionChanged(Event, frozen=True, kw_only=True, tag="connection"):
     """online, stale, offline, needs-login, connecting. Not stored."""
 
@@ -163,6 +169,7 @@ AnyEvent = (
     | EpochSeen
     | RunEnded
     | SamplesReset
+    | PathsSeen
     | ConnectionChanged
     | Refreshed
     | ErrorRaised

@@ -189,6 +189,21 @@ def _fourth(line: str) -> int | None:
     return int(words[3]) if len(words) > 3 and words[3].isdecimal() else None
 
 
+def present_command(paths: Sequence[str]) -> RemoteCommand:
+    """Ask whether `paths` are there: one line each, in their order."""
+    look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'
+    asked = shlex.join(["limit", "20", "bash", "-c", look, "look", *paths])
+    return RemoteCommand("look", "\n".join((PINNED, LIMIT, asked)), {"paths": list(paths)})
+
+
+def parse_present(out: str, paths: Sequence[str]) -> dict[str, bool] | None:
+    """Read the answer of `present_command`; None when it is not one: silence is not "missing"."""
+    words = out.split()
+    if len(words) != len(paths) or not set(words) <= {"there", "missing"}:
+        return None
+    return {path: word == "there" for path, word in zip(paths, words, strict=True)}
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaLine:
     """One line of `bsc_quota`: a file system with its use, in KiB; `limit` None when there is none."""

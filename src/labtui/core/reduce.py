@@ -21,6 +21,7 @@ from labtui.core.events import (
     JobObserved,
     LogGrew,
     LogSegmentStarted,
+    PathsSeen,
     Refreshed,
     RunEnded,
     RunStarted,
@@ -29,7 +30,15 @@ from labtui.core.events import (
     SubmissionPlanned,
 )
 from labtui.core.model import EpochSample, JobPhase, JobView, Outcome, RunPhase, SubmissionStatus
-from labtui.core.state import ConnectionState, LabState, LogState, Problem, RunState, SubmissionState
+from labtui.core.state import (
+    ConnectionState,
+    LabState,
+    LogState,
+    PlaceSeen,
+    Problem,
+    RunState,
+    SubmissionState,
+)
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -191,6 +200,11 @@ def _forget_samples(run: RunState) -> RunState:
     return replace(run, epochs=(), outcome=None, diagnosis=(), started=False)
 
 
+def _paths_seen(state: LabState, event: PathsSeen) -> LabState:
+    seen = {path: PlaceSeen(there=there, at=event.at) for path, there in event.paths.items()}
+    return replace(state, places=MappingProxyType({**state.places, **seen}))
+
+
 def _connection(state: LabState, event: ConnectionChanged) -> LabState:
     connection = ConnectionState(
         status=event.status,
@@ -232,6 +246,7 @@ _REDUCERS: dict[type[Any], Callable[[LabState, Any], LabState]] = {
     EpochSeen: _epoch,
     RunEnded: _run_ended,
     SamplesReset: _samples_reset,
+    PathsSeen: _paths_seen,
     ConnectionChanged: _connection,
     Refreshed: _refreshed,
     ErrorRaised: _error,

@@ -100,6 +100,14 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceSeen:
+    """What the cluster last said about a remote path: whether it is there, and when we heard it (UNIX seconds)."""
+
+    there: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabState:
     """Everything a screen may show, as of the last event."""
 
@@ -108,3 +116,5 @@ class LabState:
     connection: ConnectionState = ConnectionState()
     refreshed_at: float | None = None
     problems: tuple[Problem, ...] = ()
+    places: Mapping[str, PlaceSeen] = field(default_factory=lambda: MappingProxyType({}))
+    """Remote paths the cluster was asked about: data set, container, what scripts name."""

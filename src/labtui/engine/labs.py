@@ -19,6 +19,7 @@ from labtui.core.results import Results, compute_results, measured_from_state
 from labtui.core.state import LabState
 from labtui.engine.answers import all_answers
 from labtui.engine.folder import LabFolder
+from labtui.engine.settings import Settings, write_private
 from labtui.errors import DataError, FolderError, LabError, UsageError
 
 MAX_EDITION_BYTES = 4 * 1024 * 1024
@@ -119,10 +120,14 @@ def gather_evidence(
 ) -> Evidence:
     """Everything the checks look at, read from the lab folder now.
 
+    Without `remote`, what the cluster said about the folder's data set and container (`labtui doctor`, a plan's
+    preview); without `overrides`, what `lab.toml` says about the plan.
+
     Raises:
         FolderError: when scripts or answers cannot be read.
     """
     numbers = results or compute_results(measured_from_state(state), images=edition.images)
+    seen, seen_at = places_seen(folder, state) if remote is None else (dict(remote), None)
     return Evidence(
         state=state,
         results=numbers,
@@ -131,8 +136,9 @@ def gather_evidence(
         exports=tuple(_exports(folder, edition, state)),
         answers=all_answers(folder, edition),
         files=frozenset(path.name for path in folder.path.iterdir() if path.is_file()),
-        remote=dict(remote or {}),
-        overrides=overrides or PlanOverrides(),
+        remote=seen,
+        remote_at=seen_at,
+        overrides=overrides or folder_overrides(folder.settings()),
     )
 
 
@@ -143,6 +149,48 @@ def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[
         FolderError: when scripts or answers cannot be read.
     """
     return check_all(edition, gather_evidence(folder, edition, state))
+
+
+def folder_overrides(settings: Settings) -> PlanOverrides:
+    """What `lab.toml` changes in every plan of this folder."""
+    return PlanOverrides(max_per_gpu_batch=settings.max_per_gpu_batch)
+
+
+def needed_places(folder: LabFolder) -> tuple[str, ...]:
+    """The absolute remote paths this folder's trainings need: data set and container, as profile and settings say.
+
+    Raises:
+        DataError: when the profile cannot be understood.
+    """
+    from labtui.core.lab.plan import fill
+    from labtui.engine.profiles import load_profile
+    from labtui.engine.ssh import configured_user
+
+    settings = folder.settings()
+    profile = load_profile(settings.profile, folder.path)
+    told = (
+        settings.data_dir or profile.data_dir,
+        settings.container or profile.launch.container or profile.container,
+    )
+    user = settings.user or profile.user
+    if not user and any("{user}" in path for path in told):
+        user = configured_user(settings, profile)
+    places = {"account": settings.account or profile.default_account, "user": user}
+    filled = (fill(path, places) for path in told)
+    return tuple(dict.fromkeys(path for path in filled if path.startswith("/") and "{" not in path))
+
+
+def places_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
+    """Which of the needed places the cluster has shown, and when it was asked last (UNIX seconds).
+
+    Nothing while one of them was never asked about, unless another is known to be missing.
+    """
+    needed = needed_places(folder)
+    seen = {path: state.places[path] for path in needed if path in state.places}
+    gone = any(not place.there for place in seen.values())
+    if not seen or (len(seen) < len(needed) and not gone):
+        return {}, None
+    return {path: place.there for path, place in seen.items()}, min(place.at for place in seen.values())
 
 
 def _facts(files: Mapping[str, bytes]) -> dict[str, FileFact]:
@@ -197,8 +245,6 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
         raise FolderError(f"scripts/{original} is not there to be copied.", "`labtui init` puts it there.")
     if path.exists() and path.read_bytes() not in (_originals().get(target), source.read_bytes()):
         raise FolderError(f"scripts/{target} is there already and is yours; it stays as it is.", "Edit it.")
-    from labtui.engine.settings import write_private
-
     write_private(path, source.read_bytes())
     return path
 

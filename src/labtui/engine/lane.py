@@ -8,10 +8,11 @@ tiny thread watches the lane itself: it notices that the computer slept, and tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from labtui.core.events import PathsSeen
 from labtui.core.jobs import live
 from labtui.engine.context import Context, Done, outcome_of
 from labtui.engine.line import Line
@@ -111,6 +112,41 @@ class Lane:
             return self._context.cluster.push(files, absolute(self._context, self._shared_dir))
 
         return self._requests.put(work, urgency=Urgency.BULK)
+
+    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]]:
+        """Ask whether these remote paths are there, aside: a slow file system must not hold up the logs.
+
+        The answer is stored, with its time.
+        """
+        future: Future[Mapping[str, bool]] = Future()
+
+        def answered(outcome: Callable[[], dict[str, bool]]) -> None:
+            try:
+                found = outcome()
+            except LabError as error:
+                future.set_exception(error)
+                if isinstance(error, ConnectionLost):
+                    raise
+                return
+            self._context.commit(PathsSeen(at=self._context.at(), paths=found))
+            future.set_result(found)
+
+        def work() -> None:
+            self._context.aside(lambda: self._context.cluster.present(paths), answered)
+
+        self._hand_over(self._requests.put(work), future)
+        return future
+
+    @staticmethod
+    def _hand_over(asked: Future[None], future: Future[Any]) -> None:
+        """A request that could not even begin settles the answer as well."""
+
+        def settle(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None and not future.done():
+                future.set_exception(error)
+
+        asked.add_done_callback(settle)
 
     def watch_logs(self, tokens: frozenset[str]) -> None:
         """These logs are on screen."""

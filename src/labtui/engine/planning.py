@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
+PLACES_FRESH_S = 600.0
+"""How long an answer about a remote path is worth something: nobody moves a data set every minute."""
+MISSING_FRESH_S = 20.0
+"""How soon a path that was missing is asked about again: a student may have just put it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ def drafts_of(
         container=said.container or settings.container,
         data_dir=said.data_dir or settings.data_dir,
         user=said.user or session.user,
+        max_per_gpu_batch=said.max_per_gpu_batch or settings.max_per_gpu_batch,
     )
     drafts = task_drafts(session.edition, task_id, profile, merged)
     return drafts if said.qos else tuple(_in_queue(draft, profile, settings.qos) for draft in drafts)
@@ -185,16 +190,36 @@ def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str
 def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.core.lab.plan import expectation
-    from labtui.core.preflight import preflight
+    from labtui.core.preflight import paths_to_ask, preflight
 
     planned = plan(session, draft, script, keep=False)
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
+    needed = paths_to_ask(planned.files, draft, session.profile)
+    now = session.clock.wall()
+    session.look_at(unknown_places(session.state, needed, now))
+    remote = fresh_places(session.state, needed, now)
     return Preview(
         script=planned.script,
         files=tuple(_file_change(name, data) for name, data in sorted(planned.files.items())),
-        findings=tuple(preflight(planned.files, draft, session.profile, draft.account)),
+        findings=tuple(preflight(planned.files, draft, session.profile, draft.account, remote=remote)),
         gpu_hours=gpu_hours,
         seconds=seconds,
+    )
+
+
+def fresh_places(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
+    """What the cluster said lately of these paths; a word older than `PLACES_FRESH_S` is no ground to stop anybody."""
+    seen = {path: state.places[path] for path in paths if path in state.places}
+    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PLACES_FRESH_S}
+
+
+def unknown_places(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
+    """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
+    known = fresh_places(state, paths, now)
+    return tuple(
+        path
+        for path in paths
+        if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
     )
 
 

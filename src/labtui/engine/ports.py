@@ -85,6 +85,10 @@ class Cluster(Protocol):
         """Cancel a job."""
         ...
 
+    def present(self, paths: Sequence[str]) -> dict[str, bool]:
+        """Which of these remote paths are there."""
+        ...
+
 
 class ClusterFactory(Protocol):
     """Makes the (unconnected) cluster of a lab folder."""

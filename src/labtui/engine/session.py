@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labtui.core.events import PathsSeen
 from labtui.core.model import Stream, SubmissionDraft
 from labtui.core.profile import Profile
 from labtui.core.state import LabState
@@ -67,6 +68,7 @@ class Session:
         self._prompter: Prompter | None = None
         self._factory: ClusterFactory | None = None
         self._closed = False
+        self._looking: set[str] = set()
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -284,6 +286,26 @@ class Session:
         from labtui.engine.planning import plan
 
         return self._running_lane().test_only(plan(self, draft, script))
+
+    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
+        """Ask the cluster whether remote paths are there; the answer becomes part of the state (`places`).
+
+        None when there is nothing to ask, nobody to ask now (no connection, read-only), or it is being asked.
+        """
+        if self._lane is None or self.state.connection.status != "online":
+            return None
+        wanted = tuple(path for path in paths if path not in self._looking)
+        if not wanted:
+            return None
+        self._looking.update(wanted)
+        future = self._lane.look_at(wanted)
+        future.add_done_callback(lambda _: self._looking.difference_update(wanted))
+        return future
+
+    def note_places(self, paths: Mapping[str, bool]) -> None:
+        """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
+        if not self.read_only:
+            self._journal.commit((PathsSeen(at=self.clock.wall(), paths=dict(paths)),))
 
     def push(self) -> Future[PushReport]:
         """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""

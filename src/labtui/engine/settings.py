@@ -30,6 +30,7 @@ _CLUSTER_KEYS = (
     "data_dir",
     "container",
     "reservation",
+    "max_per_gpu_batch",
 )
 
 
@@ -38,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `edition` and `profile` are an id or the path of a TOML file. `host_key` is a fingerprint (``SHA256:...``),
     `identity` the path of a private key file, `root` the remote directory labtui works under.
+    `max_per_gpu_batch` is for GPUs with less memory than the lab's own: plans give no GPU more images a step.
     """
 
     edition: str
@@ -55,8 +57,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str = ""
     container: str = ""
     reservation: str = ""
+    max_per_gpu_batch: int | None = None
 
     def __post_init__(self) -> None:
+        if self.max_per_gpu_batch is not None and self.max_per_gpu_batch < 1:
+            raise ValueError("max_per_gpu_batch must be at least 1")
         if self.port is not None and not 0 < self.port < 65536:
             raise ValueError(f"port {self.port} is not between 1 and 65535")
 

@@ -96,6 +96,10 @@ class SshCluster:
         """Slurm's word on a script."""
         return self._slurm.test_only(remote_dir, script_name, options)
 
+    def present(self, paths: Sequence[str]) -> dict[str, bool]:
+        """Which remote paths are there."""
+        return self._slurm.present(paths)
+
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         self._slurm.cancel(job_id)

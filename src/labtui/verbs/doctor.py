@@ -6,6 +6,7 @@ Exit 0: nothing is wrong (warnings may be told). Exit 1: something is.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -27,6 +28,7 @@ from labtui.verbs.connecting import (
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
     from labtui.core.profile import Profile
+    from labtui.engine.folder import LabFolder
 
 _GLYPHS = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
 _COLOURS = {"ok": "32", "warning": "33", "problem": "31", "skipped": "2"}
@@ -44,12 +46,15 @@ def run(args: argparse.Namespace) -> int:
     """Examine and report; each check as soon as it is known."""
     from labtui.cluster.doctor import examine
 
-    profile, overrides, wanted = _what_is_meant(args)
+    profile, overrides, wanted, folder = _what_is_meant(args)
     checks = []
-    for check in examine(profile, overrides, wanted, prompter_here()):
+    seen: dict[str, bool] = {}
+    for check in examine(profile, overrides, wanted, prompter_here(), seen.update):
         checks.append(check)
         if not args.json:
             _print(check)
+    if folder is not None and seen:
+        _remember(folder, seen)
     if args.json:
         print(
             json.dumps(
@@ -61,7 +66,18 @@ def run(args: argparse.Namespace) -> int:
     return 1 if worst_status(checks) == "problem" else 0
 
 
-def _what_is_meant(args: argparse.Namespace) -> tuple[Profile, Overrides, Wanted]:
+def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
+    """Keep in the lab folder what was seen: the check of the set-up looks at it. No matter if it cannot be kept."""
+    from labtui.engine.session import Session
+    from labtui.errors import LabError
+
+    with contextlib.suppress(LabError), Session.open(folder.path, start=False) as session:
+        session.note_places(seen)
+
+
+def _what_is_meant(
+    args: argparse.Namespace,
+) -> tuple[Profile, Overrides, Wanted, LabFolder | None]:
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
     from labtui.engine.folder import SETTINGS_FILE, LabFolder
     from labtui.engine.profiles import load_profile
@@ -70,7 +86,7 @@ def _what_is_meant(args: argparse.Namespace) -> tuple[Profile, Overrides, Wanted
     overrides, wanted = overrides_of(args), wanted_of(args)
     path = Path(args.folder or ".")
     if not args.folder and (args.cluster or not (path / SETTINGS_FILE).is_file()):
-        return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted
+        return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted, None
     folder = LabFolder.open(path)
     told = read_settings(folder.settings_path)
     overrides = dataclasses.replace(
@@ -88,7 +104,7 @@ def _what_is_meant(args: argparse.Namespace) -> tuple[Profile, Overrides, Wanted
         data_dir=told.data_dir,
         container=told.container,
     )
-    return load_profile(args.cluster or told.profile, folder.path), overrides, wanted
+    return load_profile(args.cluster or told.profile, folder.path), overrides, wanted, folder
 
 
 def _print(check: Check) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from labtui.core.lab import edition as schema
@@ -318,17 +319,19 @@ def _data(edition: Edition, task: Task, check: schema.DataCheck, evidence: Evide
         ]
     gone = [path for path, there in evidence.remote.items() if not there]
     if evidence.remote and not gone:
-        return [
-            CheckItem(
-                met=True, sentence=sentence, evidence=f"seen on the cluster: {', '.join(evidence.remote)}"
-            )
-        ]
+        when = f" on {_utc(evidence.remote_at)}" if evidence.remote_at is not None else ""
+        shown = f"seen on the cluster{when}: {', '.join(evidence.remote)}"
+        return [CheckItem(met=True, sentence=sentence, evidence=shown)]
     missing = (
         f"Not on the cluster: {', '.join(gone)}."
         if gone
         else "Let `labtui doctor` look, or run the first job."
     )
     return [CheckItem(met=False, sentence=sentence, missing=missing)]
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _hand_in(edition: Edition, task: Task, check: schema.HandInCheck, evidence: Evidence) -> list[CheckItem]:

@@ -48,8 +48,8 @@ class Evidence:
 
     `scripts` and `originals` go by path below `scripts/` (`originals`: as labtui ships them). `answers` by
     task id. `files` are the other files of the lab folder, relative. `remote` says of remote paths whether
-    they are there. `overrides` are the lab folder's own changes to the plan (smaller batches for smaller
-    GPUs).
+    they are there, `remote_at` (UNIX seconds) when the cluster said so. `overrides` are the lab folder's own
+    changes to the plan (smaller batches for smaller GPUs).
     """
 
     state: LabState = field(default_factory=LabState)
@@ -60,6 +60,7 @@ class Evidence:
     answers: Mapping[str, AnswerSheet] = field(default_factory=dict)
     files: frozenset[str] = frozenset()
     remote: Mapping[str, bool] = field(default_factory=dict)
+    remote_at: float | None = None
     overrides: PlanOverrides = field(default_factory=PlanOverrides)
 
     def submission(self, run: RunState) -> SubmissionState | None:

@@ -31,12 +31,13 @@ class PlanOverrides:
     """What the student or the folder's settings say differently; None and "" mean: as planned.
 
     `gpus` keeps only these GPU counts. `per_gpu_batch` is what each GPU (or the CPU) gets; the global batch
-    follows.
+    follows. `max_per_gpu_batch` is a ceiling for GPU runs (smaller GPUs); what is planned below it stays.
     """
 
     form: JobForm | None = None
     gpus: tuple[int, ...] | None = None
     per_gpu_batch: int | None = None
+    max_per_gpu_batch: int | None = None
     epochs: int | None = None
     learning_rate: float | None = None
     time_limit_minutes: int | None = None
@@ -132,6 +133,8 @@ def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
 
 def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
     batch = plan.batch_size if wanted.per_gpu_batch is None else wanted.per_gpu_batch * max(1, plan.gpus)
+    if wanted.max_per_gpu_batch is not None and wanted.per_gpu_batch is None and plan.gpus:
+        batch = min(batch, wanted.max_per_gpu_batch * plan.gpus)
     rate = wanted.learning_rate if wanted.learning_rate is not None else plan.learning_rate
     return RunSpec(
         model=plan.model,

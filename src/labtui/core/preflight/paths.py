@@ -13,7 +13,8 @@ from labtui.core.preflight.script import without_comment
 _RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
 _OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|ResNet\d+(?:_seq)?")
 """Modules of the lab: no container has them."""
-_ABSOLUTE = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)*[\w.+-]+")
+_ABSOLUTE = re.compile(r"(?<![\w.~})*?\]])/(?:[\w.+-]+/)*[\w.+-]+")
+"""A path from the root; what stands behind a variable, a tilde or a pattern is only the tail of one."""
 
 
 def remote_paths(context: Context) -> tuple[str, ...]:
@@ -25,7 +26,8 @@ def remote_paths(context: Context) -> tuple[str, ...]:
         )
     for _, _, _, code in _code_lines(context):
         for match in _ABSOLUTE.finditer(code):
-            if match[0].endswith((".sif", ".simg")) or "cifar" in match[0]:
+            whole = match[0].count("/") > 1  # "/cifar-10" alone is mostly a tail joined to something else
+            if whole and (match[0].endswith((".sif", ".simg")) or "cifar" in match[0]):
                 paths.setdefault(match[0], None)
     return tuple(paths)
 
