@@ -16,7 +16,12 @@ SEEDS: tuple[int, ...] = ()
 
 ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "240"))
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.xdist_group("reliability"),
+]
 
 
 @pytest.mark.parametrize("seed", [None, *SEEDS])

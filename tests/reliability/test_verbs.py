@@ -1,6 +1,7 @@
-"""What the verbs write onto a terminal and into a pipe, over hostile files, in every locale, where little can be written."""
+"""What the verbs write onto a terminal and into a pipe, over hostile files, in every locale."""
 
-# ruff: noqa: PTH (names that are no text are the point)
+# ruff: noqa: PTH118, PTH123, PTH208
+# Names that are no text are the point here: bytes paths, which pathlib has not.
 
 from __future__ import annotations
 

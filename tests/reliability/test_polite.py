@@ -1,0 +1,161 @@
+"""What one labtui, and a class of sixty, costs the login node and Slurm's controller: counted, not believed."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from labtui.core.model import JobPhase
+from labtui.engine.session import Session
+from tests.cluster import Cluster, FaultProxy, Student
+from tests.cluster.proxy import Fault
+from tests.engine.campaign import draft, make_lab
+from tests.engine.test_real_cluster import HEAD, phase, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
+
+CLASS = 60
+WINDOW_S = 30.0
+REQUESTS_A_MINUTE = 10
+"""The promise for one instance; the class is held to the same number times sixty."""
+
+
+class Channels:
+    """Counts the channels that each transport of this process has open, and every login that is begun."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.most: dict[int, int] = {}
+        self.logins = 0
+        self._guard = threading.Lock()
+        opened, login = paramiko.Transport.open_channel, paramiko.Transport.auth_publickey
+        counter = self
+
+        def open_channel(transport: paramiko.Transport, *args: object, **more: object) -> paramiko.Channel:
+            channel = opened(transport, *args, **more)  # type: ignore[arg-type]
+            with counter._guard:
+                now = sum(not one.closed for one in transport._channels.values())
+                counter.most[id(transport)] = max(now, counter.most.get(id(transport), 0))
+            return channel
+
+        def auth_publickey(transport: paramiko.Transport, *args: object, **more: object) -> list[str]:
+            with counter._guard:
+                counter.logins += 1
+            return login(transport, *args, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(paramiko.Transport, "open_channel", open_channel)
+        monkeypatch.setattr(paramiko.Transport, "auth_publickey", auth_publickey)
+
+
+@pytest.fixture
+def channels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Channels]:
+    yield Channels(monkeypatch)
+
+
+def job(session: Session, student: Student, script: str) -> str:
+    text = HEAD.format(account=student.account) + script
+    return session.submit(draft(student.account), script=text).result(180)
+
+
+def test_one_connection_and_never_more_than_two_further_channels(
+    cluster: Cluster, student: Student, tmp_path: Path, channels: Channels
+) -> None:
+    """Submitting, cancelling, asking, pushing and five logs at once, with an impatient student."""
+    with FaultProxy((student.host, student.port)) as proxy:
+        folder = make_lab(tmp_path / "lab", student, proxy.port)
+        with Session.open(folder.path) as session:
+            tokens = {
+                job(session, student, "for i in $(seq 1 400); do echo $i; sleep 0.02; done\n")
+                for _ in range(5)
+            }
+            session.watch_logs(tokens)
+            pushed = [session.push() for _ in range(5)]
+            for _ in range(30):
+                session.refresh()
+                session.connect_now()
+                time.sleep(0.1)
+            for one in pushed:
+                one.result(60)
+            for number in range(1, 6):
+                session.cancel(number).result(60)
+    assert proxy.connections == 1
+    assert channels.logins == 1
+    assert max(channels.most.values()) <= 3, "one for files, two for commands"
+
+
+def test_a_line_that_is_always_cut_is_tried_seldom(
+    cluster: Cluster, student: Student, tmp_path: Path, channels: Channels
+) -> None:
+    """Every connection dies before the login: two tries at once, then twenty seconds and more between them."""
+    with FaultProxy((student.host, student.port), lambda _: Fault("cut", "down", 60)) as proxy:
+        folder = make_lab(tmp_path / "lab", student, proxy.port)
+        with Session.open(folder.path) as session:
+            until(lambda: session.state.connection.status == "offline", "the first failure")
+            for _ in range(40):
+                session.connect_now()
+                time.sleep(0.2)
+            assert session.state.connection.retry_at is not None
+    assert proxy.connections <= 3
+    assert channels.logins == 0
+
+
+def test_a_refused_login_is_never_repeated(
+    cluster: Cluster, student: Student, tmp_path: Path, channels: Channels
+) -> None:
+    with FaultProxy((student.host, student.port)) as proxy:
+        folder = make_lab(tmp_path / "lab", student, proxy.port)
+        text = (folder.path / "lab.toml").read_text()
+        (folder.path / "lab.toml").write_text(text.replace(str(student.key), str(student.stranger_key)))
+        with Session.open(folder.path) as session:
+            until(lambda: session.state.connection.status == "needs-login", "the refusal")
+            time.sleep(8)
+            assert session.state.connection.status == "needs-login"
+    assert proxy.connections == 1
+    assert channels.logins == 1
+
+
+def test_a_class_of_sixty(cluster: Cluster, student: Student, tmp_path: Path, channels: Channels) -> None:
+    """Sixty labs, each watching a running job: connections, channels, requests and the controller's own time."""
+    with FaultProxy((student.host, student.port)) as proxy, ExitStack() as stack:
+        sessions = []
+        for number in range(CLASS):
+            folder = make_lab(tmp_path / f"lab{number}", student, proxy.port)
+            sessions.append(stack.enter_context(Session.open(folder.path)))
+        text = HEAD.format(account=student.account) + "sleep 600\n"
+        futures = [session.submit(draft(student.account), script=text) for session in sessions]
+        tokens = [future.result(240) for future in futures]
+        until(
+            lambda: all(
+                phase(session, token) is JobPhase.RUNNING
+                for session, token in zip(sessions, tokens, strict=True)
+            ),
+            "all sixty jobs to run",
+            240,
+        )
+        before, busy, began = cluster.student_requests(), busy_s(cluster), time.monotonic()
+        time.sleep(WINDOW_S)
+        took = time.monotonic() - began
+        requests, busy = cluster.student_requests() - before, busy_s(cluster) - busy
+        print(
+            f"{CLASS} instances, {took:.0f} s: {requests} controller requests "
+            f"({requests / CLASS / took * 60:.1f} a minute each), {busy:.2f} s of the controller's time "
+            f"({busy / took:.1%} of one core), {proxy.connections} connections"
+        )
+        assert requests <= CLASS * REQUESTS_A_MINUTE * took / 60 + 2 * CLASS
+        assert busy < 0.25 * took
+        assert proxy.connections == CLASS == channels.logins
+        assert max(channels.most.values()) <= 3
+        cluster.cancel_all()
+
+
+def busy_s(cluster: Cluster) -> float:
+    """Seconds that the controller has spent on the student's requests, as it says itself (sdiag)."""
+    text = cluster.as_root("sdiag").out.split("statistics by user", 1)[1]
+    found = re.search(rf"^\s*{cluster.settings.user}\b.*total_time:(\d+)", text, re.MULTILINE)
+    return int(found[1]) / 1e6 if found else 0.0

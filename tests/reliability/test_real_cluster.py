@@ -1,0 +1,266 @@
+"""Lies and silence of a real Slurm, logs of every kind, politeness: against a real sshd and slurmctld."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labtui.core.model import JobPhase
+from labtui.engine.session import Session
+from tests.cluster import Cluster, ClusterSettings, FaultProxy, Student
+from tests.cluster.proxy import Fault
+from tests.engine.campaign import draft, make_lab
+from tests.engine.test_real_cluster import complete, mirror, of, phase, remote, session_on, submit, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
+
+LIES = {
+    "fails": "exit 1",
+    "fails with a word": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+    "complains and succeeds": "echo 'squeue: error: Invalid user' >&2; exit 0",
+    "is empty": "exit 0",
+    "prints nonsense": "head -c 3000 /dev/urandom; exit 0",
+    "prints half": '/usr/bin/squeue "$@" | head -c 40; exit 0',
+    "is slow": 'sleep 30; exec /usr/bin/squeue "$@"',
+}
+
+
+@pytest.fixture
+def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Session]:
+    with session_on(tmp_path / "lab", student, student.port) as opened:
+        yield opened
+
+
+def lie(cluster: Cluster, student: Student, script: str | None) -> None:
+    """Put a squeue of our own before the real one, as a site's wrapper may be; None: take it away."""
+    place = cluster.outside(f"{student.home}/bin")
+    place.mkdir(exist_ok=True)
+    if script is None:
+        (place / "squeue").unlink(missing_ok=True)
+        return
+    (place / "squeue.new").write_text(f"#!/bin/bash\n{script}\n")
+    (place / "squeue.new").chmod(0o755)
+    (place / "squeue.new").replace(place / "squeue")
+
+
+def test_a_squeue_that_lies_never_ends_a_job(cluster: Cluster, student: Student, session: Session) -> None:
+    cluster.set_login_noise('export PATH="$HOME/bin:$PATH"\n')
+    lie(cluster, student, None)
+    token = submit(session, student, "sleep 600\n")
+    until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
+    try:
+        for name, script in LIES.items():
+            lie(cluster, student, script)
+            seen = len([one for one in session.commands if one.name == "tick"])
+            until(
+                lambda seen=seen: (
+                    len([one for one in session.commands if one.name == "tick"]) > seen or session.refresh()
+                ),  # type: ignore[func-returns-value]
+                f"an answer while squeue {name}",
+                90,
+            )
+            assert phase(session, token) is not JobPhase.FINISHED, name
+            assert all(run.outcome is None for run in session.state.runs.values()), name
+    finally:
+        lie(cluster, student, None)
+
+    def healed() -> bool:
+        session.refresh()
+        job = of(session, token).job
+        assert job is not None
+        return job.phase is JobPhase.RUNNING and job.unknown_since is None and not session.state.problems
+
+    until(healed, "the truth to come back by itself", 180)
+    session.cancel(1).result(60)
+
+
+def test_a_job_that_slurm_forgot_before_it_was_asked(tmp_path: Path) -> None:
+    """MinJobAge of two seconds and a line that was down meanwhile: accounting knows, and the log is whole."""
+    cluster = Cluster.start(settings=ClusterSettings(min_job_age_s=2))
+    try:
+        student = cluster.student
+        with (
+            FaultProxy((student.host, student.port)) as proxy,
+            session_on(tmp_path / "lab", student, proxy.port) as session,
+        ):
+            token = submit(session, student, "sleep 2; echo done\n")
+            job_id = of(session, token).job.job_id
+            proxy.refuse()
+            proxy.cut()
+            until(lambda: session.state.connection.status == "offline", "the loss to be noticed")
+            until(lambda: job_id not in cluster.jobs(), "Slurm to forget the job", 120)
+            assert phase(session, token) is not JobPhase.FINISHED
+            proxy.refuse(False)
+            session.connect_now()
+            until(lambda: complete(session, token), "the end to be known", 120)
+            assert of(session, token).job.evidence == "sacct"
+            assert mirror(session, token) == remote(cluster, session, token)
+    finally:
+        cluster.down()
+
+
+LOG = """
+log=$SLURM_JOB_NAME.$SLURM_JOB_ID.out
+sleep {pause}
+for i in $(seq 1 40); do printf 'línea %d ✓ ñandú 日本\\n' $i; seq 1 {lines}; sleep 0.05; done
+{trick}
+printf 'no newline at the end, and half a character: \\xe6\\x97'
+"""
+TRICKS = {
+    "": 1,
+    ": > $log; seq 1 50; sleep 3": 2,
+    "cp $log $log.new; sed -i 's/1/2/g' $log.new; mv $log.new $log; exec >>$log; echo replaced; sleep 3": 2,
+}
+
+
+def test_thirty_logs_through_a_bad_line_are_equal_in_the_end(
+    tmp_path: Path, cluster: Cluster, student: Student
+) -> None:
+    """The line cut, stalled, slow; logs truncated, replaced, late, unfinished: never mixed, in the end equal."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    chooser = random.Random(seed)
+    plan = lambda index: None if index % 3 == 2 else Fault.random(chooser, up_to=2_000_000)  # noqa: E731
+    with (
+        FaultProxy((student.host, student.port), plan) as proxy,
+        session_on(tmp_path / "lab", student, proxy.port) as session,
+    ):
+        kinds = [chooser.choice([*TRICKS]) for _ in range(30)]
+        futures = []
+        for trick in kinds:
+            script = LOG.format(
+                pause=chooser.uniform(0, 3), lines=chooser.choice((5, 300, 3000)), trick=trick
+            )
+            head = f"#!/bin/bash\n#SBATCH --account={student.account}\n#SBATCH --qos=gp_training\n#SBATCH --ntasks=1\n"
+            head += "#SBATCH --cpus-per-task=1\n#SBATCH --output=%x.%j.out\n#SBATCH --error=%x.%j.err\n"
+            futures.append(session.submit(draft(student.account), script=head + script))
+        deadline = time.monotonic() + 240
+        while not all(future.done() for future in futures):
+            _hurry(session, proxy, deadline)
+        tokens = [future.result() for future in futures]
+        compared = 0
+        while not all(complete(session, token) for token in tokens):
+            _hurry(session, proxy, deadline)
+            for token, trick in zip(tokens, kinds, strict=True):
+                if not trick:  # the others are replaced under our hands
+                    assert remote(cluster, session, token).startswith(mirror(session, token))
+                    compared += 1
+        for token in tokens:
+            assert mirror(session, token) == remote(cluster, session, token), token
+            assert of(session, token).job.phase is JobPhase.FINISHED
+        kinds_struck = [fault.kind for fault in proxy.faults_struck]
+        print(f"{proxy.connections} connections, faults {kinds_struck}, {compared} prefixes compared")
+
+
+def _hurry(session: Session, proxy: FaultProxy, deadline: float) -> None:
+    """A patient test would wait for the back-off; this one presses the key, and thaws what is stalled."""
+    assert time.monotonic() < deadline, str(session.state.connection)
+    if session.state.connection.status != "online":
+        session.connect_now()
+    time.sleep(0.3)
+
+
+REQUEUED = """#!/bin/bash
+#SBATCH --account={account}
+#SBATCH --qos=gp_training
+#SBATCH --requeue
+#SBATCH --ntasks=1
+#SBATCH --output=%x.%j.out
+#SBATCH --error=%x.%j.err
+#SBATCH --open-mode=truncate
+echo "restart ${{SLURM_RESTART_COUNT:-0}}"
+for i in $(seq 1 30); do echo "$i of ${{SLURM_RESTART_COUNT:-0}}"; sleep 0.2; done
+"""
+
+
+def test_a_requeued_job_is_one_job_with_two_logs(
+    cluster: Cluster, student: Student, session: Session
+) -> None:
+    """An administrator requeues it: the log begins anew under the same job id."""
+    token = session.submit(draft(student.account), script=REQUEUED.format(account=student.account)).result(60)
+    session.watch_logs({token})
+    job_id = of(session, token).job.job_id
+    until(lambda: b"5 of 0" in mirror(session, token), "the first log")
+    cluster.as_root("scontrol", "update", f"JobId={job_id}", "Requeue=1")
+    cluster.as_root("scontrol", "requeue", job_id)
+    cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+
+    def again() -> bool:
+        cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+        session.refresh()
+        return b"restart 1" in mirror(session, token)
+
+    until(again, "the second log", 180)
+    until(lambda: complete(session, token), "the end", 120)
+    assert of(session, token).job.job_id == job_id
+    assert mirror(session, token) == remote(cluster, session, token)
+    assert b"of 0" not in mirror(session, token)
+    first = session.log_segments(token, "out")[0].read_bytes()
+    assert first.startswith(b"restart 0\n1 of 0\n")
+    assert b"of 1" not in first
+
+
+FETCH = """
+import resource, sys, time
+from labtui.engine.session import Session
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with Session.open(sys.argv[1]) as session:
+    token = next(iter(session.state.submissions))
+    session.watch_logs({token})
+    while True:
+        item = session.state.submissions[token]
+        if "out" in item.logs and item.logs["out"].complete:
+            break
+        time.sleep(0.2)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+GIGABYTE = 1_000_000_000
+
+
+def test_a_log_of_a_gigabyte_is_copied_in_little_memory(
+    cluster: Cluster, student: Student, tmp_path: Path
+) -> None:
+    """Some lines, then a gigabyte without one, then some lines: made by truncate, so that only copying takes time."""
+    folder = make_lab(tmp_path / "lab", student, student.port)
+    with Session.open(folder.path) as session:
+        token = submit(session, student, "seq 1 1000; sleep 1; true\n")
+        until(lambda: complete(session, token), "the small log")
+        path = cluster.outside(
+            of(session, token).remote_logs["out"].replace("%j", of(session, token).job.job_id)
+        )
+    for stored in (folder.path / "labtui.db",):
+        assert stored.exists()
+    with path.open("ab") as file:
+        os.truncate(file.fileno(), GIGABYTE)
+        file.seek(0, os.SEEK_END)
+        file.write("\nlast línea".encode())
+    _forget_completion(folder.path)
+    done = subprocess.run(
+        [sys.executable, "-c", FETCH, str(folder.path)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    megabytes = int(done.stdout)
+    print(f"peak memory {megabytes} MB")
+    assert megabytes < 200, "DESIGN's bound for a log of this size"
+    mirrored = next((folder.path / "logs").glob("*.out"))
+    assert subprocess.run(["cmp", str(mirrored), str(path)], check=False).returncode == 0
+
+
+def _forget_completion(folder: Path) -> None:
+    """The log went on growing although it was thought complete: as if that had never been stored."""
+    import sqlite3
+
+    with sqlite3.connect(folder / "labtui.db") as database:
+        database.execute("DELETE FROM events WHERE type = 'log-grew'")
+    database.close()
