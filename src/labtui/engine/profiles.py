@@ -32,6 +32,10 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
             raise DataError(
                 f"The cluster profile {path} cannot be read: {error.strerror}.", path=str(path)
             ) from error
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"The cluster profile {path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)
+            ) from error
     if name not in list_profiles():
         known = ", ".join(list_profiles()) or "none"
         raise DataError(
