@@ -25,6 +25,7 @@ from labtui.core.logs.heads import (
     stopped_early,
 )
 from labtui.core.logs.keras import read_header, read_summary
+from labtui.core.logs.keras_runs import take_header, take_summary
 from labtui.core.logs.lines import BINARY_LOOK, RANK, Line, LineCutter
 from labtui.core.logs.mllog import read_record
 from labtui.core.logs.mlruns import take_record
@@ -149,9 +150,9 @@ class LogReader:
                 take_record(tracker, number, record)
                 return True
         if "Epoch" in text and (header := read_header(text)):
-            tracker.header(number, header, takeover=takeover)
+            take_header(tracker, number, header, takeover=takeover)
         elif summary := read_summary(text):
-            tracker.summary(number, summary, continues=line.continues)
+            take_summary(tracker, number, summary, continues=line.continues)
         elif self._trainers.take(number, text):
             return True
         else:

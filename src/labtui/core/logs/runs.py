@@ -7,11 +7,12 @@ A run is opened by the script's banner, by the echoed command that starts it, by
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from labtui.core.interval import Interval
 from labtui.core.logs.events import GRAVITY, EpochRead, Failure, LogEvent, RunBegan, RunClosed
-from labtui.core.logs.keras import Header, Summary, epoch_interval
+from labtui.core.logs.keras import Summary
 from labtui.core.model import Device, EpochSample, Outcome, ParsedRun
 
 
@@ -31,6 +32,35 @@ class Facts:
 
 
 @dataclass(slots=True)
+class KerasLines:
+    """Where a run stands in Keras's own lines (`keras_runs` reads and writes it).
+
+    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
+    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines
+    (`inherited`: of the fit before), `place` where among an epoch's lines its own stands, `alike` whether others look the
+    same, `validated` whether own lines carry ``val_`` metrics.
+    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
+    alternate; until then a `doubtful` line waits.
+    """
+
+    open: int | None = None
+    last: int | None = None
+    headers: Counter[int] = field(default_factory=Counter)
+    seen: list[tuple[Summary, int, bool]] = field(default_factory=list)
+    kept: int = -1
+    total: int | None = None
+    inherited: int | None = None
+    place: int | None = None
+    alike: bool = False
+    validated: bool = False
+    summaries: int = 0
+    workers: int = 1
+    sure: bool = False
+    doubtful: tuple[int, Summary, int] | None = None
+    unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
+
+
+@dataclass(slots=True)
 class OpenRun:
     """A run while its lines arrive."""
 
@@ -44,16 +74,11 @@ class OpenRun:
     started: bool = False  # MLPerf run_start
     stopped: bool = False  # MLPerf run_stop, or the script said it has finished
     success: bool = False
-    header: int | None = None  # the epoch whose line is awaited
-    headers: Counter[int] = field(default_factory=Counter)
-    summaries: int = 0
-    workers: int = 1
+    keras: KerasLines = field(default_factory=KerasLines)
     epochs: dict[int, EpochSample] = field(default_factory=dict)
     clocked: tuple[int, float | None] | None = None  # MLPerf epoch that has begun: number, time_ms
     held: EpochSample | None = None  # an epoch that waits for its other source
     zero_based: bool = False
-    unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
-    last_total: int | None = None
     throughput: Interval | None = None
     batch_seconds: tuple[float, float] | None = None  # mean as printed, half its last place
     interleaved: bool = False
@@ -64,7 +89,7 @@ class OpenRun:
     @property
     def training(self) -> bool:
         """Whether epochs have begun."""
-        return bool(self.headers or self.epochs or self.held or self.clocked)
+        return bool(self.keras.headers or self.epochs or self.held or self.clocked)
 
     @property
     def outcome(self) -> Outcome:
@@ -145,6 +170,9 @@ class RunTracker:
         self.plan: dict[int, Facts] = {}  # what the job script says of its runs, from 1
         self._without_gpu = False  # said before the run it belongs to began
         self.events: list[LogEvent] = []
+        self.settle: Callable[[RunTracker, OpenRun], None] | None = (
+            None  # what still waits in a run that ends
+        )
 
     @property
     def index(self) -> int:
@@ -176,6 +204,8 @@ class RunTracker:
         run = self.current
         if run is None:
             return
+        if self.settle is not None:
+            self.settle(self, run)
         self.release()
         self.current = None
         view = run.view()
@@ -241,101 +271,6 @@ class RunTracker:
             return
         changes = {name: value for name in Facts.__slots__ if (value := getattr(facts, name)) is not None}
         self.hints = replace(self.hints, **changes)
-
-    # ------------------------------------------------------------------ Keras
-
-    def header(self, line: int, header: Header, *, takeover: bool = False) -> None:
-        """``Epoch k/N``. `takeover`: a lower rank repeats what a higher one said."""
-        run = self.current
-        if run is not None and self._repeats(run, header):
-            run.last_line = line
-            if not takeover and not run.broken and header.epoch == run.header and run.summaries == 0:
-                run.workers += 1
-            return
-        if run is None or self._restarts(run, header):
-            kept = run.facts if run is not None and run.training and not run.broken else Facts()
-            run = self.begin(line, kept) if run is None or run.training else self.here(line)
-        self._complete_unknown(run, header)
-        if run.held is None or run.clocked is None or run.clocked[0] != run.held.epoch:
-            self.release()  # else the record of its end is still to come, after the next epoch's header
-        run.last_line = line
-        run.header = header.epoch
-        run.headers[header.epoch] += 1
-        run.learn(Facts(epochs_planned=header.epochs, framework=run.facts.framework or "keras"))
-
-    def _repeats(self, run: OpenRun, header: Header) -> bool:
-        same = run.headers[header.epoch] > 0
-        if run.workers > 1:
-            return same and not (header.epoch == 1 and run.epochs and max(run.epochs) > 1)
-        return same and header.epoch == run.header and not run.broken
-
-    def _restarts(self, run: OpenRun, header: Header) -> bool:
-        if run.stopped or (run.broken and header.epoch == 1 and run.training):
-            return True
-        return bool(run.headers) and header.epoch <= max(run.headers)
-
-    def _complete_unknown(self, run: OpenRun, header: Header) -> None:
-        """TF 2.0 never closes a bar of unknown length; the next header proves that its epoch is over."""
-        if run.unknown is not None and run.header is not None and header.epoch == run.header + 1:
-            summary, line = run.unknown
-            self.summary(line, replace(summary, finished=True))
-        run.unknown = None
-
-    def summary(self, line: int, summary: Summary, *, continues: bool = False) -> None:
-        """The line at the end of an epoch, or of an `evaluate`, which has no header open."""
-        run = self.here(line)
-        if not summary.finished:
-            run.unknown = (summary, line) if summary.unknown_total else None
-            return
-        run.unknown = None
-        run.interleaved = run.interleaved or summary.glued
-        run.summaries += 1
-        epoch = self._epoch_of(run, summary, continues)
-        if epoch is None:
-            return
-        run.last_total = summary.total
-        run.learn(Facts(framework="keras"), sure=False)
-        self._keras_sample(run, epoch, summary, line)
-
-    def _epoch_of(self, run: OpenRun, summary: Summary, continues: bool) -> int | None:
-        if run.workers > 1:
-            epoch = -(-run.summaries // run.workers)
-            if epoch in run.epochs or epoch not in run.headers:
-                run.interleaved = True
-                return None
-            return epoch
-        if run.header is not None:
-            epoch, run.header = run.header, None
-            return epoch
-        if continues and summary.bar and run.epochs and summary.total == run.last_total:
-            return max(run.epochs)  # the same bar, written on after another print
-        if run.headers or run.epochs or (run.facts.epochs_planned or 1) > 1:
-            return None
-        run.learn(Facts(epochs_planned=1))
-        return 1
-
-    def _keras_sample(self, run: OpenRun, epoch: int, summary: Summary, line: int) -> None:
-        sample = EpochSample(
-            epoch=epoch,
-            seconds=epoch_interval(summary),
-            printed_seconds=summary.seconds,
-            # "Train on N samples": old Keras counts samples, not steps
-            steps=None if summary.total == run.samples else summary.steps,
-            ms_per_step=summary.ms_per_step,
-            metrics=dict(summary.metrics),
-            source="keras",
-            line=line,
-        )
-        if "sample" in summary.units:
-            run.learn(Facts(images=summary.total), sure=False)
-        measured = run.held or run.epochs.get(epoch)
-        if measured is not None and measured.epoch == epoch and measured.source.startswith("mllog"):
-            run.held = None
-            self.store(run, merged(measured, sample))
-        elif run.clocked is not None and run.clocked[0] == epoch:
-            run.held = sample  # MLPerf's epoch_stop will follow and knows better
-        else:
-            self.store(run, sample)
 
     # ------------------------------------------------------------------ epochs
 
