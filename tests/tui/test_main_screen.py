@@ -133,7 +133,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task(
         assert main_of(app).pane == "task"
         assert "○ offline" in text_of(app)
         await pilot.press("r")
-        await until(pilot, lambda: "plans no runs" in text_of(app))
+        await until(pilot, lambda: "done without a run" in text_of(app))
 
 
 async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:

@@ -143,19 +143,19 @@ def test_the_export_runs_beside_the_screens_and_fails_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answers = [
-        (0, b"plots/speedup.png\n\x1b[31mdeck.pptx\n", b""),
+        (0, b'{"files": ["plots/speedup.png", "deck.pptx"], "notes": ["\\u001b[31mno answers"]}', b""),
         (2, b"", b"labtui: Nothing was measured yet.\n"),
         (1, b"", b"Traceback ..."),
     ]
 
     def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-        assert command[1:] == ["-m", "labtui", "export"]
+        assert command[1:] == ["-m", "labtui", "export", "--json"]
         assert options["cwd"] == tmp_path
         code, out, err = answers.pop(0)
         return subprocess.CompletedProcess(command, code, out, err)
 
     monkeypatch.setattr(exporting.subprocess, "run", run)
-    assert exporting.export_all(tmp_path).result(10) == "plots/speedup.png\ndeck.pptx"
+    assert exporting.export_all(tmp_path).result(10) == "2 files written, among them deck.pptx.\nno answers"
     with pytest.raises(ExportError, match="Nothing was measured yet"):
         exporting.export_all(tmp_path).result(10)
     with pytest.raises(ExportError, match="The export failed"):

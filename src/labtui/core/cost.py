@@ -61,12 +61,20 @@ class LabCost:
     total: CostTotal
 
 
-def lab_cost(state: LabState, *, now: float) -> LabCost:
-    """GPU-hours of all real jobs; `now` (UNIX seconds, the cluster's clock) ends the jobs that still run."""
+def lab_cost(state: LabState, *, now: float, practice: bool = False) -> LabCost:
+    """GPU-hours of all real jobs; `now` (UNIX seconds, the cluster's clock) ends the jobs that still run.
+
+    With `practice` those of the rehearsed jobs instead: nobody pays for them. Their clock is not ours, so what still
+    runs counts as far as Slurm last said.
+    """
     jobs = tuple(
-        _job_cost(submission, [state.runs[run] for run in submission.run_ids if run in state.runs], now)
+        _job_cost(
+            submission,
+            [state.runs[run] for run in submission.run_ids if run in state.runs],
+            None if practice else now,
+        )
         for submission in state.submissions.values()
-        if submission.job is not None and not submission.practice
+        if submission.job is not None and submission.practice is practice
     )
     tasks = {
         task: _total([job for job in jobs if job.task_id == task])
@@ -84,7 +92,7 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
     )
 
 
-def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float) -> JobCost:
+def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float | None) -> JobCost:
     job = submission.job
     assert job is not None  # noqa: S101 - the caller looked
     wall = wall_seconds(job, now=now)
@@ -102,12 +110,15 @@ def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float)
     )
 
 
-def wall_seconds(job: JobView, *, now: float) -> float:
-    """Wall time of a job: from its times, else the elapsed time Slurm gave; nothing before it started."""
+def wall_seconds(job: JobView, *, now: float | None) -> float:
+    """Wall time of a job: from its times, else the elapsed time Slurm gave; nothing before it started.
+
+    `now` None: no clock to measure a running job with.
+    """
     if job.start_time is not None:
         if job.end_time is not None:
             return max(0.0, job.end_time - job.start_time)
-        if job.phase is JobPhase.RUNNING:
+        if job.phase is JobPhase.RUNNING and now is not None:
             return max(0.0, now - job.start_time)
     return job.elapsed_s or 0.0
 

@@ -50,9 +50,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane('log')", "l", "Log", "the output of the selected run as it grows", "Panes"),
     Action("pane('charts')", "c", "Charts", "epoch time, throughput, speedup, efficiency", "Panes"),
     Action("pane('answers')", "a", "Answers", "the questions of this task and what you write", "Panes"),
-    Action("task_list", "g", "tasks", "go to the list of tasks", "Tasks"),
-    Action("step_task(-1)", "left_square_bracket", "previous task", "go to the task before", "Tasks"),
-    Action("step_task(1)", "right_square_bracket", "next task", "go to the task after", "Tasks"),
+    Action(
+        "task_list", "g", "tasks", "go to the list of tasks; enter goes back to the pane", "Tasks", foot=True
+    ),
+    Action("step_task(-1)", "left_square_bracket", "task before", "go to the task before", "Tasks"),
+    Action("step_task(1)", "right_square_bracket", "next task", "go to the task after", "Tasks", foot=True),
     Action(
         "plan", "s", "submit", "see the plan of this task, change it, check it, submit it", "Runs", foot=True
     ),
@@ -71,6 +73,15 @@ ACTIONS: tuple[Action, ...] = (
         "streams", "o", "out/err", "show standard output, standard error, or both", "Log", ("log",), foot=True
     ),
     Action("search", "slash", "search", "find a text in the log", "Log", ("log",), foot=True),
+    Action(
+        "records",
+        "z",
+        "records",
+        "show the machine-readable records (:::MLLOG) of the log, or fold them away; searching finds them, too",
+        "Log",
+        ("log",),
+        foot=True,
+    ),
     Action("search_next(1)", "n", "next", "go to the next match", "Log", ("log",)),
     Action("search_next(-1)", "N", "previous", "go to the match before", "Log", ("log",)),
     Action(
@@ -136,6 +147,7 @@ ACTIONS: tuple[Action, ...] = (
         ("plan",),
     ),
     Action("next_view", "v", "view", "findings, job script, files", "Plan", ("plan",), foot=True),
+    Action("back", "escape", "back", "leave the plan; nothing is submitted", "Plan", ("plan",), foot=True),
     Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
     Action(
         "shell_commands",
@@ -197,9 +209,10 @@ def bindings(place: str) -> list[Binding]:
 
 
 def foot(*places: str) -> list[Action]:
-    """The few actions of the bottom line, those of the innermost place first."""
+    """The few actions of the bottom line, those of the innermost place first, going to other tasks last."""
     shown: list[Action] = []
     for place in places:
         shown += [action for action in actions_in(place) if action.foot and action not in shown]
+    shown.sort(key=lambda action: action.group == "Tasks")
     keys: set[str] = set()
     return [action for action in shown if not (action.keys in keys or keys.add(action.keys))]  # type: ignore[func-returns-value]

@@ -57,11 +57,11 @@ class LabApp(Operations, HarmlessApp[int]):
         themes.register(self)
         self.session = session
         self.prompter = prompter
-        self.desk = Desk(session, clock=clock)
+        self.desk = Desk(session, clock=clock, factor=factor)
         self._bridge = Bridge(session, self.post_message)
         self._first_pane = pane or ("runs" if self.desk.run_id is not None else "task")
         self._start_session = start
-        self.lessons, self.factor = lessons, factor
+        self.lessons = lessons
         self._lessons_told = 0
         self._known_problems: frozenset[str] = frozenset()
         self._prompts: list[PromptAsked] = []

@@ -24,14 +24,21 @@ if TYPE_CHECKING:
     from labtui.core.results import Results
 
 STREAMS: tuple[Stream, ...] = ("out", "err")
+MOST_WATCHED = 8
+"""Logs read several times a second at most; with more of them none would be."""
+
+_OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
 
 
 class Desk:
     """Holds the session, what is selected, and what was computed last."""
 
-    def __init__(self, session: Any, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, session: Any, *, clock: Callable[[], float] = time.time, factor: float | None = None
+    ) -> None:
         self.session = session
         self.clock = clock
+        self.factor = factor
         self.state: LabState = session.state
         self.edition: Edition | None = None
         self.edition_problem: LabError | None = None
@@ -99,11 +106,17 @@ class Desk:
             cluster=profile.id,
             account=settings.account or profile.default_account,
             qos=settings.qos or profile.gpu_queue,
-            practice=settings.practice or profile.status == "practice",
+            practice=self.practice,
+            factor=self.factor,
             read_only=self.session.read_only,
             gpu_hours=self._gpu_hours(),
             now=self.clock(),
         )
+
+    @property
+    def practice(self) -> bool:
+        """Whether this lab folder belongs to a rehearsal."""
+        return bool(self.session.settings.practice or self.session.profile.status == "practice")
 
     def _results_now(self) -> Results | None:
         if self._results[0] is not self.state.runs:
@@ -124,7 +137,11 @@ class Desk:
             from labtui.core.results.charts import task_charts
 
             models = self.models()
-            rows = tuple(row for row in results.rows if not models or row.model in models)
+            rows = tuple(
+                row
+                for row in results.rows
+                if row.practice is self.practice and (not models or row.model in models)
+            )
             self._charts = (results, self.task_id, task_charts(replace(results, rows=rows)))
         return self._charts[2]
 
@@ -140,7 +157,7 @@ class Desk:
             return None
         from labtui.core.cost import lab_cost
 
-        return lab_cost(self.state, now=self.clock()).total.allocated
+        return lab_cost(self.state, now=self.clock(), practice=self.practice).total.allocated
 
     def log_paths(self) -> dict[Stream, Path | None]:
         """The mirrors of the selected run's job."""
@@ -150,9 +167,16 @@ class Desk:
         return {stream: self.session.log_path(run.token, stream) for stream in STREAMS}
 
     def tokens_on_screen(self) -> set[str]:
-        """The submissions whose logs are worth reading often."""
+        """The submissions whose logs are worth reading often: the selected run's, and those of this task that live.
+
+        The runs table and the charts show all runs of the task, so all their epochs should come promptly.
+        """
         run = self.state.runs.get(self.run_id) if self.run_id is not None else None
-        return {run.token} if run is not None else set()
+        tokens = {run.token} if run is not None else set()
+        for each in self.state.runs.values():
+            if each.task_id == self.task_id and each.phase not in _OVER and len(tokens) < MOST_WATCHED:
+                tokens.add(each.token)
+        return tokens
 
     # ------------------------------------------------------------------ checks, in a thread
 

@@ -22,7 +22,7 @@ def export_all(folder: Path) -> Future[str]:
     def work() -> None:
         try:
             future.set_result(_run(folder))
-        except ExportError as error:
+        except Exception as error:  # whatever it is, the screen hears of it
             future.set_exception(error)
 
     threading.Thread(target=work, name="labtui-export", daemon=True).start()

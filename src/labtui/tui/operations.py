@@ -30,9 +30,10 @@ class Operations:
     # ------------------------------------------------------------------ tasks and answers
 
     def go_to_task(self: Any, task_id: str) -> None:
-        """Another task, from the palette."""
+        """Another task, from the palette or by a step."""
         self.desk.choose_task(task_id)
         self.repaint()
+        self.desk.check_later(self._repaint_soon)
 
     def answer_desk(self) -> Any:
         """Where answers are kept."""
@@ -56,7 +57,9 @@ class Operations:
             self.report(error)
             return
         if not drafts:
-            self.notify("This task plans no runs.", markup=False)
+            from labtui.tui.guidance import instead_of_runs
+
+            self.notify(instead_of_runs(self.desk.picture()), timeout=8, markup=False)
             return
         from labtui.tui.screens.plan import PlanScreen
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.core.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.core.state import LabState, RunState, SubmissionState
 from labtui.tui import format as words
 
@@ -44,6 +44,7 @@ class Picture:
     account: str = ""
     qos: str = ""
     practice: bool = False
+    factor: float | None = None  # how many times faster than real a rehearsal's clock goes
     read_only: bool = False
     gpu_hours: float | None = None
     now: float = 0.0
@@ -193,12 +194,20 @@ def _run_row(picture: Picture, run: RunState, row: ResultRow | None) -> RunRow:
         str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         f"{spec.batch_size}",
         f"{spec.per_gpu_batch}" if spec.device == "gpu" else words.NOTHING,
-        words.run_label(run, picture.submission_of(run)),
+        words.run_label(run, picture.submission_of(run)) + _mark(picture, run),
         words.with_bounds(row.epoch_seconds if row else None),
         words.whole(row.throughput if row else None),
         words.ratio(row.speedup if row else None),
         words.percent(row.efficiency if row else None),
     )
+
+
+def _mark(picture: Picture, run: RunState) -> str:
+    """A rehearsed run in a real lab's folder, or the other way round, says so."""
+    submission = picture.submission_of(run)
+    if submission is None or submission.practice is picture.practice:
+        return ""
+    return " (practice)" if submission.practice else " (real)"
 
 
 def run_detail(picture: Picture, run: RunState) -> list[str]:
@@ -236,10 +245,7 @@ def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
         return []
     head = f"Job {job.job_id}"
     if job.phase is JobPhase.QUEUED:
-        return [
-            f"{head} is pending: {pending_reason(job.reason)}",
-            _start_words(job.start_estimate, picture.now),
-        ]
+        return _queued_words(submission, job, picture)
     if job.phase is JobPhase.RUNNING:
         return [_running_words(submission, picture.now), *_limit_words(picture, submission)]
     if job.phase is JobPhase.UNKNOWN:
@@ -252,6 +258,18 @@ def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
         f"{head}: {job.slurm_state or 'ended'}{took}"
         + (f", exit code {job.exit_code}" if job.exit_code else "")
         + "."
+    ]
+
+
+def _queued_words(submission: SubmissionState, job: JobView, picture: Picture) -> list[str]:
+    runs = [picture.state.runs[number] for number in submission.run_ids if number in picture.state.runs]
+    if any(
+        run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs
+    ):  # log before queue
+        return [f"Job {job.job_id} runs: its log says so. The queue is asked again soon."]
+    return [
+        f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
+        _start_words(job.start_estimate, picture.now),
     ]
 
 
@@ -339,6 +357,8 @@ def number_rows(picture: Picture, models: frozenset[str] | None = None) -> list[
     for row in picture.results.rows if picture.results is not None else ():
         if row.epoch_seconds is None or (models is not None and row.model not in models):
             continue
+        if row.practice is not picture.practice:
+            continue  # rehearsed and real numbers never stand in one table
         device = "CPU" if row.device == "cpu" else f"{row.n_gpus} GPU"
         mark = " ▶" if row.live else ""
         rows.append(

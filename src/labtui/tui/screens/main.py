@@ -65,7 +65,10 @@ class MainScreen(Screen[None]):
         await self._ensure_pane(self.pane)
         self.show(self.app.desk.picture())
         self._after_switch()
-        self.focus_pane()
+        if self.query_one("#side").display and self.pane == "task":
+            self.query_one(TaskList).focus()  # choosing a task is what one does first
+        else:
+            self.focus_pane()
 
     # ------------------------------------------------------------------ panes
 
@@ -128,7 +131,7 @@ class MainScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of a pane work only there."""
-        if action in {"streams", "search", "search_next", "follow"}:
+        if action in {"streams", "records", "search", "search_next", "follow"}:
             return self.pane == "log"
         if action == "chart":
             return self.pane == "charts"
@@ -239,6 +242,10 @@ class MainScreen(Screen[None]):
     def action_streams(self) -> None:
         """Out, err or both."""
         self.query_one("#pane-log").toggle_streams()  # type: ignore[attr-defined]
+
+    def action_records(self) -> None:
+        """Machine-readable records: shown or folded."""
+        self.query_one("#pane-log").toggle_records()  # type: ignore[attr-defined]
 
     def action_search(self) -> None:
         """Search the log."""

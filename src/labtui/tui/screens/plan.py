@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.coordinate import Coordinate
 from textual.message import Message
@@ -68,10 +68,7 @@ class PlanScreen(PlanFixing, Screen[None]):
 
     PLACES = ("plan",)
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *actions.bindings("plan"),
-        Binding("escape", "back", "back", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("plan")]
 
     def __init__(
         self,
@@ -97,8 +94,10 @@ class PlanScreen(PlanFixing, Screen[None]):
     def compose(self) -> ComposeResult:
         """Title, table, cost, the three views, keys."""
         task = self.edition.task(self.task_id)
-        title = f" Plan of {self.task_id} {task.title if task else ''}"
-        yield Static(Text(title, style="bold", no_wrap=True), markup=False, id="plan-title")
+        title = Text(f" Plan of {self.task_id} {task.title if task else ''}", style="bold", no_wrap=True)
+        if self.session.settings.practice or self.session.profile.status == "practice":
+            title.append("  ").append(" practice: nothing real is used ", style="not bold reverse")
+        yield Static(title, markup=False, id="plan-title")
         with Vertical(id="plan-body"):
             yield KeyedTable(id="plan-table")
             yield Input(id="plan-input", compact=True)

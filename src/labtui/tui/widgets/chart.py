@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from labtui.tui.widgets.plot_text import Palette
 
 _PRACTICE = "practice"
+_RATIOS = "needs the same network on one GPU and on more; it fills in while the second run trains"
+_MISSING = {
+    "epoch-time": ("Epoch time", "fills in as soon as an epoch is read"),
+    "throughput": ("Throughput", "fills in as soon as a second epoch is read"),
+    "speedup": ("Speedup", _RATIOS),
+    "efficiency": ("Parallel efficiency", _RATIOS),
+}
 
 
 class ChartView(Widget, can_focus=False):
@@ -33,6 +40,11 @@ class ChartView(Widget, can_focus=False):
 
     class PlotterReady(Message):
         """The import of plotext ended."""
+
+    def __init__(self, about: str = "", *, id: str | None = None) -> None:
+        """`about` is the chart's key: what to say while there is none."""
+        super().__init__(id=id)
+        self._about = about
 
     def on_mount(self) -> None:
         """Redraw in the new colours when the theme changes."""
@@ -66,29 +78,28 @@ class ChartView(Widget, can_focus=False):
         """Title, plot, legend; or the numbers as a list."""
         spec, width, height = self.spec, self.size.width, self.size.height
         if spec is None or spec.empty or width < 4:
-            return self._nothing(spec)
+            return self._nothing()
         if ChartView.plotter not in {"ready", "missing"}:
             return Text("…", style="dim")
         from labtui.tui.widgets import plot_text
 
         palette = self._palette()
         title = Text(spec.title, style="bold", no_wrap=True, end="")
+        mark = Text(f" {_PRACTICE} " if spec.practice else "", style="reverse")
         title.append(f"  {spec.y_label}", style="dim not bold")
+        title.truncate(max(0, width - mark.cell_len - 1), overflow="ellipsis")  # the mark is never cut
         if spec.practice:
-            title.append(f"  {_PRACTICE}", style="reverse")
-        title.truncate(width, overflow="ellipsis")
+            title.append(" " if title.cell_len else "").append_text(mark)
+        title.truncate(width, overflow="crop")
         below = [self._legend(spec, palette)]
         room = height - 1 - len(below)
         drawn = plot_text.draw(spec, width, room, palette) if ChartView.plotter == "ready" else None
         body = Text.from_ansi(drawn) if drawn is not None else _as_list(spec, room)
         return Text("\n").join([title, body, *below])
 
-    def _nothing(self, spec: ChartSpec | None) -> Text:
-        if spec is None:
-            return Text("No chart yet.", style="dim")
-        return Text(f"{spec.title}\n", style="bold").append(
-            "fills in as soon as an epoch is read", style="dim not bold"
-        )
+    def _nothing(self) -> Text:
+        title, when = _MISSING.get(self._about, ("No chart yet", "it fills in as soon as an epoch is read"))
+        return Text(f"{title}\n", style="bold").append(when, style="dim not bold")
 
     def _legend(self, spec: ChartSpec, palette: Palette) -> Text:
         from labtui.tui.widgets import plot_text

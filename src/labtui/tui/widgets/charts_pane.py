@@ -22,6 +22,7 @@ class ChartsPane(Container):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._chosen = 2
+        self._stepped = False
         self._charts: dict[str, ChartSpec] = {}
         self._numbers: list[tuple[str, ...]] = []
 
@@ -29,7 +30,7 @@ class ChartsPane(Container):
         """Four charts, the numbers, the notes."""
         with Container(id="chart-grid"):
             for key in KEYS:
-                yield ChartView(id=f"chart-{key}")
+                yield ChartView(key, id=f"chart-{key}")
         with Container(id="chart-side"):
             yield Static(Text(""), id="chart-which", markup=False)
             yield KeyedTable(id="chart-numbers")
@@ -49,10 +50,13 @@ class ChartsPane(Container):
             if view.spec != self._charts.get(key):
                 view.spec = self._charts.get(key)
         self._numbers = number_rows(picture)
+        if not self._stepped and KEYS[self._chosen] not in self._charts:
+            self._chosen = next((at for at in (2, 0) if KEYS[at] in self._charts), self._chosen)
         self._apply()
 
     def step(self, direction: int) -> None:
         """Another chart, where one is shown at a time."""
+        self._stepped = True
         self._chosen = (self._chosen + direction) % len(KEYS)
         self._apply()
 

@@ -123,7 +123,7 @@ class KeyLine(Widget):
     def render(self) -> Text:
         """Key in bold, then its label; help and palette stay last and are never cut."""
         key_style = self.get_component_rich_style("keys--key", partial=True)
-        always = [action for action in self.actions if action.name in {"palette", "help", "leave"}]
+        always = [action for action in self.actions if action.name in {"back", "palette", "help", "leave"}]
         others = [action for action in self.actions if action not in always]
         right = self._line(always, key_style)
         while others and self._line(others, key_style).cell_len + right.cell_len > self.size.width:

@@ -61,14 +61,23 @@ class HeaderBar(Widget):
         glyph, word = words.connection_label(connection)
         text = Text()
         if picture.practice:
-            text.append(" practice ", style="reverse").append("  ")
+            speed = f"{picture.factor:g} x " if picture.factor else ""
+            text.append(f" practice {speed}", style="reverse").append("  ")
         if picture.read_only:
             text.append(" read-only ", style="reverse").append("  ")
         text.append(f"{glyph} {word}", style=self._style(_STYLES.get(connection.status, "header--quiet")))
-        if picture.state.refreshed_at is not None:
-            text.append(f", {words.age(picture.now - picture.state.refreshed_at)}")
+        text.append(_age(picture))
         if picture.gpu_hours is not None:
-            text.append(
-                f"  {picture.gpu_hours:.2f} GPU-h" if short else f"   {picture.gpu_hours:.2f} GPU-h used"
-            )
+            used = "" if short else " practised" if picture.practice else " used"
+            text.append(f"{'  ' if short else '   '}{picture.gpu_hours:.2f} GPU-h{used}")
         return text
+
+
+def _age(picture: Picture) -> str:
+    """How old the queue's picture is; that nothing is asked while no job lives is said, too."""
+    from labtui.core.jobs import live
+
+    state = picture.state
+    if state.connection.status == "online" and not live(state):
+        return ", no jobs"
+    return f", {words.age(picture.now - state.refreshed_at)}" if state.refreshed_at is not None else ""

@@ -105,7 +105,7 @@ class LogFile:
         while offset < size:
             if offset % BLOCK == 0:
                 self._newlines_before.append(total)
-            piece = self._read(offset, min(BLOCK - offset % BLOCK, size - offset))
+            piece = self.read(offset, min(BLOCK - offset % BLOCK, size - offset))
             if not piece:
                 break
             total += piece.count(b"\n")
@@ -116,7 +116,8 @@ class LogFile:
         self._ends_with_newline = last == b"\n"
         self.size = offset
 
-    def _read(self, offset: int, count: int) -> bytes:
+    def read(self, offset: int, count: int) -> bytes:
+        """Raw bytes of the file; fewer where it ends."""
         if self._file is None:
             return b""
         self._file.seek(offset)
@@ -187,7 +188,7 @@ class LogFile:
         key = self._origin + index
         found = self._blocks.get(key)
         if found is None:
-            data = self._read(key * BLOCK, min(BLOCK, self.size - key * BLOCK))
+            data = self.read(key * BLOCK, min(BLOCK, self.size - key * BLOCK))
             found = (data, _newline_positions(data))
             self._blocks[key] = found
             while len(self._blocks) > CACHED_BLOCKS:
@@ -200,7 +201,7 @@ class LogFile:
         block, inside = divmod(start, BLOCK)
         if block >= self._origin and end <= (block + 1) * BLOCK:
             return self._block(block - self._origin)[0][inside : inside + end - start]
-        return self._read(start, end - start)
+        return self.read(start, end - start)
 
     # ------------------------------------------------------------------ search
 
@@ -240,7 +241,7 @@ class LogFile:
     def _raw_after(self, needle: bytes, offset: int) -> int | None:
         overlap = len(needle) - 1
         while offset < self.size:
-            piece = self._read(offset, min(SEARCH_AT_ONCE, self.size - offset)).lower()
+            piece = self.read(offset, min(SEARCH_AT_ONCE, self.size - offset)).lower()
             found = piece.find(needle)
             if found >= 0:
                 return offset + found
@@ -253,7 +254,7 @@ class LogFile:
         overlap = len(needle) - 1
         while end > 0:
             start = max(0, end - SEARCH_AT_ONCE)
-            found = self._read(start, end - start).lower().rfind(needle)
+            found = self.read(start, end - start).lower().rfind(needle)
             if found >= 0:
                 return start + found
             if start == 0:

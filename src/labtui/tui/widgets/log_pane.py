@@ -124,6 +124,12 @@ class LogPane(Vertical):
         """Next or previous match."""
         self.active.search_next(backwards=step < 0)
 
+    def toggle_records(self) -> None:
+        """Fold machine-readable records away, or show them."""
+        for stream in ("out", "err"):
+            self._view(stream).toggle_folding()
+        self._show_title()
+
     def follow(self) -> None:
         """Follow the end again."""
         for stream in SHOWN[self._choice]:
@@ -136,6 +142,8 @@ def _state(view: TailView) -> str:
         return "nothing read yet"
     lines = view.file.lines
     parts = []
+    if view.folding.hidden:
+        parts.append(f"{view.folding.hidden} records folded (z)")
     if view.needle:
         where = (
             "not found"
@@ -148,6 +156,6 @@ def _state(view: TailView) -> str:
     if view.follow:
         parts.append(f"{lines} lines, following")
     else:
-        below = max(0, lines - int(view.scroll_y) - view.size.height)
+        below = max(0, view.rows - int(view.scroll_y) - view.size.height)
         parts.append(f"+{below} lines below, end follows")
     return "   ".join(parts)

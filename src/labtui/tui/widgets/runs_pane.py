@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Static
 
 from labtui.core.model import RunPhase
+from labtui.tui.guidance import no_run_yet
 from labtui.tui.messages import RunChosen
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import Picture, RunRow, run_detail, run_rows
@@ -82,13 +83,7 @@ class RunsPane(Vertical):
     def _show_detail(self, picture: Picture, any_rows: bool) -> None:
         detail = self.query_one("#runs-detail", Static)
         if not any_rows:
-            planned = len(picture.task.runs) if picture.task is not None else 0
-            text = (
-                f"No run of this task yet. It plans {planned}: press s to see the plan."
-                if planned
-                else "This task plans no runs."
-            )
-            detail.update(Text(text, style="dim"))
+            detail.update(Text(no_run_yet(picture), style="dim"))
             return
         run = picture.run
         lines = run_detail(picture, run) if run is not None and run.task_id == picture.task_id else []

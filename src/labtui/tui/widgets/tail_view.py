@@ -18,10 +18,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from labtui.tui.widgets.folding import RECORD, Folding
 from labtui.tui.widgets.log_file import LogFile
-
-RECORD = ":::MLLOG"
-"""How machine-readable records of a training begin; they are shown, but quietly."""
 
 
 class TailView(ScrollView, can_focus=True):
@@ -63,6 +61,7 @@ class TailView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.file: LogFile | None = None
+        self.folding = Folding()
         self.needle = ""
         self.match_line: int | None = None
         self.not_found = False
@@ -85,6 +84,7 @@ class TailView(ScrollView, can_focus=True):
 
     def _begin(self) -> None:
         self.match_line = None
+        self.folding.forget()
         self._widest = 1
         self._ticket += 1
         self.follow = True
@@ -100,8 +100,8 @@ class TailView(ScrollView, can_focus=True):
             self._begin()
         if self.file.head_blocks:
             self.call_after_refresh(self._count_head, self.file)  # the end is shown first
+        self._resize()
         if growth.added or growth.restarted:
-            self._resize()
             self.post_message(self.Moved(self))
         if self.follow:
             self._jump(self.max_scroll_y)
@@ -125,16 +125,36 @@ class TailView(ScrollView, can_focus=True):
         """The front of a large file is known now: numbers move, the picture stays."""
         if message.file is not self.file:
             return
+        top = int(self.scroll_y)  # nothing is folded while lines are not counted
         moved = message.file.adopt_head(message.counts)
         self._resize()
-        self._jump(self.scroll_y + moved if not self.follow else self.max_scroll_y)
+        self._place(top + moved)
         if self.match_line is not None:
             self.match_line += moved
         self.post_message(self.Moved(self))
 
     def _resize(self) -> None:
-        lines = self.file.lines if self.file is not None else 0
-        self.virtual_size = Size(self._widest, lines)
+        if self.file is not None:
+            self.folding.grow(self.file)
+        self.virtual_size = Size(self._widest, self.rows)
+
+    @property
+    def rows(self) -> int:
+        """Lines that are shown: all but the folded ones."""
+        return self.folding.rows(self.file.lines) if self.file is not None else 0
+
+    def toggle_folding(self) -> None:
+        """Show the machine-readable records, or fold them away again; the top line stays."""
+        top = self.folding.line_of(int(self.scroll_y))
+        self.folding.on = not self.folding.on
+        self._resize()
+        self._place(top)
+        self.refresh()
+        self.post_message(self.Moved(self))
+
+    def _place(self, top: int) -> None:
+        """Put a line of the file at the top, or the end in view while following."""
+        self._jump(self.max_scroll_y if self.follow else self.folding.row_of(top))
 
     def _jump(self, y: float) -> None:
         self._placing = True
@@ -179,15 +199,17 @@ class TailView(ScrollView, can_focus=True):
         self.not_found = False
         self.refresh()
         if needle and self.file is not None:
-            bottom = min(self.file.lines - 1, int(self.scroll_y) + self.size.height - 1)
-            self._find_from(bottom, backwards=True, both=True)
+            bottom = self.folding.line_of(int(self.scroll_y) + self.size.height - 1)
+            self._find_from(min(self.file.lines - 1, bottom), backwards=True, both=True)
 
     def search_next(self, *, backwards: bool) -> None:
         """The next match below (or above, `backwards`) the current one."""
         if not self.needle or self.file is None:
             return
         step = -1 if backwards else 1
-        here = self.match_line if self.match_line is not None else int(self.scroll_y)
+        here = self.match_line
+        if here is None:
+            here = self.folding.line_of(int(self.scroll_y))
         self._find_from(here + step, backwards=backwards)
 
     def _find_from(self, start: int, *, backwards: bool, both: bool = False) -> None:
@@ -217,7 +239,9 @@ class TailView(ScrollView, can_focus=True):
         if message.line is not None:
             self.match_line = message.line
             self.follow = False
-            self._jump(max(0, message.line - self.size.height // 2))
+            if self.folding.hides(message.line):
+                self.toggle_folding()
+            self._jump(max(0, self.folding.row_of(message.line) - self.size.height // 2))
         self.refresh()
         self.post_message(self.Moved(self))
 
@@ -227,7 +251,7 @@ class TailView(ScrollView, can_focus=True):
         """One row, from the file."""
         scroll_x, scroll_y = self.scroll_offset
         width = self.size.width
-        number = scroll_y + y
+        number = self.folding.line_of(scroll_y + y)
         style = self.rich_style
         text = self.file.line(number) if self.file is not None else ""
         strip = Strip(self._segments(text, number))

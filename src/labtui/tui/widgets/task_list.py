@@ -71,12 +71,12 @@ class TaskLine(Widget):
     """The folded task list: this task, how many are done, how to reach the others."""
 
     DEFAULT_CSS = """
-    TaskLine { height: 1; }
+    TaskLine { height: 2; }
     """
     picture: reactive[Picture | None] = reactive(None)
 
     def render(self) -> Text:
-        """One line."""
+        """This task; and, where there is room for a second line, what to do next."""
         picture = self.picture
         if picture is None:
             return Text("")
@@ -89,7 +89,12 @@ class TaskLine(Widget):
         )
         left.truncate(max(1, self.size.width - right.cell_len - 2), overflow="ellipsis")
         left.append(" " * max(1, self.size.width - left.cell_len - right.cell_len - 1))
-        return left.append_text(right)
+        line = left.append_text(right)
+        if self.size.height < 2:
+            return line
+        step = Text(f" {next_step(picture)}", no_wrap=True, style="not bold")
+        step.truncate(max(1, self.size.width - 1), overflow="ellipsis")
+        return Text("\n").join([line, step])
 
     async def on_click(self) -> None:
         """A click opens the list."""
