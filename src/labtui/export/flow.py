@@ -174,7 +174,8 @@ def _broken(line: CodeLine, room: float, size: float) -> tuple[Line, ...]:
 
 
 def _table(table: Table, owner: int, fit: _Fit) -> list[Unit]:
-    laid = lay_table(table, fit.geometry.body.w, scale=fit.scale, most=fit.table)
+    body = fit.geometry.body
+    laid = lay_table(table, body.w, scale=fit.scale, most=fit.table, tallest=body.h * 0.6)
     units = [
         Unit("table", height, 4.0 if at == 0 else 0.0, owner, keep=at == 0, table=laid, row=at)
         for at, height in enumerate(laid.heights)

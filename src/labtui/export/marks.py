@@ -160,7 +160,7 @@ def draw_lines(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
     if shape.label_mode(spec) == "all":
         for at, each in enumerate(series):
             for point in each.points:
-                if point.label:
+                if point.label and not shape.repeated_label(series, at, point):
                     _value(axes, point.x, point, canvas, shape.side_of_label(spec, series, at, point))
     _names(axes, spec, series, canvas)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -69,6 +70,15 @@ def _data(laid: LaidDeck, pages: list[list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
+def _typeface(folder: Path) -> list[Path]:
+    """Our typeface alone in a folder; beside it lies a font of symbols for missing characters that none should see."""
+    fonts = folder / "fonts"
+    fonts.mkdir()
+    for path in sorted(style.font_folder().glob("DejaVuSans*.ttf")):
+        shutil.copy(path, fonts)
+    return [fonts]
+
+
 def _compile(folder: Path) -> bytes:
     try:
         import typst
@@ -79,9 +89,7 @@ def _compile(folder: Path) -> bytes:
         ) from error
     measure.width("x", 10)  # says in words when the typeface is not there
     try:
-        made = typst.compile(
-            folder / "slides.typ", root=folder, font_paths=[style.font_folder()], timestamp=0
-        )
+        made = typst.compile(folder / "slides.typ", root=folder, font_paths=_typeface(folder), timestamp=0)
     except typst.TypstError as error:
         raise ExportError(
             f"deck.pdf could not be typeset: {error.message}.", "Use --deck pptx, and report this."

@@ -185,6 +185,8 @@ def _labels(
     for at, point in enumerate(points):
         if point is None or not point.label or (inside and point.y < 0.045):
             continue
+        if shape.repeated_label(series, place, point):
+            continue
         below = bool(series) and shape.side_of_label(spec, series, place, point) < 0
         where = POSITION.CENTER if inside else POSITION.OUTSIDE_END if not series else POSITION.ABOVE
         where = POSITION.BELOW if below else where

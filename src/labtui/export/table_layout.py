@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from labtui.export import measure
@@ -26,10 +26,17 @@ class LaidTable:
     size: float
 
 
-def lay_table(table: Table, room: float, *, scale: float = 1.0, most: float = 99.0) -> LaidTable:
+_HEADING_LINES = 6
+"""Headings that need more are no headings: they become the first row."""
+
+
+def lay_table(
+    table: Table, room: float, *, scale: float = 1.0, most: float = 99.0, tallest: float = 1e6
+) -> LaidTable:
     """Choose the largest size at which the columns fit without broken cells; else the smallest, and break.
 
-    `most` is the size of other tables on the same slide, which it may not exceed.
+    `most` is the size of other tables on the same slide, which it may not exceed; a row higher than `tallest`
+    goes on in further rows.
     """
     columns = max(1, len(table.headings))
     grid = [_filled(row, columns) for row in (table.headings, *table.rows)]
@@ -43,8 +50,18 @@ def lay_table(table: Table, room: float, *, scale: float = 1.0, most: float = 99
         tuple(_cell(text, size, widths[at] - 2 * PAD_X, bold=number == 0) for at, text in enumerate(row))
         for number, row in enumerate(grid)
     )
+    if len(max(cells[0], key=len)) > _HEADING_LINES:
+        cells = (tuple(("",) for _ in cells[0]), *cells)
+    lines = max(1, int((tallest - 2 * PAD_Y) / (size * LEADING)))
+    cells = (cells[0], *(part for row in cells[1:] for part in _parted(row, lines)))
     heights = tuple(max(len(cell) for cell in row) * size * LEADING + 2 * PAD_Y for row in cells)
     return LaidTable(tuple(widths), heights, cells, numeric, size)
+
+
+def _parted(row: Sequence[tuple[str, ...]], lines: int) -> Iterable[tuple[tuple[str, ...], ...]]:
+    """A row in as many rows as it needs at so many lines each."""
+    for start in range(0, max(len(cell) for cell in row), lines):
+        yield tuple(cell[start : start + lines] or ("",) for cell in row)
 
 
 def _filled(row: Sequence[str], columns: int) -> tuple[str, ...]:

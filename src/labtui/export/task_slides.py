@@ -46,7 +46,7 @@ def task_slides(contents: LabContents, task: Task) -> tuple[Slide, ...]:
     runs, answer = contents.runs_of(task), contents.answers[task.id]
     check = contents.checks[task.id]
     practice = any(run.practice for run in runs) or any(row.practice for row in results.rows)
-    touched = bool(runs or not answer.empty or own.rows or (check.done and not task.runs))
+    touched = bool(runs or not answer.empty or results.rows or (check.done and not task.runs))
     kicker = f"Task {task.id}"
     title = one_line(task.title)
     first = Slide(
@@ -258,10 +258,10 @@ def _software(contents: LabContents, runs: Sequence[RunState]) -> str:
         f"{s.gpus} GPUs, {s.cpus} cores, {s.time_limit_minutes} min"
         + (f" in {clean(s.qos)}" if s.qos else "")
         for token in sent
-        if (s := contents.state.submissions.get(token)) is not None
+        if (s := contents.state.submissions.get(token)) is not None and s.cpus
     )
-    wanted, cluster = "; ".join(asked), clean(contents.cluster)
-    return f"Software: {versions}. Script: {scripts}. Asked for: {wanted}. Cluster: {cluster}."
+    wanted = f" Asked for: {'; '.join(asked)}." if asked else ""
+    return f"Software: {versions}. Script: {scripts}.{wanted} Cluster: {clean(contents.cluster)}."
 
 
 # --------------------------------------------------------------------------- results and answers

@@ -1,0 +1,157 @@
+"""Lab folders with all runs an edition plans, answers of every kind, and what a finished deck holds."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from labtui.core.lab.edition import Edition
+from labtui.core.lab.reference import reference_evidence
+from labtui.core.state import LabState
+from labtui.engine.answers import open_answers
+from labtui.engine.folder import LabFolder
+from labtui.engine.labs import load_edition
+from labtui.engine.settings import Settings
+from labtui.export.contents import LabContents, read_contents
+from labtui.export.layout import LaidDeck
+
+EDITIONS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")
+DAY = date(2026, 3, 5)
+
+SHORT = "Yes."
+LONG = "\n\n".join(
+    f"Paragraph {n}: the all-reduce after each step costs time that does not shrink with the number of GPUs, "
+    "so the efficiency falls, and with a larger per-GPU batch it would fall less. " * 3
+    for n in range(1, 13)
+)
+LANGUAGES = (
+    "La velocitat creix: acceleració, eficiència, «paral·lel».\n\nΗ επιτάχυνση είναι υπογραμμική. Ускорение "
+    "меньше идеального. 加速比は理想より小さい。 التسريع أقل من المثالي.\n\n- 日本語の長い答え: "
+    + "並列学習の効率は通信で下がる。"
+    * 12
+)
+MATHS = (
+    "The speedup is $S_n = \\frac{T_1}{T_n}$ and the law says\n\n$$S = \\frac{1}{s + \\frac{1-s}{n}}$$\n\n"
+    "It costs $5 or #let x = 1 and *stars* and `code_with_underscores` and $\\unknown{x} \\le \\infty$."
+)
+EVERYTHING = (
+    "## A heading of mine\n\n1. first\n2. second with **bold** and *italic*\n   - inner\n\n"
+    "> a quote\n> of two lines\n\n"
+    "| GPUs | s |\n|---:|---:|\n| 1 | 13.6 |\n| 4 | 5.4 |\n\n```python\ndef f(x):  # a comment\n    return 'y' * "
+    + "100_000 + " * 30
+    + '1\n```\n\n<script>alert(1)</script> \\#read("/etc/passwd") '
+    + "averylongwordwithoutanyblank" * 12
+)
+ANSWERS = {"short": SHORT, "long": LONG, "languages": LANGUAGES, "maths": MATHS, "everything": EVERYTHING}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab folder and the state that goes with it."""
+
+    folder: LabFolder
+    edition: Edition
+    state: LabState
+
+    def contents(self) -> LabContents:
+        """What a deck would be made of."""
+        return read_contents(self.folder, state=self.state, today=DAY)
+
+
+def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> Lab:
+    """A lab folder of an edition: all its planned runs (or none), each question answered with the same text."""
+    edition = load_edition(name)
+    folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 7", account="nct_345"))
+    evidence = reference_evidence(edition)
+    if full:
+        for script in edition.reference.scripts:
+            (folder.scripts / script.path).write_text(script.text, encoding="utf-8")
+        for submission in evidence.state.submissions.values():
+            for run_id in submission.run_ids:
+                log = folder.logs / f"{submission.job_name}.{submission.job.job_id}.out"
+                log.write_text(f"run {run_id}\n", encoding="utf-8")
+    if answer:
+        for task in edition.tasks:
+            if task.questions:
+                sheet = open_answers(folder, task)
+                text = sheet.read_text(encoding="utf-8").replace("<!-- your answer -->", answer)
+                sheet.write_text(text, encoding="utf-8")
+    return Lab(folder, edition, evidence.state if full else LabState())
+
+
+def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, float, float, str]]]]:
+    """Of each page: width, height, and the words with their boxes in points (poppler reads them)."""
+    text = subprocess.run(
+        ["pdftotext", "-bbox", str(path), "-"], check=True, capture_output=True, text=True, encoding="utf-8"
+    ).stdout
+    pages = []
+    for size, body in re.findall(r'<page width="([^>]*)">(.*?)</page>', text, re.DOTALL):
+        width, height = (float(number) for number in re.findall(r"[\d.]+", size))
+        words = [
+            (float(a), float(b), float(c), float(d), word)
+            for a, b, c, d, word in re.findall(
+                r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>',
+                body,
+                re.DOTALL,
+            )
+        ]
+        pages.append((width, height, words))
+    return pages
+
+
+def has(program: str) -> bool:
+    """Whether a program for looking is here."""
+    return shutil.which(program) is not None
+
+
+def page_texts(laid: LaidDeck) -> list[str]:
+    """All words of each page, without blanks: what no format may lose."""
+    from labtui.export.layout import CodeItem, TableItem, TextItem
+
+    texts = []
+    for page in laid.pages:
+        parts = []
+        for item in page.items:
+            if isinstance(item, TextItem):
+                parts += [run.text for laid_p in item.paragraphs for line in laid_p.lines for run in line]
+            elif isinstance(item, CodeItem):
+                parts += [run.text for line in item.lines for run in line.runs]
+            elif isinstance(item, TableItem):
+                parts += [line for row in item.cells for cell in row for line in cell]
+        texts.append("".join("".join(parts).split()))
+    return texts
+
+
+class Nearly:
+    """Equal to a nested value whose numbers are equal up to rounding of the last digit."""
+
+    def __init__(self, wanted: object) -> None:
+        self.wanted = wanted
+
+    def __eq__(self, other: object) -> bool:
+        return same(other, self.wanted)
+
+    def __repr__(self) -> str:
+        return repr(self.wanted)
+
+    __hash__ = None
+
+
+def same(one: object, other: object) -> bool:
+    if isinstance(other, dict):
+        return (
+            isinstance(one, dict)
+            and one.keys() == other.keys()
+            and all(same(one[k], other[k]) for k in other)
+        )
+    if isinstance(other, (list, tuple)):
+        return isinstance(one, (list, tuple)) and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-12)
+    return one == other

@@ -1,0 +1,204 @@
+"""Pictures of charts: stable, marked, with the intervals drawn and colours that are not the only sign."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.results import compute_results
+from labtui.core.results.more_charts import lab_charts
+from labtui.core.results.run_charts import epoch_chart
+from labtui.export import style
+from labtui.export.draw import FORMATS, make_figure, pictures
+from labtui.export.shape import stacked, with_kind, y_limits
+from tests.export.helpers import has
+from tests.results.helpers import results_of, run
+
+BOOK = results_of(
+    "ResNet50.31337.out", "ResNet152.31338.out", "ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out"
+)
+CHARTS = {chart.key: chart for chart in (*lab_charts(BOOK), epoch_chart(BOOK, model="ResNet152"))}
+
+SAME = """
+import hashlib, sys
+from labtui.export.draw import pictures
+from tests.export.test_draw import CHARTS
+for name, data in pictures(CHARTS["speedup"], ("png", "svg", "pdf")).items():
+    print(name, hashlib.sha256(data).hexdigest())
+"""
+
+
+def test_the_same_data_give_the_same_bytes_in_another_process():
+    runs = [
+        subprocess.run([sys.executable, "-c", SAME], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert runs[0].stdout == runs[1].stdout and len(runs[0].stdout.split()) == 6
+
+
+def test_no_file_holds_a_date():
+    for name, data in pictures(CHARTS["efficiency"], FORMATS).items():
+        for mark in (b"CreationDate", b"dc:date", b"ModDate", b"Software"):
+            assert mark not in data, name
+
+
+@pytest.mark.parametrize(("size", "width", "height"), [("wide", 9.6, 5.4), ("half", 5.8, 4.7)])
+def test_png_has_300_dots_per_inch_and_its_size(size, width, height):
+    import io
+
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(pictures(CHARTS["speedup"], ("png",), size=size)["png"]))
+    assert picture.size == (round(width * 300), round(height * 300))
+    assert picture.info["dpi"] == pytest.approx((300, 300), rel=0.001)
+    if size == "wide":
+        assert picture.width * 9 == picture.height * 16
+
+
+@pytest.mark.skipif(not has("pdffonts"), reason="poppler looks into the PDF")
+def test_pdf_embeds_its_typeface(tmp_path):
+    path = tmp_path / "chart.pdf"
+    path.write_bytes(pictures(CHARTS["speedup"], ("pdf",))["pdf"])
+    fonts = subprocess.run(
+        ["pdffonts", str(path)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[2:]
+    assert fonts and all("DejaVu" in line and " yes " in line for line in fonts)
+
+
+def test_svg_needs_no_typeface():
+    assert b"<text" not in pictures(CHARTS["speedup"], ("svg",))["svg"]
+
+
+def axes_of(chart: ChartSpec):
+    return make_figure(chart, style.CANVASES["wide"]).axes[0]
+
+
+@pytest.mark.parametrize("key", ["epoch-time", "throughput", "speedup", "efficiency"])
+@pytest.mark.parametrize("kind", ["bars", "lines"])
+def test_intervals_are_drawn_as_error_bars(key, kind):
+    chart = with_kind(CHARTS[key], kind)
+    wanted = sorted(
+        (round(p.lo, 9), round(p.hi, 9))
+        for s in chart.series
+        for p in s.points
+        if p.lo is not None and p.lo < p.hi
+    )
+    drawn = []
+    for collection in axes_of(chart).collections:
+        for path in collection.get_paths():
+            ends = path.vertices
+            if len(ends) == 2 and ends[0][0] == ends[1][0] and ends[0][1] < ends[1][1]:
+                drawn.append((round(path.vertices[0][1], 9), round(path.vertices[1][1], 9)))
+    assert sorted(set(drawn)) == sorted(set(wanted))
+
+
+def test_the_ideal_line_is_dashed_and_named():
+    axes = axes_of(CHARTS["speedup"])
+    dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert [list(line.get_ydata()) for line in dashed] == [[1.0, 2.0, 4.0]]
+    assert "ideal" in [text.get_text() for text in axes.texts]
+
+
+def test_warm_up_is_hollow_and_live_is_hatched():
+    points = (
+        Point(x=1, y=3, label="3"),
+        Point(x=2, y=2, label="2", hollow=True),
+        Point(x=4, y=1, label="1", live=True),
+    )
+    chart = ChartSpec(
+        key="epoch-time", title="t", x_label="GPUs", y_label="s", series=(Series(name="a", points=points),)
+    )
+    bars = axes_of(replace(chart, kind="bars")).patches
+    assert [bar.get_facecolor()[:3] == (1, 1, 1) for bar in bars] == [False, True, True]
+    assert [bar.get_hatch() for bar in bars] == [None, None, "////"]
+    axes = axes_of(chart)
+    marks = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [mark.get_markerfacecolor() == style.PAPER for mark in marks] == [False, True, True]
+    assert any("live" in text.get_text() for text in axes.texts)
+
+
+@pytest.mark.parametrize("practice", [True, False])
+def test_practice_says_so_on_every_chart(practice):
+    results = compute_results([run(n, [30, 12 / n], practice=practice) for n in (1, 2, 4)])
+    for chart in lab_charts(results):
+        said = " ".join(text.get_text() for text in make_figure(chart, style.CANVASES["half"]).texts)
+        assert ("practice" in said.lower()) is practice
+
+
+def test_labels_stand_at_their_marks():
+    texts = [text.get_text() for text in axes_of(CHARTS["speedup"]).texts]
+    for label in ("2.53", "3.26", "ResNet50", "ResNet152"):
+        assert label in texts
+
+
+def test_lost_efficiency_is_stacked_to_one():
+    chart = CHARTS["efficiency-loss-resnet50"]
+    assert stacked(chart)
+    for x in (1, 2, 4):
+        tops = [bar.get_y() + bar.get_height() for bar in axes_of(chart).patches if bar.get_height() > 0]
+        assert max(tops) == pytest.approx(1.0)
+        assert sum(
+            point.y for series in chart.series for point in series.points if point.x == x
+        ) == pytest.approx(1.0)
+
+
+def test_texts_do_not_overlap_in_the_charts_of_the_book():
+    """Titles, values, names, ticks: no two of them on top of each other."""
+    for key in ("epoch-time", "throughput", "efficiency", "cpu-gpu-resnet50", "efficiency-loss-resnet152"):
+        for size in ("wide", "half"):
+            figure = make_figure(CHARTS[key], style.CANVASES[size])
+            figure.canvas.draw()
+            renderer = figure.canvas.get_renderer()
+            axes = figure.axes[0]
+            texts = [*figure.texts, *axes.texts, *axes.get_xticklabels(), axes.xaxis.label]
+            boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in texts if t.get_text()]
+            for at, (one, a) in enumerate(boxes):
+                for other, b in boxes[at + 1 :]:
+                    wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+                    high = min(a.y1, b.y1) - max(a.y0, b.y0)
+                    assert not (wide > 2 and high > 2), (key, size, one, other)
+            edge = figure.bbox
+            assert all(
+                b.x0 >= -1 and b.x1 <= edge.x1 + 1 and b.y0 >= -1 and b.y1 <= edge.y1 + 1 for _, b in boxes
+            )
+
+
+def test_a_name_is_text_whatever_it_holds():
+    strange = compute_results([run(n, [9, 6 / n], model="$\\alpha_{x} <b> & 日本") for n in (1, 2)])
+    for chart in lab_charts(strange):
+        assert pictures(chart, ("svg",))["svg"].startswith(b"<?xml")
+
+
+NUMBERS = st.floats(-1e9, 1e9).map(lambda number: round(number, 6))
+POINTS = st.builds(
+    lambda x, y, low, high, **looks: Point(x=x, y=y, lo=y - low, hi=y + high, **looks),
+    x=st.integers(0, 40).map(float), y=NUMBERS, low=st.floats(0, 1e6), high=st.floats(0, 1e6),
+    hollow=st.booleans(), live=st.booleans(), label=st.text(max_size=8),
+)  # fmt: skip
+SERIES = st.builds(
+    Series, name=st.text(max_size=30), points=st.lists(POINTS, min_size=1, max_size=6).map(tuple),
+    role=st.sampled_from(["measured", "ideal", "fit", "band", "reference"]),
+)  # fmt: skip
+SPECS = st.builds(
+    ChartSpec, key=st.sampled_from(["speedup", "efficiency-loss-x", "epochs"]), title=st.text(max_size=120),
+    x_label=st.text(max_size=9), y_label=st.text(max_size=9),
+    series=st.lists(SERIES, min_size=1, max_size=8).map(tuple),
+    kind=st.sampled_from(["bars", "lines"]), percent=st.booleans(), practice=st.booleans(),
+    notes=st.lists(st.text(max_size=300), max_size=4).map(tuple),
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(SPECS)
+def test_any_chart_can_be_drawn_and_its_limits_hold_its_data(chart):
+    low, high = y_limits(chart)
+    for series in chart.series:
+        for point in series.points:
+            assert low <= point.lo <= point.y <= point.hi <= high
+    assert pictures(chart, ("svg",), size="half")["svg"]
