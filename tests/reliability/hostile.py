@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHON_PATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 
 EVIL = (
     "evil\x1b]52;c;UFdORUQ=\x07\x1b]0;PWNED\x07\x1b]8;;http://pwned.test\x1b\\\x1b[31;77mE\x1b[2J\x1b[999;999H"
@@ -53,7 +54,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         self.master, slave = pty.openpty()
         self.resize(*self.size)
-        environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **self.env}
+        environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": PYTHON_PATH, **self.env}
         self.process = subprocess.Popen(
             self.command,
             stdin=slave,

@@ -14,7 +14,7 @@ from tests.reliability.campaign import campaign
 SEEDS: tuple[int, ...] = ()
 """Seeds of campaigns that ever failed, kept as regression tests."""
 
-ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "240"))
+ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "200"))
 
 pytestmark = [
     pytest.mark.cluster,

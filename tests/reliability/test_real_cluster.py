@@ -22,11 +22,8 @@ from tests.engine.test_real_cluster import complete, mirror, of, phase, remote, 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
 
 LIES = {
-    "fails": "exit 1",
     "fails with a word": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
-    "complains and succeeds": "echo 'squeue: error: Invalid user' >&2; exit 0",
     "is empty": "exit 0",
-    "prints nonsense": "head -c 3000 /dev/urandom; exit 0",
     "prints half": '/usr/bin/squeue "$@" | head -c 40; exit 0',
     "is slow": 'sleep 30; exec /usr/bin/squeue "$@"',
 }
@@ -127,7 +124,13 @@ def test_thirty_logs_through_a_bad_line_are_equal_in_the_end(
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chooser = random.Random(seed)
-    plan = lambda index: None if index % 3 == 2 else Fault.random(chooser, up_to=2_000_000)  # noqa: E731
+
+    def plan(index: int) -> Fault | None:
+        if index >= 6:
+            return None
+        kind = chooser.choice(("cut", "reset", "stall"))
+        return Fault(kind, "down", int(chooser.uniform(40_000, 700_000)))
+
     with (
         FaultProxy((student.host, student.port), plan) as proxy,
         session_on(tmp_path / "lab", student, proxy.port) as session,
@@ -136,18 +139,18 @@ def test_thirty_logs_through_a_bad_line_are_equal_in_the_end(
         futures = []
         for trick in kinds:
             script = LOG.format(
-                pause=chooser.uniform(0, 3), lines=chooser.choice((5, 300, 3000)), trick=trick
+                pause=chooser.uniform(0, 3), lines=chooser.choice((50, 300, 3000)), trick=trick
             )
             head = f"#!/bin/bash\n#SBATCH --account={student.account}\n#SBATCH --qos=gp_training\n#SBATCH --ntasks=1\n"
             head += "#SBATCH --cpus-per-task=1\n#SBATCH --output=%x.%j.out\n#SBATCH --error=%x.%j.err\n"
             futures.append(session.submit(draft(student.account), script=head + script))
         deadline = time.monotonic() + 240
         while not all(future.done() for future in futures):
-            _hurry(session, proxy, deadline)
+            _hurry(session, deadline)
         tokens = [future.result() for future in futures]
         compared = 0
         while not all(complete(session, token) for token in tokens):
-            _hurry(session, proxy, deadline)
+            _hurry(session, deadline)
             for token, trick in zip(tokens, kinds, strict=True):
                 if not trick:  # the others are replaced under our hands
                     assert remote(cluster, session, token).startswith(mirror(session, token))
@@ -157,13 +160,13 @@ def test_thirty_logs_through_a_bad_line_are_equal_in_the_end(
             assert of(session, token).job.phase is JobPhase.FINISHED
         kinds_struck = [fault.kind for fault in proxy.faults_struck]
         print(f"{proxy.connections} connections, faults {kinds_struck}, {compared} prefixes compared")
+        assert len(kinds_struck) >= 2
 
 
-def _hurry(session: Session, proxy: FaultProxy, deadline: float) -> None:
-    """A patient test would wait for the back-off; this one presses the key, and thaws what is stalled."""
+def _hurry(session: Session, deadline: float) -> None:
+    """A patient test would wait for the heartbeat and the back-off; this one presses the key."""
     assert time.monotonic() < deadline, str(session.state.connection)
-    if session.state.connection.status != "online":
-        session.connect_now()
+    session.connect_now()
     time.sleep(0.3)
 
 
@@ -197,7 +200,11 @@ def test_a_requeued_job_is_one_job_with_two_logs(
         session.refresh()
         return b"restart 1" in mirror(session, token)
 
-    until(again, "the second log", 180)
+    try:
+        until(again, "the second log", 100)
+    except TimeoutError:
+        print(cluster.as_root("scontrol", "show", "job", job_id).out, mirror(session, token)[-200:])
+        raise
     until(lambda: complete(session, token), "the end", 120)
     assert of(session, token).job.job_id == job_id
     assert mirror(session, token) == remote(cluster, session, token)

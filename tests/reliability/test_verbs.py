@@ -20,7 +20,7 @@ from labtui.engine.folder import LabFolder
 from labtui.stdio import HarmlessStream, guarded, harmless, trusted
 from labtui.verbs.log import _harmless as harmless_log
 from tests.reliability import show_hostile
-from tests.reliability.hostile import EVIL, ROOT, Terminal, acts
+from tests.reliability.hostile import EVIL, PYTHON_PATH, ROOT, Terminal, acts
 from tests.tui import replay
 
 LABTUI = [sys.executable, "-m", "labtui"]
@@ -81,7 +81,7 @@ def test_files_of_any_name_in_any_locale(evil: LabFolder, verb: str, env: dict[s
 
 @pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
 def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, **env}
     command = [*LABTUI, "parse", "--json", *outs(evil)]
     done = subprocess.run(command, capture_output=True, env=environment, check=False, cwd=ROOT)
     assert b"Traceback" not in done.stderr
@@ -92,7 +92,7 @@ def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, st
 
 def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-    environment |= {"HOME": "/dev/null", "PYTHONPATH": str(ROOT)}
+    environment |= {"HOME": "/dev/null", "PYTHONPATH": PYTHON_PATH}
     for verb in (
         ["labs"],
         ["parse", "nosuch.out"],

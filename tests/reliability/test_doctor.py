@@ -1,0 +1,79 @@
+"""What `labtui doctor` says about faults that tests/cluster_room/test_doctor.py does not make, on the real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster, Student
+from tests.cluster_room.test_doctor import arguments, asked
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("reliability")]
+
+Ask = Callable[..., tuple[int, dict[str, dict[str, str]]]]
+
+
+@pytest.fixture
+def ask(student: Student, capsys: pytest.CaptureFixture[str]) -> Ask:
+    def asking(*more: str) -> tuple[int, dict[str, dict[str, str]]]:
+        return asked(capsys, arguments(student, *more))
+
+    return asking
+
+
+def problem(checks: dict[str, dict[str, str]], key: str) -> dict[str, str]:
+    check = checks[key]
+    assert check["status"] in ("problem", "warning"), check
+    assert check["sentence"] and check["fix"], check
+    return check
+
+
+def test_a_key_the_server_does_not_know(ask: Ask, student: Student) -> None:
+    status, checks = ask("--identity", str(student.stranger_key))
+    assert status == 1
+    assert student.user in problem(checks, "login")["sentence"] + problem(checks, "login")["fix"]
+
+
+def test_a_changed_host_key(ask: Ask, cluster: Cluster, student: Student) -> None:
+    told = student.host_key
+    cluster.change_host_keys()
+    status, checks = ask("--host-key", told)
+    assert status == 1
+    assert told in problem(checks, "host-key")["sentence"]
+
+
+def test_a_start_up_file_that_breaks_sftp(ask: Ask, cluster: Cluster) -> None:
+    cluster.set_bashrc("echo welcome to the cluster\n")
+    _, checks = ask()
+    assert ".bashrc" in problem(checks, "sftp")["fix"]
+
+
+def test_clocks_that_differ(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 400)
+    _, checks = ask()
+    problem(checks, "clock")
+
+
+def test_a_controller_that_is_down(ask: Ask, cluster: Cluster) -> None:
+    cluster.daemon("slurmctld", "stop")
+    status, checks = ask()
+    assert status == 1
+    problem(checks, "squeue")
+
+
+def test_data_and_container_that_are_gone(
+    student: Student, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lab.toml").write_text(
+        f'[lab]\nedition = "x"\n[cluster]\nprofile = "mn5"\nhost = "{student.host}"\nport = {student.port}\n'
+        f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
+        f'account = "{student.account}"\ndata_dir = "/gone"\ncontainer = "/gone.sif"\n'
+    )
+    status, checks = asked(capsys, ["doctor", str(tmp_path), "--json"])
+    assert status == 1
+    assert "/gone" in problem(checks, "data")["sentence"]
+    assert "/gone.sif" in problem(checks, "container")["sentence"]
