@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,8 @@ def test_words_arrive_as_they_were_meant(shell):
         "scripts/.",
         f"u1@alogin1.bsc.es:{NASTY}/",
     ]
+    _, copy = lesson("push", LINE, replace(SUBJECT, local_job="slurm/job's.slurm")).commands
+    assert shell(copy)[-3:] == ["scripts/.", "slurm/job's.slurm", f"u1@alogin1.bsc.es:{NASTY}/"]
     assert shell(lesson("log", LINE, SUBJECT).commands[0])[-1] == f"{NASTY}/R n.31337.out"
     assert shell(lesson("cancel", LINE, SUBJECT).commands[0]) == ["scancel", "31337"]
     assert shell(lesson("queue", LINE, SUBJECT).commands[0]) == ["squeue", "--me", "-o", "%i %j %T %M %S %r"]

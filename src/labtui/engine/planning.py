@@ -159,7 +159,7 @@ def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep: 
         remote_dir=remote_dir,
         remote_logs=logs_of(remote_dir, named.job_name, gpus=named.gpus),
         script_hashes=hashes(files),
-        practice=session.settings.practice or session.profile.status == "practice",
+        practice=session.practice,
     )
     return Planned(event, text, files)
 
@@ -181,7 +181,7 @@ def render(session: Session, draft: SubmissionDraft, token: str, remote_dir: str
         token=token,
         remote_dir=remote_dir,
         edition=session.settings.edition,
-        practice=session.settings.practice or session.profile.status == "practice",
+        practice=session.practice,
         user=session.user,
     )
     return job_script(draft, session.profile, context, session.folder.template(draft.form))
@@ -205,6 +205,15 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
         gpu_hours=gpu_hours,
         seconds=seconds,
     )
+
+
+def places_to_ask(session: Session, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
+    """The remote paths of a draft that `Session.look_at` should be given before its preview."""
+    from labtui.core.preflight import paths_to_ask
+
+    planned = plan(session, draft, script, keep=False)
+    needed = paths_to_ask(planned.files, draft, session.profile)
+    return unknown_places(session.state, needed, session.clock.wall())
 
 
 def fresh_places(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:

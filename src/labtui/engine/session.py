@@ -153,6 +153,11 @@ class Session:
         return self._store.read_only
 
     @property
+    def practice(self) -> bool:
+        """Whether what this folder submits is a rehearsal."""
+        return self.settings.practice or self.profile.status == "practice"
+
+    @property
     def state(self) -> LabState:
         """The latest state, a frozen value."""
         return self._journal.state
@@ -239,6 +244,16 @@ class Session:
         from labtui.engine.planning import preview
 
         return preview(self, draft, script)
+
+    def paths_to_ask(self, draft: SubmissionDraft, *, script: str | None = None) -> tuple[str, ...]:
+        """Remote paths a draft needs and the cluster said nothing about lately; for `look_at`.
+
+        Raises:
+            TemplateError, FolderError: as `preview`.
+        """
+        from labtui.engine.planning import places_to_ask
+
+        return places_to_ask(self, draft, script)
 
     # ------------------------------------------------------------------ actions
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from pathlib import Path
 from typing import Any
 
-from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
+from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface, SSHException
 from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_OP_UNSUPPORTED, SFTP_PERMISSION_DENIED
 
 
@@ -53,6 +54,16 @@ class _Handle(SFTPHandle):
 
 def _answer(error: OSError) -> int:
     return SFTPServer.convert_errno(error.errno or errno.EIO)
+
+
+class EndingSFTP(SFTPServer):
+    """SFTP that says how it ended, as OpenSSH's does: without that word `scp` believes it failed."""
+
+    def finish_subsystem(self) -> None:
+        """Good-bye, with exit status 0."""
+        with contextlib.suppress(OSError, EOFError, SSHException):
+            self.sock.send_exit_status(0)
+        super().finish_subsystem()
 
 
 class ConfinedSFTP(SFTPServerInterface):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import paramiko
 
-from labtui.practice.sftp import ConfinedSFTP
+from labtui.practice.sftp import ConfinedSFTP, EndingSFTP
 
 _TAKE_TERMINAL = """\
 import fcntl, os, sys, termios
@@ -279,7 +279,7 @@ class PracticeSSHServer:
         transport = paramiko.Transport(line)
         transport.local_version = "SSH-2.0-labtui_practice"
         transport.add_server_key(self.host_key)
-        transport.set_subsystem_handler("sftp", paramiko.SFTPServer, ConfinedSFTP)
+        transport.set_subsystem_handler("sftp", EndingSFTP, ConfinedSFTP)
         with self._lock:
             self._transports.add(transport)
         try:

@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from labtui.verbs.spent import spent
 from labtui.verbs.terminal import Open, add_folder_argument, plain
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ def run(args: argparse.Namespace) -> int:
         edition = lab.session.edition
         asked = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
+        bill = spent(lab.state, practice=lab.session.practice)
     far = progress(edition, checks)
     wanted = [check for check in checks if check.task_id in asked]
     if args.json:
-        print(json.dumps(_json(edition, wanted, far), indent=1, ensure_ascii=False))
+        print(json.dumps(_json(edition, wanted, far) | {"spent": bill}, indent=1, ensure_ascii=False))
     else:
         for check in wanted:
             _print(edition, check, full=bool(args.task))

@@ -11,6 +11,7 @@ from labtui.core.model import JobView, SubmissionStatus
 from labtui.core.profile import Profile
 from labtui.core.state import LabState, RunState
 from labtui.errors import LabError
+from labtui.verbs.spent import spent
 from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_error
 
 
@@ -32,10 +33,12 @@ def run(args: argparse.Namespace) -> int:
             lab.session.start()
             _ask_once(lab)
         rows = [_row(lab.state, run, lab.session.profile) for run in lab.state.runs.values()]
+        bill = spent(lab.state, practice=lab.session.practice)
         if args.json:
-            print(json.dumps({"refreshed_at": lab.state.refreshed_at, "runs": rows}, indent=1))
+            print(json.dumps({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill}, indent=1))
         else:
             _print(rows, lab.state)
+            _print_bill(bill)
     return 0
 
 
@@ -53,6 +56,7 @@ def _ask_once(lab: Open) -> None:
 
 
 def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
+    from labtui.core.cost import training_gpu_hours
     from labtui.core.policy import waiting_reason
 
     submission = state.submissions[run.token]
@@ -69,6 +73,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "phase": run.phase.value,
         "outcome": run.outcome,
         "submission": {"token": run.token, "status": submission.status.value, "sentence": sentence},
+        "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run.epochs),
         "job": _job(submission.job) if submission.job else None,
     }
 
@@ -98,13 +103,29 @@ def _print(rows: list[dict[str, Any]], state: LabState) -> None:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
         device = f"{row['n_gpus']} GPU" if row["n_gpus"] else "CPU"
-        why = _reason(job) or row["submission"]["sentence"]
+        why = _how_it_ended(row) or _reason(job) or row["submission"]["sentence"]
         line = (
             f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}"
         )
         print(plain(f"{line}  {job.get('job_id', '-'):<9} {why}").rstrip())
     if state.refreshed_at is not None:
         say(f"read {max(0.0, time.time() - state.refreshed_at):.0f} s ago")
+
+
+def _how_it_ended(row: dict[str, Any]) -> str:
+    """A run's end goes before its job's: one job carries several runs."""
+    if row["outcome"] == "oom":
+        return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` tries half the batch"
+    if row["outcome"] == "time-limit":
+        return "ended by its time limit"
+    return ""
+
+
+def _print_bill(bill: dict[str, Any]) -> None:
+    for task, cost in bill["tasks"].items():
+        if cost["allocated"]:
+            told = f"task {task}: {cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
+            say(told + (" (practice: nobody pays)" if bill["practice"] else ""))
 
 
 def _reason(job: dict[str, Any]) -> str:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from labtui.core.model import SubmissionDraft, SubmissionStatus
 from labtui.core.state import LabState
 from labtui.errors import LabError, UsageError
-from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_error
+from labtui.verbs.planned import agreed, blocked, finding_row, job_line, show_findings, without
+from labtui.verbs.terminal import Open, add_folder_argument, plain, run_number, say, say_error
 
 if TYPE_CHECKING:
+    from labtui.core.lab.batch_search import Proposal
     from labtui.core.lab.plan import PlanOverrides
     from labtui.engine.planning import Preview
 
@@ -49,41 +51,134 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--script-args", metavar="TEXT", help="more arguments for the training script, one text"
     )
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
+    parser.add_argument("--yes", action="store_true", help="ask nothing, also on a terminal")
+    parser.add_argument(
+        "--halve",
+        type=run_number,
+        metavar="RUN",
+        help="after a run that ran out of memory: the task's plan again with half its batch per GPU",
+    )
+    parser.add_argument(
+        "--search-batch",
+        nargs="?",
+        const="256-4096",
+        metavar="SMALLEST-LARGEST",
+        help="one job that finds the largest batch that fits one GPU (default range 256-4096)",
+    )
+    parser.add_argument(
+        "--show-commands", action="store_true", help="print the shell commands this amounts to; send nothing"
+    )
     parser.add_argument("--wait", action="store_true", help="stay until Slurm has taken all of them")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, check, and (unless it is a dry run) submit."""
+    if args.halve is not None and args.search_batch is not None:
+        raise UsageError("--halve and --search-batch are two ways; choose one.")
     with Open(args, start=False) as lab:
-        drafts = _drafts(lab, args)
+        drafts, sentence = _drafts(lab, args)
+        if args.show_commands:
+            return _show_commands(lab, args, drafts)
+        trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
         previews = [lab.session.preview(draft) for draft in drafts]
+        if args.search_batch is not None:
+            previews = [without(preview, "one-epoch") for preview in previews]  # meant so
         if args.dry_run:
-            return _dry_run(lab, args, drafts, previews)
-        if _blocked(previews) and not args.force:
-            _show_findings(previews)
+            return _dry_run(lab, args, drafts, previews, trouble)
+        if sentence:
+            say(sentence)
+        for draft, preview in zip(drafts, previews, strict=True):
+            say(job_line(draft, preview))
+        found = show_findings(previews)
+        if blocked(previews) and not args.force:
             say("Nothing was submitted. Correct this, or submit with --force.")
             return 1
-        _show_findings(previews)
+        asked = (found or sentence) and not (args.force or args.yes)
+        if asked and not agreed("Submit this?"):
+            say("Nothing was submitted.")
+            return 1
         return _submit(lab, args, drafts)
 
 
-def _drafts(lab: Open, args: argparse.Namespace) -> list[SubmissionDraft]:
-    drafts = lab.session.drafts(args.task, _overrides(args))
+def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
+    """Connect and ask about the paths the jobs need, so that the findings know of them; what kept it from that."""
+    try:
+        lab.session.start()
+        lab.online()
+        paths = [path for draft in drafts for path in lab.session.paths_to_ask(draft)]
+        asked = lab.session.look_at(tuple(dict.fromkeys(paths)))
+        if asked is not None:
+            asked.result(timeout=60)
+    except (LabError, TimeoutError) as error:
+        return error if isinstance(error, LabError) else None
+    return None
+
+
+def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft], str]:
+    """What to submit, and the sentence that explains it when it is not simply the task's plan."""
+    sentence = ""
+    if args.halve is not None or args.search_batch is not None:
+        proposal = _proposal(lab, args)
+        drafts = list(proposal.drafts)
+        sentence = proposal.sentence
+    else:
+        drafts = list(lab.session.drafts(args.task, _overrides(args)))
     if args.run:
         wrong = [number for number in args.run if not 1 <= number <= len(drafts)]
         if wrong:
             raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
-        drafts = tuple(drafts[number - 1] for number in args.run)
+        drafts = [drafts[number - 1] for number in args.run]
     if not drafts:
         raise UsageError(f"Task {args.task} plans no runs that fit.", "`labtui labs` shows what it asks for.")
-    if not args.script_args:
-        return list(drafts)
-    more = tuple(shlex.split(args.script_args))
-    return [
-        replace(draft, runs=tuple(replace(spec, extra_args=spec.extra_args + more) for spec in draft.runs))
-        for draft in drafts
-    ]
+    if args.script_args:
+        drafts = [_with_arguments(draft, shlex.split(args.script_args)) for draft in drafts]
+    return drafts, sentence
+
+
+def _with_arguments(draft: SubmissionDraft, words: list[str]) -> SubmissionDraft:
+    runs = tuple(replace(spec, extra_args=(*spec.extra_args, *words)) for spec in draft.runs)
+    return replace(draft, runs=runs)
+
+
+def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:
+    from labtui.engine.batches import halve_after, search_largest
+    from labtui.engine.planning import run_of
+
+    if args.halve is not None:
+        task = run_of(lab.state, args.halve).task_id
+        if task != args.task:
+            raise UsageError(f"Run {args.halve} belongs to task {task}.", f"labtui submit {task} --halve ...")
+        return halve_after(lab.session, args.halve, _overrides(args))
+    smallest, largest = _range(args.search_batch)
+    return search_largest(lab.session, args.task, _overrides(args), smallest=smallest, largest=largest)
+
+
+def _range(text: str) -> tuple[int, int]:
+    try:
+        smallest, largest = (int(word) for word in text.split("-"))
+    except ValueError:
+        raise UsageError("--search-batch takes SMALLEST-LARGEST, e.g. 256-4096.") from None
+    if not 1 <= smallest <= largest:
+        raise UsageError("--search-batch goes from a smaller batch to a larger one, both at least 1.")
+    return smallest, largest
+
+
+def _show_commands(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft]) -> int:
+    """The same by hand."""
+    from labtui.engine.lessons import lessons_of_draft
+
+    told = [(draft.job_name, lessons_of_draft(lab.session, draft)) for draft in drafts]
+    if args.json:
+        rows = [{"job_name": name, "commands": [asdict(item) for item in items]} for name, items in told]
+        print(json.dumps({"submissions": rows}, indent=1))
+        return 0
+    for name, items in told:
+        print(plain(f"# {name}, by hand (run this in the lab folder):"))
+        for item in items:
+            print(f"\n{item.text}")
+        print()
+    return 0
 
 
 def _overrides(args: argparse.Namespace) -> PlanOverrides:
@@ -104,31 +199,17 @@ def _overrides(args: argparse.Namespace) -> PlanOverrides:
     )
 
 
-# --------------------------------------------------------------------------- what was found
-
-
-def _blocked(previews: list[Preview]) -> bool:
-    return any(found.severity == "error" for preview in previews for found in preview.findings)
-
-
-def _show_findings(previews: list[Preview]) -> None:
-    shown = set()
-    for preview in previews:
-        for found in preview.findings:
-            place = f"{found.file}:{found.line}" if found.line else found.file
-            text = f"{found.severity}: {place}: {found.effect}"
-            if text not in shown:
-                shown.add(text)
-                say(text)
-
-
 # --------------------------------------------------------------------------- dry run
 
 
 def _dry_run(
-    lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], previews: list[Preview]
+    lab: Open,
+    args: argparse.Namespace,
+    drafts: list[SubmissionDraft],
+    previews: list[Preview],
+    trouble: LabError | None,
 ) -> int:
-    words = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts)
+    words = [None] * len(drafts) if args.offline else _ask_cluster(lab, drafts, trouble)
     rows = [_row(draft, preview, word) for draft, preview, word in zip(drafts, previews, words, strict=True)]
     if args.json:
         print(json.dumps({"dry_run": True, "submissions": rows}, indent=1))
@@ -136,15 +217,17 @@ def _dry_run(
         for row in rows:
             _print_row(row)
     refused = any(word is not None and not word["ok"] and not word["wait"] for word in words)
-    return 1 if refused or _blocked(previews) else 0
+    return 1 if refused or blocked(previews) else 0
 
 
-def _ask_cluster(lab: Open, drafts: list[SubmissionDraft]) -> list[dict[str, Any] | None]:
-    """The cluster's own word on each draft; None where it could not be asked."""
-    lab.session.start()
+def _ask_cluster(
+    lab: Open, drafts: list[SubmissionDraft], trouble: LabError | None
+) -> list[dict[str, Any] | None]:
+    """The cluster's own word on each draft; None where it could not be asked, as `trouble` may say already."""
     words: list[dict[str, Any] | None] = []
     try:
-        lab.online()
+        if trouble is not None:
+            raise trouble
         for draft in drafts:
             words.append(asdict(lab.session.test_only(draft).result(timeout=300)))
     except LabError as error:
@@ -166,22 +249,10 @@ def _row(draft: SubmissionDraft, preview: Preview, word: dict[str, Any] | None) 
         "runs": [asdict(spec) for spec in draft.runs],
         "script": preview.script,
         "files": [asdict(item) for item in preview.files],
-        "findings": [_finding(found) for found in preview.findings],
+        "findings": [finding_row(found) for found in preview.findings],
         "seconds": asdict(preview.seconds) if preview.seconds else None,
         "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
         "test_only": word,
-    }
-
-
-def _finding(found: Any) -> dict[str, Any]:
-    return {
-        "rule": found.rule,
-        "severity": found.severity,
-        "file": found.file,
-        "line": found.line,
-        "text": found.text,
-        "effect": found.effect,
-        "fix": found.fix.title if found.fix else None,
     }
 
 
@@ -197,6 +268,8 @@ def _print_row(row: dict[str, Any]) -> None:
         print(f"# {found['severity']} {found['file']}:{found['line']} {plain(found['effect'])}")
     if row["seconds"]:
         print(f"# expected: {row['seconds']['lo']:.0f} to {row['seconds']['hi']:.0f} s")
+    if row["gpu_hours"] and row["gpus"]:
+        print(f"# cost: {row['gpu_hours']['lo']:.2g} to {row['gpu_hours']['hi']:.2g} GPU-hours")
     if row["test_only"]:
         print(f"# the cluster says: {plain(row['test_only']['sentence'])}")
 

@@ -20,9 +20,11 @@ from labtui.core.events import (
     LogGrew,
     Refreshed,
     RunEnded,
+    SamplesReset,
     SubmissionChanged,
 )
 from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.core.slurm.reasons import explain_reason
 from labtui.core.state import LabState, RunState, SubmissionState
 from labtui.verbs.terminal import Open, add_folder_argument, plain, say
 
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
             lab.state.runs
         )
-        show = _as_json if args.json else _as_text
+        show = _as_json if args.json else _Teller()
         if args.json:
             print(
                 json.dumps({"type": "snapshot", "runs": [_row(run) for run in lab.state.runs.values()]}),
@@ -56,9 +58,22 @@ def run(args: argparse.Namespace) -> int:
                 show(event, lab.state)
                 lab.check_line(patient=True)
         ended = [lab.state.runs[number] for number in watched]
+        _say_what_fits(lab, ended)
         if args.json:
             print(json.dumps({"type": "end", "runs": [_row(run) for run in ended]}), flush=True)
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
+
+
+def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
+    """After an out-of-memory: what the runs tell about the batch, and the two ways on."""
+    from labtui.engine.batches import known_boundary
+
+    for run in {run.spec.model: run for run in ended if run.outcome == "oom"}.values():
+        say(f"{run.spec.model}: {known_boundary(lab.session, run.spec.model).sentence}")
+        say(
+            f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}; "
+            f"the largest that fits: labtui submit {run.task_id} --search-batch"
+        )
 
 
 def all_over(state: LabState) -> bool:
@@ -97,26 +112,52 @@ def _as_json(event: AnyEvent, state: LabState) -> None:
         print(encode_event(event).decode(), flush=True)
 
 
-def _as_text(event: AnyEvent, state: LabState) -> None:
-    if isinstance(event, EpochSeen):
-        run = state.runs[event.run_id]
+class _Teller:
+    """Events as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, set[str]] = {}
+
+    def __call__(self, event: AnyEvent, state: LabState) -> None:
+        if isinstance(event, EpochSeen):
+            self._epoch(event, state.runs[event.run_id])
+        elif isinstance(event, RunEnded):
+            run = state.runs[event.run_id]
+            self._once(f"run {run.run_id}", f"run {run.run_id}  {run.spec.label}  {event.outcome}")
+            for found in event.diagnosis:
+                self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
+        elif isinstance(event, SamplesReset):
+            for number in event.run_ids:
+                self._said.pop(f"run {number}", None)  # it begins anew and says everything again
+                _line(f"run {number}  its log began anew: {event.reason}")
+        elif isinstance(event, JobObserved):
+            self._job(event)
+        elif isinstance(event, SubmissionChanged):
+            _line(f"submission {event.token[-6:]}  {event.status.value}  {event.job_id} {event.sentence}")
+        elif isinstance(event, ConnectionChanged):
+            say(f"{event.status} {event.sentence}".strip())
+        elif isinstance(event, ErrorRaised):
+            say(f"labtui: {event.sentence}")
+
+    def _once(self, about: str, text: str) -> None:
+        said = self._said.setdefault(about, set())
+        if text not in said:
+            said.add(text)
+            _line(text)
+
+    def _epoch(self, event: EpochSeen, run: RunState) -> None:
         sample = event.sample
         metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
         line = f"run {run.run_id}  {run.spec.label}  epoch {sample.epoch}/{run.spec.epochs}"
-        _line(f"{line}  {sample.seconds.value:.2f} s  {metrics}")
-    elif isinstance(event, RunEnded):
-        run = state.runs[event.run_id]
-        _line(f"run {run.run_id}  {run.spec.label}  {event.outcome}")
-        for found in event.diagnosis:
-            _line(f"    {found.kind}: {found.advice}")
-    elif isinstance(event, JobObserved):
-        _line(f"job {event.job.job_id}  {event.job.phase.value}  {event.job.slurm_state} {event.job.reason}")
-    elif isinstance(event, SubmissionChanged):
-        _line(f"submission {event.token[-6:]}  {event.status.value}  {event.job_id} {event.sentence}")
-    elif isinstance(event, ConnectionChanged):
-        say(f"{event.status} {event.sentence}".strip())
-    elif isinstance(event, ErrorRaised):
-        say(f"labtui: {event.sentence}")
+        self._once(f"run {run.run_id}", f"{line}  {sample.seconds.value:.2f} s  {metrics}")
+
+    def _job(self, event: JobObserved) -> None:
+        job = event.job
+        why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
+        line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
+        if self._said.get(f"job {job.job_id}") != {line}:
+            self._said[f"job {job.job_id}"] = {line}
+            _line(line)
 
 
 def _line(text: str) -> None:

@@ -48,13 +48,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What the commands are about; what is not known yet is written as a word in capitals."""
+    """What the commands are about; what is not known yet is written as a word in capitals.
+
+    `local_job` is the job script here, when it does not lie among the scripts; `script` is its name there.
+    """
 
     remote_dir: str = "DIRECTORY"
     script: str = "job.slurm"
     job_id: str = "JOBID"
     out: str = "NAME.JOBID.out"
     local_scripts: str = "scripts"
+    local_job: str = ""
     options: tuple[str, ...] = ()
 
 
@@ -110,6 +114,7 @@ def _push(line: Line, about: Subject) -> tuple[str, list[str]]:
         *line.options("-P"),
         "-r",
         f"{about.local_scripts}/.",
+        *([about.local_job] if about.local_job else []),
         f"{line.target}:{about.remote_dir}/",
     ]
     return "make a directory on the cluster and copy the scripts there", [

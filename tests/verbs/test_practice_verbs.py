@@ -1,0 +1,210 @@
+"""The verbs on the practice cluster: finding a batch that fits, commands by hand, what was spent."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labtui.cli import main
+from labtui.engine.folder import LabFolder
+from labtui.engine.settings import Settings, write_settings
+from labtui.practice.cluster import PracticeCluster
+from tests.lab import walk
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PracticeCluster]:
+    with PracticeCluster.start(tmp_path_factory.mktemp("practice") / "cluster", factor=1000) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
+    """Lab 5 on the practice cluster, with a ResNet152 of the student's own; it is the current directory."""
+    login = cluster.login
+    made = walk.folder_of(
+        tmp_path / "lab",
+        "cc-mei-2025-lab5",
+        profile="practice",
+        practice=True,
+        host=login.host,
+        port=login.port,
+        user=login.user,
+        identity=str(login.identity_file),
+        host_key=login.host_key,
+        account=login.account,
+        root=f"{login.root}/{tmp_path.name}",
+        data_dir=login.data_dir,
+        container=login.container,
+    )
+    text = (made.scripts / "ResNet50.py").read_text().replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2")
+    (made.scripts / "ResNet152.py").write_text(text)
+    monkeypatch.chdir(made.path)
+    return made
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    """The JSON a verb prints."""
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def batches(rows: Any) -> list[tuple[int, int, str]]:
+    return [(row["n_gpus"], row["batch_size"], row["outcome"]) for row in rows["runs"]]
+
+
+def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "7", "--batch-size", "2048", "--wait"]) == 0
+    assert main(["watch"]) == 1
+    said = capsys.readouterr()
+    assert said.out.count("Halve the batch size") == 3, "each run says its advice once"
+    assert "2,048 images per GPU do not fit" in said.err
+    assert main(["queue", "--offline"]) == 0
+    assert "labtui submit 7 --halve 1" in capsys.readouterr().out
+    assert main(["submit", "7", "--halve", "2", "--wait"]) == 0
+    said = capsys.readouterr()
+    assert "1,024 images per GPU" in said.err
+    assert "GPU-hours" in said.err
+    assert main(["watch"]) == 0
+    rows = told(capsys, "queue", "--offline")
+    assert batches(rows) == [
+        *((n, 2048 * n, "oom") for n in (1, 2, 4)),
+        *((n, 1024 * n, "completed") for n in (1, 2, 4)),
+    ]
+    bill = rows["spent"]
+    assert bill["practice"]
+    assert bill["tasks"]["7"]["jobs"] == 2
+    assert bill["tasks"]["7"]["allocated"] > bill["tasks"]["7"]["used"] > 0
+    assert [row["gpu_hours_trained"] > 0 for row in rows["runs"]] == [False] * 3 + [True] * 3
+    assert told(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
+
+
+def test_the_largest_batch_is_found_in_one_job_and_then_nothing_is_left(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "7", "--search-batch", "512-4096", "--wait"]) == 0
+    said = capsys.readouterr()
+    assert "GPU-hours" in said.err
+    assert "512, 1,024, 2,048, 4,096" in said.err
+    assert "warm-up" not in said.err, "one epoch is what a search is for"
+    assert main(["watch"]) == 1
+    assert "1,024 images per GPU fit, 2,048 do not" in capsys.readouterr().err
+    rows = told(capsys, "queue", "--offline")
+    assert len({row["job"]["job_id"] for row in rows["runs"]}) == 1
+    assert [outcome for _, _, outcome in batches(rows)] == ["completed", "completed", "oom", "oom"]
+    assert main(["submit", "7", "--search-batch", "--dry-run", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["submissions"]
+    assert [run["batch_size"] for run in row["runs"]] == [1536], "between what fits and what does not"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["submit", "7", "--halve", "9"], "no run 9"),
+        (["submit", "7", "--search-batch", "many"], "SMALLEST-LARGEST"),
+        (["submit", "7", "--search-batch", "4096-256"], "smaller batch to a larger"),
+        (["submit", "7", "--search-batch", "1-2", "--halve", "1"], "choose one"),
+        (["submit", "1", "--search-batch"], "plans no runs"),
+    ],
+)
+def test_what_cannot_be_proposed_is_a_sentence(folder: LabFolder, capsys, arguments, says) -> None:
+    code = main(arguments)
+    said = capsys.readouterr().err
+    assert code == 2
+    assert says in said or "trains nothing on a GPU" in said
+
+
+def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    login = cluster.login
+    wrong = f"{login.data_dir}-of-another-year"
+    write_settings(folder.settings_path, _with(folder.settings(), data_dir=wrong))
+    (row,) = told(capsys, "submit", "7", "--dry-run", code=1)["submissions"]
+    assert {(found["rule"], found["severity"]) for found in row["findings"]} == {("data-missing", "error")}
+    assert main(["submit", "7"]) == 1
+    assert wrong in capsys.readouterr().err
+    assert told(capsys, "queue", "--offline")["runs"] == []
+
+
+def _with(settings: Settings, **changes: Any) -> Settings:
+    from labtui.engine.settings import changed
+
+    return changed(settings, **changes)
+
+
+def test_the_doctor_ticks_the_set_up(folder: LabFolder, capsys) -> None:
+    write_settings(folder.settings_path, _with(folder.settings(), edition="hpc4ai-ch10"))
+
+    def reached() -> list[bool]:
+        main(["check", "10.1", "--json"])
+        items = json.loads(capsys.readouterr().out)["tasks"][0]["items"]
+        return [item["met"] for item in items if "can be reached" in item["sentence"]]
+
+    assert reached() == [False]
+    main(["doctor", "--json"])
+    capsys.readouterr()
+    assert reached() == [True]
+
+
+def test_the_commands_by_hand_submit_the_same_job(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
+    text = capsys.readouterr().out
+    commands = [line for line in text.splitlines() if re.match(r"(ssh|scp) ", line)][
+        1:
+    ]  # the first one logs in
+    programs = folder.path.parent / "programs"
+    programs.mkdir()
+    known = folder.path.parent / "known_hosts"
+    for name in ("ssh", "scp"):
+        (programs / name).write_text(
+            f"#!/bin/sh\nexec /usr/bin/{name} -F none -o UserKnownHostsFile={known} "
+            '-o StrictHostKeyChecking=accept-new -o LogLevel=ERROR "$@"\n'
+        )
+        (programs / name).chmod(0o755)
+    script = folder.path.parent / "by-hand.sh"
+    script.write_text("\n".join(commands))
+    done = subprocess.run(
+        ["bash", "-e", str(script)],
+        stdin=subprocess.DEVNULL,
+        text=True,
+        capture_output=True,
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\d+$", done.stdout, re.MULTILINE), done.stdout
+    assert "ResNet152-1gpu" in done.stdout
+    assert told(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
+
+
+class Terminal(io.StringIO):
+    """Stands for a terminal on stdin."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_asked_before_a_halved_batch_is_sent(folder: LabFolder, capsys, monkeypatch) -> None:
+    assert main(["submit", "7", "--gpus", "1", "--batch-size", "4096", "--wait"]) == 0
+    assert main(["watch"]) == 1
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 1
+    assert "Submit this?" in capsys.readouterr().err
+    assert len(told(capsys, "queue", "--offline")["runs"]) == 1
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 0
+    capsys.readouterr()
+    assert len(told(capsys, "queue", "--offline")["runs"]) == 2
