@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from labtui.cluster.dial import Line, dial
 from labtui.cluster.exec import closed_after, execute
 from labtui.cluster.failures import lost
-from labtui.cluster.files import FileStat, RemoteFiles
+from labtui.cluster.files import MAX_PACKET, WINDOW, FileStat, RemoteFiles
 from labtui.cluster.login import Memory, Welcome
 from labtui.cluster.prompts import NobodyThere, Prompter
 from labtui.cluster.target import Endpoint, Target
@@ -170,6 +170,7 @@ class Connection:
             raise RemoteFailure(
                 f"{self.host} opens no further channel ({problem.text}).",
                 "Close other sessions, then try again.",
+                wait=True,
             ) from None
         except (paramiko.SSHException, EOFError, OSError) as problem:
             raise lost(problem, self.host) from None
@@ -189,6 +190,7 @@ class Connection:
             "A start-up file (.bashrc, .profile) exits, or bash is missing."
             + (f" It said: {said[-1][:200]}" if said else ""),
             detail="\n".join(said),
+            wait=True,
         )
 
     def _record(self, record: CommandRecord) -> None:
@@ -233,7 +235,7 @@ class Connection:
         if self._sftp is not None:
             return self._sftp
         transport = self._transport()
-        channel = transport.open_session(timeout=limit_s)
+        channel = transport.open_session(WINDOW, MAX_PACKET, timeout=limit_s)
         channel.settimeout(limit_s)
         try:
             with closed_after(channel, limit_s):
@@ -255,6 +257,7 @@ class Connection:
             "A start-up file (.bashrc) that prints text breaks it: make it silent for shells that are not "
             "interactive. Otherwise the site has switched SFTP off.",
             detail=str(problem),
+            wait=True,
         )
 
     def _drop_sftp(self) -> None:

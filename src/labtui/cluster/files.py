@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import posixpath
+import re
 import secrets
 import stat as modes
 from collections.abc import Callable, Iterator
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 REQUEST = 32 * 1024
 """What one request reads; every server allows it. One request at a time would cost a round trip each."""
-PIPELINE_MAX = 1 << 20
-"""How much is asked for at once: paramiko's bookkeeping grows with the square of the open requests."""
-MAX_REQUESTS = 64
+LARGE_REQUEST = 255 * 1024
+"""What OpenSSH's server reads at once since 8.5 (its own client asks for as much): twice as fast."""
+PIPELINE_REQUESTS = 64
+"""How many requests are on the way at once: paramiko's bookkeeping grows with the square of them."""
+MAX_PACKET = 256 * 1024
+WINDOW = 32 << 20
+"""The SFTP channel's packets and window, wide enough for large requests on a long line."""
 
 
 class Session(Protocol):
@@ -154,6 +159,7 @@ def file_failure(path: str, problem: OSError) -> RemoteFailure:
         f"The cluster refused an operation on {path}: {problem}",
         "Often this is a full quota; `labtui doctor` shows it.",
         detail=str(problem),
+        wait=True,
     )
 
 
@@ -175,25 +181,35 @@ def _read(sftp: paramiko.SFTPClient, path: str, offset: int, limit: int) -> byte
         wanted = min(limit, max(0, there - offset))
         if not wanted:
             return b""
+        request = request_size(sftp)
+        file.MAX_REQUEST_SIZE = request
         pieces: list[bytes] = []
-        for start in range(offset, offset + wanted, PIPELINE_MAX):
-            size = min(PIPELINE_MAX, offset + wanted - start)
-            piece = _next_piece(file, start, size)
+        for start in range(offset, offset + wanted, request * PIPELINE_REQUESTS):
+            size = min(request * PIPELINE_REQUESTS, offset + wanted - start)
+            piece = _next_piece(file, start, size, request)
             pieces.append(piece)
             if len(piece) < size:
                 break
         return b"".join(pieces)
 
 
-def _next_piece(file: paramiko.SFTPFile, offset: int, size: int) -> bytes:
+def request_size(sftp: paramiko.SFTPClient) -> int:
+    """Bytes one read request may ask this server for."""
+    channel = sftp.get_channel()
+    version = channel.get_transport().remote_version if channel is not None else ""
+    told = re.search(r"OpenSSH_(\d+)\.(\d+)", version)
+    return LARGE_REQUEST if told and (int(told[1]), int(told[2])) >= (8, 5) else REQUEST
+
+
+def _next_piece(file: paramiko.SFTPFile, offset: int, size: int, request: int) -> bytes:
     """Up to `size` bytes from `offset`, all of its requests on the way at once."""
     requests = [
-        (start, min(REQUEST, offset + size - start)) for start in range(offset, offset + size, REQUEST)
+        (start, min(request, offset + size - start)) for start in range(offset, offset + size, request)
     ]
     got = bytearray()
     _end_quietly(file)
     try:
-        for (_, wanted), data in zip(requests, file.readv(requests, MAX_REQUESTS), strict=False):
+        for (_, wanted), data in zip(requests, file.readv(requests, PIPELINE_REQUESTS), strict=False):
             got += data
             if len(data) < wanted:
                 break

@@ -46,7 +46,7 @@ def push_files(
             progress(file.path, done, total)
     for start in range(0, len(needed), BATCH):
         if _ask(connection, remote_dir, needed[start : start + BATCH]):
-            raise RemoteFailure("Files that were sent are not there any more.", "Push again.")
+            raise RemoteFailure("Files that were sent are not there any more.", "Push again.", wait=True)
     sent = {file.path for file in needed}
     return PushReport(
         sent=tuple(file.path for file in plan if file.path in sent),
@@ -73,7 +73,10 @@ def _failure(remote_dir: str, result: CommandResult) -> RemoteFailure:
     refusal = classify(said)
     if refusal.key in ("quota", "permission"):
         return RemoteFailure(
-            f"The files cannot be put into {remote_dir}: {refusal.sentence}", refusal.hint, detail=said
+            f"The files cannot be put into {remote_dir}: {refusal.sentence}",
+            refusal.hint,
+            detail=said,
+            wait=refusal.key == "quota",
         )
     last = said.splitlines()[-1] if said else "no reason given"
     return RemoteFailure(

@@ -1,0 +1,189 @@
+"""What labtui costs a cluster and how late it is, beside the commands a student would use instead. One run, one cluster.
+
+* a line written by a job to labtui's mirror, beside `ssh host tail -F`
+* controller requests a minute while two jobs run (counted by sdiag), beside `watch -n2 squeue --me`
+* fetching a large log, beside `sftp get`
+
+`python benchmarks/cluster_talk.py [--log-mb 1000]`, as root on Debian: it starts a real OpenSSH and a real Slurm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from labtui.core.model import JobPhase
+from labtui.engine.session import Session
+from tests.cluster import Cluster, ClusterSettings, Student, missing_requirements
+from tests.cluster.cluster import wait_until
+from tests.engine.campaign import draft, make_lab
+
+HEAD = (
+    "#!/bin/bash\n#SBATCH --account={account}\n#SBATCH --qos=gp_training\n#SBATCH --time=00:20:00\n"
+    "#SBATCH --output=%x.%j.out\n#SBATCH --error=%x.%j.err\n"
+)
+LINES = 60
+
+
+def ssh_words(student: Student, program: str = "ssh") -> list[str]:
+    """OpenSSH's client, logged in without questions."""
+    port = "-P" if program == "sftp" else "-p"
+    return [
+        program, "-q", port, str(student.port), "-i", str(student.key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+        "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", f"{student.user}@{student.host}",
+    ]  # fmt: skip
+
+
+def submit(session: Session, student: Student, script: str) -> str:
+    """A job in labtui's hands; its token, once it runs."""
+    token = session.submit(
+        draft(student.account), script=HEAD.format(account=student.account) + script
+    ).result(60)
+    session.watch_logs({token})
+
+    def runs() -> bool:
+        job = session.state.submissions[token].job
+        return job is not None and job.phase in (JobPhase.RUNNING, JobPhase.FINISHED)
+
+    wait_until(runs, what="the job to run", deadline_s=120)
+    return token
+
+
+def remote_path(session: Session, token: str) -> str:
+    """Where the job's log lies on the cluster."""
+    item = session.state.submissions[token]
+    return item.remote_logs["out"].replace("%j", item.job.job_id)
+
+
+def delay_of_a_line(session: Session, student: Student) -> tuple[float, float]:
+    """Median seconds from a job's write to labtui's mirror, and to the output of `tail -F` over ssh."""
+    token = submit(
+        session, student, f"sleep 3; for i in $(seq 1 {LINES}); do date +%s.%N; sleep 0.31; done; sleep 2\n"
+    )
+    tail = subprocess.Popen(
+        [*ssh_words(student), f"tail -n +1 -F {remote_path(session, token)}"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    theirs: list[float] = []
+
+    def listen() -> None:
+        for line in tail.stdout:
+            theirs.append(time.time() - float(line))
+
+    threading.Thread(target=listen, daemon=True).start()
+    ours, seen = [], 0
+    while len(ours) < LINES:
+        path = session.log_path(token, "out")
+        lines = path.read_bytes()[seen:].split(b"\n")[:-1] if path else []
+        now = time.time()
+        seen += sum(len(line) + 1 for line in lines)
+        ours += [now - float(line) for line in lines]
+        time.sleep(0.003)
+    tail.kill()
+    # The first lines were there before tail began.
+    return statistics.median(ours[5:]), statistics.median(theirs[5:])
+
+
+def requests_a_minute(cluster: Cluster, session: Session, student: Student) -> tuple[float, float]:
+    """Controller requests a minute with two running jobs: labtui's, and those of `watch -n2 squeue --me`."""
+    for _ in range(2):
+        submit(session, student, "for i in $(seq 1 600); do echo $i; sleep 0.5; done\n")
+    before = cluster.student_requests()
+    time.sleep(60)
+    ours = cluster.student_requests() - before
+    session.close()
+    before = cluster.student_requests()
+    watch = subprocess.Popen(
+        [*ssh_words(student), "bash -lc 'for i in $(seq 1 10); do squeue --me; sleep 2; done'"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    watch.wait()
+    theirs = (cluster.student_requests() - before) * 3.0
+    return float(ours), theirs
+
+
+def fetching(cluster: Cluster, session: Session, student: Student, megabytes: int) -> tuple[float, float]:
+    """Seconds for a large finished log: labtui (mirrored, checked, parsed), and `sftp get`."""
+    line = "1234/5000 [=====>........] - ETA: 12s - loss: 2.1234 - accuracy: 0.2345 of a long progress bar"
+    script = f"yes '{line}' | head -c {megabytes}000000 > big; cat big; rm big\n"
+    hold = cluster.outside(f"{student.scratch}/hold-{time.time_ns()}")
+    token = submit(
+        session,
+        student,
+        f"while [ ! -e {str(hold)[str(hold).index('/gpfs') :]} ]; do sleep 0.1; done\n{script}",
+    )
+    session.close()  # labtui is away while the log grows
+    hold.touch()
+    path = remote_path(session, token)
+    wait_until(
+        lambda: cluster.outside(path).exists() and cluster.outside(path).stat().st_size >= megabytes * 1_000_000,
+        what="the large log", deadline_s=300,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        subprocess.run(
+            [*ssh_words(student, "sftp")[:-1], "-b", "-", ssh_words(student)[-1]],
+            input=f"get {path} {folder}/log\n", text=True, check=True, capture_output=True,
+        )  # fmt: skip
+        theirs = time.perf_counter() - began
+    with Session.open(session.folder.path) as again:
+        again.watch_logs({token})
+        wait_until(lambda: again.state.connection.status == "online", what="a connection", deadline_s=60)
+        began = time.perf_counter()
+        wait_until(
+            lambda: (found := again.log_path(token, "out")) is not None
+            and found.stat().st_size >= megabytes * 1_000_000,
+            what="the mirror", deadline_s=300,
+        )  # fmt: skip
+        ours = time.perf_counter() - began
+    return ours, theirs
+
+
+def main() -> int:
+    """Print the table; exit 0."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--log-mb", type=int, default=1000)
+    options = parser.parse_args()
+    if missing := missing_requirements():
+        print(f"no cluster here: {'; '.join(missing)}")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster.start(settings=ClusterSettings())
+        try:
+            student = cluster.student
+
+            def session(name: str) -> Session:
+                opened = Session.open(make_lab(Path(folder) / name, student, student.port).path)
+                wait_until(lambda: opened.state.connection.status == "online", what="a connection")
+                return opened
+
+            with session("line") as opened:
+                ours, theirs = delay_of_a_line(opened, student)
+                print(f"a line on its way, median       labtui {1000 * ours:6.0f} ms   ssh tail -F {1000 * theirs:6.0f} ms   "
+                      f"ratio {ours / theirs:.2f}", flush=True)  # fmt: skip
+            ours, theirs = requests_a_minute(cluster, session("requests"), student)
+            print(f"controller requests a minute    labtui {ours:6.0f}      watch -n2   {theirs:6.0f}      "
+                  f"ratio {ours / theirs:.2f}", flush=True)  # fmt: skip
+            cluster.cancel_all()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            ours, theirs = fetching(cluster, session("fetch"), student, options.log_mb)
+            after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            print(f"fetching a log of {options.log_mb} MB        labtui {ours:6.2f} s    sftp get    {theirs:6.2f} s    "
+                  f"speed ratio {theirs / ours:.2f}; peak memory {after / 1024:.0f} MB ({(after - before) / 1024:.0f} MB more "
+                  f"than before)")  # fmt: skip
+        finally:
+            cluster.down()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

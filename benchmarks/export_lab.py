@@ -1,0 +1,99 @@
+"""How long `labtui export` takes for a whole lab, and how much memory, on two cores.
+
+    python -m benchmarks.export_lab [--edition sa-miri-2025-pg] [--repeat 3]
+
+A lab folder is made in a temporary place with every run the edition plans, an answer to every question and the
+scripts its reference declares; then the export runs in a process of its own, held to two cores where the system
+allows it. Beside it the same process without charts and deck, so that the ratio says what they cost. Seconds mean
+nothing on another machine; the promise is below 20 s on two cores. Exit status 0 when it is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LIMIT_S = 20.0
+ANSWER = "The efficiency falls because the last batch is short and the all-reduce does not shrink. " * 4
+
+CHILD = """
+import json, resource, sys, time
+began = time.perf_counter()
+from pathlib import Path
+from labtui.core.lab.reference import reference_evidence
+from labtui.engine.labs import load_edition
+from labtui.export import export_lab
+full = sys.argv[3] == "full"
+state = reference_evidence(load_edition(sys.argv[2])).state
+report = export_lab(Path(sys.argv[1]), state=state, formats=("pptx", "pdf") if full else (), plots=full)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({"seconds": time.perf_counter() - began, "peak": peak, "files": len(report.files)}))
+"""
+
+
+def make_folder(path: Path, name: str) -> None:
+    """A lab folder with answers and changed scripts."""
+    from labtui.engine.answers import open_answers
+    from labtui.engine.folder import LabFolder
+    from labtui.engine.labs import load_edition
+    from labtui.engine.settings import Settings
+
+    edition = load_edition(name)
+    folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 1"))
+    for script in edition.reference.scripts:
+        (folder.scripts / script.path).write_text(script.text, encoding="utf-8")
+    for task in edition.tasks:
+        if task.questions:
+            sheet = open_answers(folder, task)
+            text = sheet.read_text(encoding="utf-8").replace("<!-- your answer -->", ANSWER)
+            sheet.write_text(text, encoding="utf-8")
+
+
+def two_cores() -> None:
+    """Hold this process to two cores."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))
+
+
+def measured(folder: Path, edition: str, what: str) -> dict[str, float]:
+    """One export in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(folder), edition, what],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=two_cores if os.name == "posix" else None,
+    )
+    return json.loads(done.stdout)
+
+
+def main() -> int:
+    """Measure and say it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--edition", default="sa-miri-2025-pg", help="the longest of the four by default")
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="labtui-bench-") as name:
+        folder = Path(name) / "lab"
+        make_folder(folder, options.edition)
+        full = [measured(folder, options.edition, "full") for _ in range(options.repeat)]
+        bare = [measured(folder, options.edition, "bare") for _ in range(options.repeat)]
+    seconds = statistics.median(each["seconds"] for each in full)
+    without = statistics.median(each["seconds"] for each in bare)
+    peak = max(each["peak"] for each in full)
+    print(f"{options.edition}: {full[0]['files']:.0f} files, median of {options.repeat}")
+    print(
+        f"  whole export   {seconds:6.2f} s   peak memory {peak / 1e6:5.0f} MB   (promised: below {LIMIT_S:.0f} s)"
+    )
+    print(f"  tables alone   {without:6.2f} s   the rest costs {seconds / without:.1f} times as much")
+    return 0 if seconds < LIMIT_S else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
