@@ -214,3 +214,34 @@ def test_records_of_the_reference_library() -> None:
         logger.logger.removeHandler(handler)
     run = only_run(stream.getvalue())
     assert (run.batch_size, len(run.epochs), run.outcome) == (512, 1, "completed")
+
+
+def test_a_block_that_says_its_length_at_the_start_only() -> None:
+    text = mllog("run_start", ms=0) + mllog("block_start", ms=0, first_epoch_num=1, epoch_count=4)
+    text += mllog("block_stop", ms=40_000, first_epoch_num=1) + mllog(
+        "block_start", ms=41_000, first_epoch_num=5
+    )
+    text += mllog("block_stop", ms=52_000, first_epoch_num=5)
+    run = only_run(text)
+    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
+        (1, 10.0),
+        (2, 10.0),
+        (3, 10.0),
+        (4, 10.0),
+        (5, 11.0),
+    ]
+
+
+def test_epoch_numbers_with_fractions_are_counted() -> None:
+    text = mllog("run_start", ms=0)
+    for place, number in enumerate((0.5, 1.0, 1.5, 2.0)):
+        text += mllog("epoch_start", ms=place * 5000, epoch_num=number)
+        text += mllog("epoch_stop", ms=(place + 1) * 5000, epoch_num=number)
+    run = only_run(text)
+    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
+        (1, 5.0),
+        (2, 5.0),
+        (3, 5.0),
+        (4, 5.0),
+    ]
+    assert not run.interleaved

@@ -215,6 +215,8 @@ class ParsedRun:
     """Images per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
     batch_seconds: Interval | None = None
     """Mean seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
+    total_seconds: Interval | None = None
+    """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
     interleaved: bool = False
     practice: bool = False
     framework: str = ""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from labtui.core.interval import Interval
-from labtui.core.logs import LogReport, join_streams, parse_log
-from labtui.core.model import Diagnosis, EpochSample, ParsedRun
+from labtui.core.logs import LogReport, join_streams
+from labtui.core.model import Diagnosis, EpochSample, ParsedRun, Stream
 from labtui.errors import DataError, LabError
-
-CHUNK = 1 << 20
+from labtui.verbs.log_input import read_log
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
             if one.error.hint:
                 print(f"  hint: {one.error.hint}", file=sys.stderr)
     if args.json:
-        print(json.dumps({"files": [file_json(one) for one in parsed]}, indent=2, ensure_ascii=False))
+        answer = {"files": [file_json(one) for one in parsed]}
+        print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         print("\n\n".join(file_text(one) for one in parsed if one.error is None))
     return 2 if any(one.error is not None for one in parsed) else 0
@@ -64,11 +65,12 @@ def run(args: argparse.Namespace) -> int:
 
 def parse_files(paths: Sequence[str]) -> tuple[ParsedFile, ...]:
     """Read each path; a .out is read with the .err beside it, and never raises for a file."""
-    return tuple(_parse_file(path) for path in paths)
+    found = {path: _parse_file(path) for path in dict.fromkeys(paths)}  # one named twice is read once
+    return tuple(found[path] for path in paths)
 
 
 def _parse_file(path: str) -> ParsedFile:
-    stream = "err" if path.endswith(".err") else "out"
+    stream: Stream = "err" if path.endswith(".err") else "out"
     beside = _companion(path)
     err = _read_quietly(beside) if beside is not None else None
     try:
@@ -95,11 +97,8 @@ def _read_quietly(path: Path) -> LogReport | None:
         return None
 
 
-def _read(path: str, stream: str, *, may_be_empty: bool = False) -> LogReport:
-    if path == "-":
-        report = parse_log(_chunks(sys.stdin.buffer), stream=_stream(stream))
-    else:
-        report = _read_path(Path(path), stream)
+def _read(path: str, stream: Stream, *, may_be_empty: bool = False) -> LogReport:
+    report = read_log(path, stream)
     if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
         raise DataError(
             f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
@@ -109,39 +108,6 @@ def _read(path: str, stream: str, *, may_be_empty: bool = False) -> LogReport:
             f"{path}: this is no text, so no training log.", "Give the job's .out or .err file.", path=path
         )
     return report
-
-
-def _read_path(path: Path, stream: str) -> LogReport:
-    name = str(path)
-    try:
-        if path.is_dir():
-            raise DataError(
-                f"{name}: this is a folder, not a file.", "Name the logs in it: FOLDER/*.out", path=name
-            )
-        with path.open("rb") as source:
-            return parse_log(_chunks(source), stream=_stream(stream), job_name=_job_name(path))
-    except FileNotFoundError:
-        raise DataError(f"{name}: there is no such file.", "Check the path.", path=name) from None
-    except PermissionError:
-        raise DataError(f"{name}: you may not read this file.", "Check its permissions.", path=name) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{name}: it cannot be read ({reason}).", "", path=name) from None
-
-
-def _stream(name: str) -> Any:
-    return name
-
-
-def _job_name(path: Path) -> str:
-    """Slurm's ``%x`` of a log named ``%x.%j.out``; other names tell nothing."""
-    name, _, number = path.stem.rpartition(".")
-    return name if number.isdigit() else ""
-
-
-def _chunks(source: IO[bytes]) -> Iterator[bytes]:
-    while chunk := source.read(CHUNK):
-        yield chunk
 
 
 # --------------------------------------------------------------------------- JSON
@@ -187,6 +153,7 @@ def run_json(run: ParsedRun) -> dict[str, Any]:
         "learning_rate": run.learning_rate,
         "throughput": _interval_json(run.throughput),
         "batch_seconds": _interval_json(run.batch_seconds),
+        "total_seconds": _interval_json(run.total_seconds),
         "interleaved": run.interleaved,
         "practice": run.practice,
         "framework": run.framework,
@@ -200,6 +167,7 @@ def _interval_json(interval: Interval | None) -> dict[str, float] | None:
 
 
 def _epoch_json(sample: EpochSample) -> dict[str, Any]:
+    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was."""
     return {
         "epoch": sample.epoch,
         "seconds": sample.seconds.value,
@@ -208,7 +176,10 @@ def _epoch_json(sample: EpochSample) -> dict[str, Any]:
         "printed_seconds": sample.printed_seconds,
         "steps": sample.steps,
         "ms_per_step": sample.ms_per_step,
-        "metrics": dict(sample.metrics),
+        "metrics": {name: value if math.isfinite(value) else None for name, value in sample.metrics.items()},
+        "not_finite": {
+            name: str(value) for name, value in sample.metrics.items() if not math.isfinite(value)
+        },
         "source": sample.source,
         "line": sample.line,
     }

@@ -20,6 +20,7 @@ _BATCH = re.compile(r"\s*(?:Global )?Batch(?:\\?_| )?size: +(\d{1,9})\s*\Z", re.
 _REPLICAS = re.compile(r"\s*(?:N|Num)(?:ber of )?\\?_?(?:replicas|devices): +(\d{1,5})\s*\Z", re.IGNORECASE)
 _STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
 _SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
+_MODEL = re.compile(r"\s*Model: +\"?([\w.+-]{1,80})\"?\s*\Z")
 _EARLY = re.compile(r"\s*Epoch \d{1,9}: early stopping\s*\Z")
 _TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
 _JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
@@ -57,6 +58,12 @@ def read_banner(text: str) -> Facts | None:
     if match["device"] == "CPU" or int(match["count"]) == 0:
         return Facts(model=short_model(match["model"]), device="cpu", n_gpus=0)
     return Facts(model=short_model(match["model"]), device="gpu", n_gpus=int(match["count"]))
+
+
+def read_model(text: str) -> Facts | None:
+    """``Model: ResNet50`` of benchmarks, ``Model: "resnet50v2"`` of a Keras summary; other names say nothing."""
+    match = _MODEL.match(text)
+    return Facts(model=short_model(match[1])) if match and is_architecture(match[1]) else None
 
 
 def read_head(text: str) -> Facts | None:

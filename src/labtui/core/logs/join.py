@@ -6,12 +6,15 @@ enter: reading bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from labtui.core.logs.events import GRAVITY, Failure, LogReport
 from labtui.core.logs.rules import WEAK_NO_GPU
 from labtui.core.model import Diagnosis, ParsedRun, RunSpec
+
+_ENDED_BY_SIGNAL = re.compile(r"terminated from outside|DUE to SIGNAL")
 
 
 def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
@@ -63,7 +66,7 @@ def _unmask(runs: tuple[ParsedRun, ...], warnings: int) -> tuple[ParsedRun, ...]
 def _fitting(runs: Sequence[ParsedRun], diagnosis: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
     """What is no news is left out: runs meant for the CPU find no GPU; a job out of time was terminated."""
     if any(found.kind == "time-limit" for found in diagnosis):
-        diagnosis = tuple(found for found in diagnosis if "terminated from outside" not in found.text)
+        diagnosis = tuple(found for found in diagnosis if not _ENDED_BY_SIGNAL.search(found.text))
     if _gpu_was_missed(runs, diagnosis):
         return diagnosis
     return tuple(found for found in diagnosis if not _is_hint(found))

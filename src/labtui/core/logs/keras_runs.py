@@ -81,7 +81,7 @@ def _another(tracker: RunTracker, line: int) -> OpenRun:
         return tracker.here(line)
     follows = run is not None and run.training and not run.broken
     before = run.keras.total if run is not None and follows else None
-    run = tracker.begin(line, run.facts if run is not None and follows else Facts())
+    run = tracker.begin(line, Facts(), inherited=run.facts if run is not None and follows else None)
     run.keras.inherited = before
     return run
 

@@ -25,7 +25,9 @@ MARK = ":::MLLOG"
 CLOCK_SECONDS = 0.001
 """Half-width of an epoch's interval, seconds."""
 
-_OLD = re.compile(r":::MLPv0\.\d\.\d \S{1,80} (\d{1,12}\.\d{1,9}) \([^)]{0,300}\) (\w{1,80})(?:: (.*))?\Z")
+_OLD = re.compile(
+    r":::MLPv0\.\d\.\d \S{1,80} (\d{1,12}(?:\.\d{1,9})?) \([^)]{0,300}\) (\w{1,80})(?:: (.*))?\Z"
+)
 _DECODER = json.JSONDecoder()
 
 

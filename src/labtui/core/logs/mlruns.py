@@ -96,8 +96,9 @@ def _number(run: OpenRun, record: Record) -> int:
         given = finite(record.value)
     if given == 0 and not run.epochs:
         run.zero_based = True
-    if given is None or given < 0 or given != int(given):
-        return (max(run.epochs) if run.epochs else 0) + 1
+    run.fractional = run.fractional or (given is not None and given != int(given))
+    if given is None or given < 0 or run.fractional:
+        return max((*run.epochs, run.held.epoch if run.held else 0)) + 1
     return int(given) + (1 if run.zero_based else 0)
 
 
@@ -113,7 +114,7 @@ def _epoch_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -
 def _epoch_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
     began = run.clocked
     explicit = record.number("epoch_num", "epoch") is not None or finite(record.value) is not None
-    epoch = _number(run, record) if explicit or began is None else began[0]
+    epoch = began[0] if began is not None and (run.fractional or not explicit) else _number(run, record)
     seconds = record.number("seconds")
     if seconds is None and began is not None and began[0] == epoch:
         seconds = _elapsed(began[1], record.time_ms)
@@ -156,6 +157,7 @@ def _keep(tracker: RunTracker, run: OpenRun, sample: EpochSample) -> None:
 def _block_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
     if run.clocked is None:
         _epoch_start(tracker, run, line, record)
+        run.block = _whole(record.number("epoch_count")) or 1
 
 
 def _block_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
@@ -164,7 +166,7 @@ def _block_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) ->
     if began is None or began[0] in run.epochs or run.held is not None:
         return
     elapsed = _elapsed(began[1], record.time_ms)
-    count = _whole(record.number("epoch_count")) or 1
+    count = _whole(record.number("epoch_count")) or run.block  # TensorFlow's says it at the start only
     if elapsed is None or elapsed < 0 or count > 10_000:
         return
     mean, width = elapsed / count, CLOCK_SECONDS / count

@@ -11,14 +11,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from labtui.core.logs.diagnosis import Diagnoser
+from labtui.core.logs.encoding import Utf8
 from labtui.core.logs.events import DiagnosisFound, LogEvent, LogReport
 from labtui.core.logs.heads import (
+    Command,
     facts_of_job_name,
     is_batch_line,
     read_banner,
     read_command,
     read_head,
     read_job_name,
+    read_model,
     read_replicas,
     read_said,
     read_samples,
@@ -40,11 +43,14 @@ WORDS = (
     *("/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "Epoch", "EPOCH", ":::ML"),
     *("Model", "size: ", "SIZE: ", "eplicas: ", "EPLICAS: ", "evices: ", "EVICES: ", "Train on"),
     *("ob Name", "ob name", "OB NAME", "Number of ", "practice: ", "job: ", "run-", ".py", "Device: "),
-    *("images/sec", "img/sec", "imgs/s", "### ", "@1 ", ">>>", "finished"),
+    *("images/sec", "img/sec", "imgs/s", "### ", "@1 ", ">>>", "finished", "Time: ", "\\"),
     *SUSPECT,
 )  # fmt: skip
 """Every grammar's lines hold one of these; lines with none are not even cut."""
 
+_COMMAND = 4000
+"""Characters of the longest command that is read."""
+_PIECES = 50
 _RANK = re.compile(RANK.pattern.decode())
 
 
@@ -56,6 +62,7 @@ class LogReader:
     """
 
     def __init__(self, *, stream: Stream = "out", job_name: str = "") -> None:
+        self._utf8 = Utf8()
         self._cutter = LineCutter(WORDS)
         self._tracker = RunTracker()
         self._diagnoser = Diagnoser(stream)
@@ -63,14 +70,15 @@ class LogReader:
         self._chief: int | None = None
         self._finished = False
         self._cpu_warnings = 0
+        self._pieces: list[str] = []  # of a command echoed over several lines
         if job_name and (hint := facts_of_job_name(job_name)):
             self._tracker.hint(hint)
 
     def feed(self, data: bytes) -> list[LogEvent]:
         """Take the next bytes of the log; any cutting of the bytes gives the same events."""
-        for line in self._cutter.feed(data):
+        for line in self._cutter.feed(self._utf8.feed(data)):
             self._take(line)
-            self._cutter.every_line = self._diagnoser.in_trace
+            self._cutter.every_line = self._diagnoser.in_trace or bool(self._pieces)
         return self._drain()
 
     def finish(self) -> list[LogEvent]:
@@ -78,7 +86,7 @@ class LogReader:
         if self._finished:
             return []
         self._finished = True
-        for line in self._cutter.finish():
+        for line in (*self._cutter.feed(self._utf8.finish()), *self._cutter.finish()):
             self._take(line)
         self._trainers.finish()
         self._tracker.close()
@@ -116,7 +124,7 @@ class LogReader:
 
     def _take(self, line: Line) -> None:
         text = line.text
-        if not text:
+        if self._continued(line.number, text) or not text:
             return
         if self._training(line, text, rank=None):
             return
@@ -127,6 +135,19 @@ class LogReader:
                 return
             text = text[match.end() :]
         self._diagnose(line, text)
+
+    def _continued(self, number: int, text: str) -> bool:
+        """A command echoed over several lines, each but the last ending in a backslash: read as one."""
+        if text.endswith("\\") and len(text) < _COMMAND and len(self._pieces) < _PIECES:
+            self._pieces.append(text[:-1].strip())
+            return True
+        if not self._pieces:
+            return False
+        joined, self._pieces = " ".join([*self._pieces, text.strip()]), []
+        command = read_command(joined) if len(joined) < _COMMAND else None
+        if command is not None:
+            self._command(number, joined, command)
+        return command is not None
 
     def _training(self, line: Line, text: str, rank: int | None) -> bool:
         """Whether the line is one of a training; those of higher ranks repeat the chief's and are dropped."""
@@ -156,14 +177,14 @@ class LogReader:
         elif self._trainers.take(number, text):
             return True
         else:
-            return self._announcement(number, text)
+            return self._announcement(number, text, takeover)
         return True
 
-    def _announcement(self, number: int, text: str) -> bool:
+    def _announcement(self, number: int, text: str, takeover: bool) -> bool:
         """Lines of a head: banners, batch sizes, job headers, echoed commands."""
         tracker = self._tracker
         if banner := read_banner(text):
-            tracker.banner(number, banner)
+            tracker.banner(number, banner, takeover=takeover)
         elif head := read_head(text):
             tracker.tell(number, head, batch_line=is_batch_line(text), samples=read_samples(text))
         elif (replicas := read_replicas(text)) is not None:
@@ -175,12 +196,18 @@ class LogReader:
         elif said := read_said(text):
             tracker.hint(said.facts, run=said.run)
         elif command := read_command(text):
-            tracker.command(number, command.facts, command.text, masked=command.no_gpu_flag)
-            if command.no_gpu_flag:
-                self._note(self._diagnoser.without_gpu_flag(number, text, tracker.index))
+            self._command(number, text, command)
+        elif named := read_model(text):
+            tracker.foretell(named)
         else:
             return False
         return True
+
+    def _command(self, number: int, text: str, command: Command) -> None:
+        tracker = self._tracker
+        tracker.command(number, command.facts, command.text, masked=command.no_gpu_flag)
+        if command.no_gpu_flag:
+            self._note(self._diagnoser.without_gpu_flag(number, text, tracker.index))
 
     def _diagnose(self, line: Line, text: str) -> None:
         if NO_GPU_SIGN in text:
@@ -203,6 +230,8 @@ def _speaks_of_training(text: str) -> bool:
         or read_summary(text)
         or Trainers.speaks(text)
         or read_banner(text)
+        or read_head(text)
+        or read_replicas(text) is not None
     )
 
 

@@ -37,8 +37,8 @@ class KerasLines:
 
     `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
     since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines
-    (`inherited`: of the fit before), `place` where among an epoch's lines its own stands, `alike` whether others look the
-    same, `validated` whether own lines carry ``val_`` metrics.
+    (`inherited`: of the fit before), `place` where among an epoch's lines its own stands, `alike` whether others
+    look the same, `validated` whether own lines carry ``val_`` metrics.
     `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
     alternate; until then a `doubtful` line waits.
     """
@@ -79,8 +79,11 @@ class OpenRun:
     clocked: tuple[int, float | None] | None = None  # MLPerf epoch that has begun: number, time_ms
     held: EpochSample | None = None  # an epoch that waits for its other source
     zero_based: bool = False
+    fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
+    block: int = 1  # epochs in the MLPerf block that has begun
     throughput: Interval | None = None
     batch_seconds: tuple[float, float] | None = None  # mean as printed, half its last place
+    total_seconds: Interval | None = None  # of the whole training, as the script says at its end
     interleaved: bool = False
     failure: Failure | None = None
     masked: bool = False  # trains on the CPU whatever its banner says
@@ -120,6 +123,7 @@ class OpenRun:
             learning_rate=facts.learning_rate,
             throughput=self.throughput or self._rate(),
             batch_seconds=self._batch_interval(),
+            total_seconds=self.total_seconds,
             interleaved=self.interleaved,
             practice=bool(facts.practice),
             framework=facts.framework or "",
@@ -167,6 +171,7 @@ class RunTracker:
         self.closed: list[ParsedRun] = []
         self.current: OpenRun | None = None
         self.hints = Facts()
+        self.coming = Facts()  # said after a training had begun, so it is the next one's
         self.plan: dict[int, Facts] = {}  # what the job script says of its runs, from 1
         self._without_gpu = False  # said before the run it belongs to began
         self.events: list[LogEvent] = []
@@ -186,11 +191,14 @@ class RunTracker:
 
     # ------------------------------------------------------------------ opening and closing
 
-    def begin(self, line: int, facts: Facts) -> OpenRun:
-        """Close the current run and open one."""
+    def begin(self, line: int, facts: Facts, *, inherited: Facts | None = None) -> OpenRun:
+        """Close the current run and open one; `inherited` is what was known of the last fit of the same script."""
         self.close()
         run = self.current = OpenRun(line, line)
         run.learn(facts)
+        run.learn(self.coming, sure=False)
+        run.learn(inherited or Facts(), sure=False)
+        self.coming = Facts()
         if self._without_gpu:
             run.unmask()
             self._without_gpu = False
@@ -229,10 +237,10 @@ class RunTracker:
         run = self.begin(line, facts)
         run.command, run.masked = text, masked
 
-    def banner(self, line: int, facts: Facts) -> None:
-        """The script's own ``Model M n GPUs``."""
+    def banner(self, line: int, facts: Facts, *, takeover: bool = False) -> None:
+        """The script's own ``Model M n GPUs``. `takeover`: a lower rank repeats what a higher one said."""
         run = self.current
-        if run is None or run.banner or run.training or run.stopped:
+        if run is None or (run.banner and not takeover) or run.training or run.stopped:
             run = self.begin(line, facts)
         run.last_line = line
         run.banner = True
@@ -240,10 +248,24 @@ class RunTracker:
 
     def replicas(self, line: int, count: int) -> None:
         """``Num_replicas: n``: GPUs, where nothing else tells; one replica may as well be a CPU."""
-        run = self.here(line)
         device: Device | None = "gpu" if count > 1 else None
+        facts = Facts(n_gpus=count or None, device=device)
+        run = self.current
+        if run is not None and run.training:
+            self.foretell(facts)
+            return
+        run = self.here(line)
         if run.facts.device != "cpu":
-            run.learn(Facts(n_gpus=count or None, device=device), sure=False)
+            run.learn(facts, sure=False)
+
+    def foretell(self, facts: Facts) -> None:
+        """Something a script says before it trains: of the run announced, else of the next."""
+        run = self.current
+        if run is not None and not run.training and not run.stopped:
+            run.learn(facts, sure=False)
+            return
+        changes = {name: value for name in Facts.__slots__ if (value := getattr(facts, name)) is not None}
+        self.coming = replace(self.coming, **changes)
 
     def without_gpu(self) -> None:
         """The program warned that it trains on the CPU; before its banner, that means the next run."""

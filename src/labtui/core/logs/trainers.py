@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from labtui.core.interval import Interval
+from labtui.core.logs.models import short_model
 from labtui.core.logs.runs import Facts, OpenRun, RunTracker
 from labtui.core.model import EpochSample
 
@@ -22,7 +23,7 @@ _VALIDATED = re.compile(rf"\s*\* +(?:Acc|Prec)@1 +({_NUMBER})(?: +(?:Acc|Prec)@5
 _TOTAL = re.compile(rf"\s*total images/sec: +({_NUMBER})\s*\Z")
 _STEP_RATE = re.compile(rf"\s*\d{{1,9}}\s+images/sec: +({_NUMBER}) \+/- ({_NUMBER})")
 _GLOBAL_BATCH = re.compile(r"\s*Batch size: +(\d{1,9}) global\s*\Z")
-_BENCHMARK_MODEL = re.compile(r"\s*Model: +(\S{1,80})\s*\Z")
+_DEVICES = re.compile(r"\s*Devices: +\[([^\]]{1,2000})\]\s*\Z")
 _HOROVOD = re.compile(rf"\s*Total img/sec on (\d{{1,6}}) (GPU|CPU)\(s\): +({_NUMBER}) \+-({_NUMBER})")
 _WORKERS = re.compile(r"\s*Number of (GPU|CPU)s: +(\d{1,6})\s*\Z")
 _HOROVOD_STEP = re.compile(rf"\s*(?:Iter #\d{{1,9}}: +{_NUMBER} img/sec per|Img/sec per (?:GPU|CPU): )")
@@ -33,6 +34,9 @@ _BOOK_ACCURACY = re.compile(rf"\[EPOCH: (\d{{1,9}})\] Accuracy: +({_NUMBER})")
 _BOOK_CONFIG = re.compile(r"### (\w{1,40}): +(\S{1,80})\s*\Z")
 _BOOK_SAMPLES = re.compile(r"### Total training samples \(batches\): +(\d{1,12}) \((\d{1,9})\)")
 _BOOK_RATE = re.compile(rf"Training throughput: +({_NUMBER}) imgs/s")
+_TOTAL_TIME = re.compile(
+    rf"(?:Complete training Time: +({_NUMBER}) s|\s*Total Time: +({_NUMBER}) \(s\))\s*\Z"
+)
 _BOOK_SWEEP = re.compile(r">{3,}\.* ?Running with batch size (\d{1,9})")
 _WORDS = (
     "Number of ",
@@ -46,8 +50,10 @@ _WORDS = (
     "@1 ",
     ">>>",
     "finished",
-    "Model:",
+    "Devices:",
+    "Time: ",
 )
+_SPEAKING = ("images/sec", "imgs/s", "[EPOCH:", "### ", "Training finished!", "Complete training Time")
 
 
 @dataclass(slots=True)
@@ -86,7 +92,9 @@ class Trainers:
     @staticmethod
     def speaks(text: str) -> bool:
         """Whether a line may be one of these trainers' progress lines."""
-        return text.lstrip().startswith("Epoch: [") or "images/sec" in text or "imgs/s" in text
+        if text.lstrip().startswith("Epoch: ["):
+            return True
+        return any(word in text for word in _SPEAKING)
 
     def take(self, line: int, text: str) -> bool:
         """Take a line if it is one of ours; True when it was."""
@@ -149,7 +157,7 @@ class Trainers:
         ):
             return
         missing = seen.total - seen.done
-        if missing < 0 or missing > max(1, seen.total // 50) or (missing > 1 and not proven):
+        if missing < 0 or missing > max(1, seen.total // 4) or (missing > 1 and not proven):
             return
         # `--print-freq` may leave the last batches out: they take at most twice the mean, we allow.
         low = max(0.0, seen.mean - seen.half) * seen.done
@@ -199,6 +207,9 @@ class Trainers:
             self._rated(line, "horovod")
         elif match := _WORKERS.match(text):
             self._workers(line, int(match[2]), match[1])
+        elif (match := _DEVICES.match(text)) and "pu:" in match[1]:
+            gpus = match[1].count("gpu:")
+            self._tracker.foretell(Facts(device="gpu" if gpus else "cpu", n_gpus=gpus))
         elif match := _GLOBAL_BATCH.match(text):
             self._tracker.tell(line, Facts(batch_size=int(match[1]) or None), batch_line=True)
         else:
@@ -235,6 +246,9 @@ class Trainers:
             self._book_config(line, match[1].lower(), match[2])
         elif match := _BOOK_RATE.match(text):
             self._rated(line, "pytorch").throughput = _rounded(match[1])
+        elif match := _TOTAL_TIME.match(text):
+            if (run := self._tracker.current) is not None:
+                run.total_seconds = _rounded(match[1] or match[2])
         elif text.startswith("Training finished!"):
             self._tracker.release()
             self._tracker.here(line).success = True
@@ -249,6 +263,8 @@ class Trainers:
         return True
 
     def _book_config(self, line: int, key: str, value: str) -> None:
+        if key in ("model", "model_name", "arch"):
+            self._tracker.foretell(Facts(model=short_model(value)))
         if not value.isascii() or not value.isdigit() or len(value) > 9:
             return
         number = int(value)
