@@ -17,7 +17,8 @@ def shape(row: dict[str, str]) -> None:
     """What every row must look like, whatever its state."""
     assert row["%A"].isdecimal() and row["%i"] == row["%A"]
     assert re.fullmatch(r"[A-Z_]+", row["%T"])
-    assert re.fullmatch(r"[A-Za-z_]+", row["%r"])
+    # A reason is a word; some add which nodes are meant.
+    assert re.fullmatch(r"[A-Za-z_]+(, \w+:\S+)?", row["%r"])
     assert SECONDS.fullmatch(row["%V"])
     assert DURATION.fullmatch(row["%l"]) and DURATION.fullmatch(row["%M"])
     for code in ("%S", "%e"):
