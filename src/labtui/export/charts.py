@@ -110,7 +110,11 @@ def chosen(charts: Sequence[NamedChart], wanted: Sequence[str]) -> tuple[NamedCh
         return tuple(charts)
     found = []
     for name in wanted:
-        hits = [each for each in charts if name in (each.spec.key, each.stem)]
+        hits = [
+            each
+            for each in charts
+            if name in (each.spec.key, each.spec.key.removesuffix("-practice"), each.stem)
+        ]
         if not hits:
             there = (
                 ", ".join(dict.fromkeys(each.spec.key for each in charts)) or "none: nothing is measured yet"

@@ -17,6 +17,7 @@ from labtui.export.deck_model import Block, Deck, Slide, Table, one_line, plain
 from labtui.export.shape import bar_series
 from labtui.export.task_slides import result_blocks, task_slides
 
+_MOST_LINES = 14
 _FORMS = {
     "cpu": "CPU",
     "one-gpu": "one GPU",
@@ -158,8 +159,8 @@ def _everything(contents: LabContents, shown: Sequence[Slide]) -> list[Slide]:
 
 
 def _says_something(chart: ChartSpec) -> bool:
-    """Whether a chart compares anything: one mark alone stands in the table."""
-    return len({(point.x, series.name) for series in bar_series(chart) for point in series.points}) > 1
+    """Whether a chart compares anything along its axis: marks at one place alone stand in the table."""
+    return len({point.x for series in bar_series(chart) for point in series.points}) > 1
 
 
 def _trace(contents: LabContents) -> list[Slide]:
@@ -192,7 +193,7 @@ def _sources(row: ResultRow) -> Iterable[tuple[str, ...]]:
         logs.setdefault((origin.job_id, origin.source), []).append(origin)
     name = f"{clean(row.configuration.label)}{' (practice)' if row.practice else ''}"
     for at, ((job, source), origins) in enumerate(logs.items()):
-        lines = ", ".join(_place(origin) for origin in origins if origin.line is not None)
+        lines = _places([origin for origin in origins if origin.line is not None])
         yield (
             name if at == 0 else "",
             seconds_text(row.epoch_seconds) if at == 0 else "",
@@ -200,6 +201,14 @@ def _sources(row: ResultRow) -> Iterable[tuple[str, ...]]:
             clean(source),
             lines or "–",
         )
+
+
+def _places(origins: Sequence[Origin]) -> str:
+    """The lines with their epochs; of very many the first, the last and how many (results.json has them all)."""
+    shown = [_place(origin) for origin in origins]
+    if len(shown) > _MOST_LINES:
+        shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
+    return ", ".join(shown)
 
 
 def _place(origin: Origin) -> str:

@@ -156,7 +156,7 @@ def draw_lines(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
             linewidth=1.3 if dashed else 1.6,
             zorder=2,
         )
-    _line_limits(axes, spec)
+    _line_limits(axes, spec, canvas)
     if shape.label_mode(spec) == "all":
         for at, each in enumerate(series):
             for point in each.points:
@@ -194,14 +194,22 @@ def _line(axes: Any, series: Series, at: int, *, small: bool) -> None:
             axes.plot([point.x], [point.y], linestyle="none", marker=".", color=shade, markersize=4, zorder=6)
 
 
-def _line_limits(axes: Any, spec: ChartSpec) -> None:
+def _line_limits(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
     xs = [point.x for series in spec.series for point in series.points]
     left, right = min(xs), max(xs)
     span = (right - left) or 1.0
     axes.set_xlim(left - 0.07 * span, right + 0.07 * span)
     axes.set_ylim(*shape.y_limits(spec))
     if spec.x_ticks:
-        axes.set_xticks([x for x, _ in spec.x_ticks], [clean(name) for _, name in spec.x_ticks])
+        ticks = _readable(spec.x_ticks, axes.get_position().width * canvas.width * 72 / canvas.text)
+        axes.set_xticks([x for x, _ in ticks], [clean(name) for _, name in ticks])
+
+
+def _readable(ticks: Sequence[tuple[float, str]], room: float) -> Sequence[tuple[float, str]]:
+    """As many ticks as can stand beside each other in so many widths of a letter."""
+    widest = max(len(name) for _, name in ticks) * 0.7 + 1.5
+    step = max(1, -(-len(ticks) // max(1, int(room / widest))))
+    return ticks[::step]
 
 
 def _names(axes: Any, spec: ChartSpec, series: Sequence[Series], canvas: style.Canvas) -> None:
@@ -216,7 +224,7 @@ def _names(axes: Any, spec: ChartSpec, series: Sequence[Series], canvas: style.C
         return
     right = max(point.x for each in spec.series for point in each.points)
     short = [(each, shade) for each, shade in named if _end(each).x < right]
-    if len(named) > _MOST_NAMED_AT_END or len(short) > 1:
+    if len(named) > _MOST_NAMED_AT_END or len(short) > 1 or (short and not curves):
         _key(axes, named, canvas)
         return
     _make_room(axes, canvas, max(len(clean(each.name)) for each, _ in (*named, *curves)))
