@@ -116,6 +116,15 @@ ACTIONS: tuple[Action, ...] = (
         "Files",
         foot=True,
     ),
+    Action(
+        "next_question",
+        "ctrl+n",
+        "next question",
+        "go to the next question without an answer and write",
+        "Files",
+        ("answers",),
+        foot=True,
+    ),
     Action("change_cell", "enter", "change", "change the selected number", "Plan", ("plan",), foot=True),
     Action("send", "s", "submit", "submit what is shown, after asking", "Plan", ("plan",), foot=True),
     Action(

@@ -37,6 +37,7 @@ class MainScreen(Screen[None]):
         *actions.bindings("main"),
         *actions.bindings("log"),
         *actions.bindings("charts"),
+        *actions.bindings("answers"),
     ]
 
     def __init__(self, pane: str = "task") -> None:
@@ -133,6 +134,8 @@ class MainScreen(Screen[None]):
         """Keys of a pane work only there."""
         if action in {"streams", "records", "search", "search_next", "follow"}:
             return self.pane == "log"
+        if action == "next_question":
+            return self.pane == "answers"
         if action == "chart":
             return self.pane == "charts"
         return True
@@ -262,6 +265,10 @@ class MainScreen(Screen[None]):
     def action_chart(self, step: int) -> None:
         """Another chart."""
         self.query_one("#pane-charts").step(step)  # type: ignore[attr-defined]
+
+    def action_next_question(self) -> None:
+        """The next question without an answer."""
+        self.query_one("#pane-answers").next_question()  # type: ignore[attr-defined]
 
     async def action_plan(self) -> None:
         """The plan of this task."""

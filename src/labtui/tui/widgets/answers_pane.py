@@ -15,9 +15,13 @@ from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
+from textual.widgets.text_area import Selection
 
 from labtui.tui.format import NOTHING
 from labtui.tui.view import Picture, number_rows
+
+PLACEHOLDER = "<!-- your answer -->"
+"""What stands below each question of a new answer file."""
 
 SAVE_AFTER = 1.0
 
@@ -71,11 +75,11 @@ class AnswersPane(Container):
         if other:
             self.keep()
         if other or (not self.dirty and self.desk.changed_outside(picture.task_id)):
-            self._load(picture.task_id)
+            self._load(picture.task_id, other=other)
         self.editor.read_only = picture.read_only
         self._show_state()
 
-    def _load(self, task_id: str) -> None:
+    def _load(self, task_id: str, *, other: bool) -> None:
         if self.desk is None:
             return
         self._task_id = task_id
@@ -84,7 +88,26 @@ class AnswersPane(Container):
         place = self.editor.cursor_location
         self.editor.load_text(text)
         self._saved = self.editor.text
-        self.editor.move_cursor(place)
+        if other:
+            self._to_placeholder(-1)
+        else:
+            self.editor.move_cursor(place)
+
+    def next_question(self) -> None:
+        """Go to the next place where an answer is missing, and write there."""
+        if not self._to_placeholder(self.editor.cursor_location[0]):
+            self.report("Every question here has an answer.")
+        self.editor.focus()
+
+    def _to_placeholder(self, after: int) -> bool:
+        """Select the next placeholder below line `after`, or the first one: what is typed takes its place."""
+        lines = self.editor.text.split("\n")
+        places = [number for number, line in enumerate(lines) if line.strip() == PLACEHOLDER]
+        if not places:
+            return False
+        line = next((number for number in places if number > after), places[0])
+        self.editor.selection = Selection((line, 0), (line, len(lines[line])))
+        return True
 
     @property
     def dirty(self) -> bool:
@@ -118,7 +141,11 @@ class AnswersPane(Container):
 
     def _show_state(self) -> None:
         state = "not stored yet" if self.dirty else "stored"
-        how = "esc leaves the text" if self.editor.has_focus else "enter writes, e your editor"
+        how = (
+            "esc leaves the text"
+            if self.editor.has_focus
+            else "enter writes, ^n next question, e your editor"
+        )
         line = Text(f"answers/{self._task_id}.md  ", style="bold").append(
             f"{state}; {how}", style="dim not bold"
         )
