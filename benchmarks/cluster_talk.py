@@ -1,6 +1,6 @@
-"""What labtui costs a cluster and how late it is, beside the commands a student would use instead. One run, one cluster.
+"""What labtui costs a cluster and how late it is, beside what a student would use instead. One run, one cluster.
 
-* a line written by a job to labtui's mirror, beside `ssh host tail -F`
+* a line written by a job to labtui's mirror, beside `ssh host tail -F` without inotify (GPFS has none)
 * controller requests a minute while two jobs run (counted by sdiag), beside `watch -n2 squeue --me`
 * fetching a large log, beside `sftp get`
 
@@ -38,7 +38,8 @@ def ssh_words(student: Student, program: str = "ssh") -> list[str]:
     """OpenSSH's client, logged in without questions."""
     port = "-P" if program == "sftp" else "-p"
     return [
-        program, "-q", port, str(student.port), "-i", str(student.key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+        program, "-q", port, str(student.port), "-i", str(student.key), "-o", "IdentitiesOnly=yes",
+        "-o", "BatchMode=yes",
         "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", f"{student.user}@{student.host}",
     ]  # fmt: skip
 
@@ -70,7 +71,7 @@ def delay_of_a_line(session: Session, student: Student) -> tuple[float, float]:
         session, student, f"sleep 3; for i in $(seq 1 {LINES}); do date +%s.%N; sleep 0.31; done; sleep 2\n"
     )
     tail = subprocess.Popen(
-        [*ssh_words(student), f"tail -n +1 -F {remote_path(session, token)}"],
+        [*ssh_words(student), f"tail ---disable-inotify -n +1 -F {remote_path(session, token)}"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     theirs: list[float] = []
@@ -116,11 +117,8 @@ def fetching(cluster: Cluster, session: Session, student: Student, megabytes: in
     line = "1234/5000 [=====>........] - ETA: 12s - loss: 2.1234 - accuracy: 0.2345 of a long progress bar"
     script = f"yes '{line}' | head -c {megabytes}000000 > big; cat big; rm big\n"
     hold = cluster.outside(f"{student.scratch}/hold-{time.time_ns()}")
-    token = submit(
-        session,
-        student,
-        f"while [ ! -e {str(hold)[str(hold).index('/gpfs') :]} ]; do sleep 0.1; done\n{script}",
-    )
+    gate = str(hold)[str(hold).index("/gpfs") :]
+    token = submit(session, student, f"while [ ! -e {gate} ]; do sleep 0.1; done\n{script}")
     session.close()  # labtui is away while the log grows
     hold.touch()
     path = remote_path(session, token)
@@ -148,6 +146,11 @@ def fetching(cluster: Cluster, session: Session, student: Student, megabytes: in
     return ours, theirs
 
 
+def report(what: str, ours: float, other: str, theirs: float, ratio: float) -> None:
+    """One line of the table; the ratio is labtui's figure over the other's."""
+    print(f"{what:<34} labtui {ours:9.2f}   {other:<17}{theirs:9.2f}   ratio {ratio:.2f}", flush=True)
+
+
 def main() -> int:
     """Print the table; exit 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -168,18 +171,19 @@ def main() -> int:
 
             with session("line") as opened:
                 ours, theirs = delay_of_a_line(opened, student)
-                print(f"a line on its way, median       labtui {1000 * ours:6.0f} ms   ssh tail -F {1000 * theirs:6.0f} ms   "
-                      f"ratio {ours / theirs:.2f}", flush=True)  # fmt: skip
+                report(
+                    "a line on its way, median, ms", 1000 * ours, "ssh tail -F", 1000 * theirs, ours / theirs
+                )
             ours, theirs = requests_a_minute(cluster, session("requests"), student)
-            print(f"controller requests a minute    labtui {ours:6.0f}      watch -n2   {theirs:6.0f}      "
-                  f"ratio {ours / theirs:.2f}", flush=True)  # fmt: skip
+            report("controller requests a minute", ours, "watch -n2 squeue", theirs, ours / theirs)
             cluster.cancel_all()
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             ours, theirs = fetching(cluster, session("fetch"), student, options.log_mb)
             after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            print(f"fetching a log of {options.log_mb} MB        labtui {ours:6.2f} s    sftp get    {theirs:6.2f} s    "
-                  f"speed ratio {theirs / ours:.2f}; peak memory {after / 1024:.0f} MB ({(after - before) / 1024:.0f} MB more "
-                  f"than before)")  # fmt: skip
+            report(f"fetching a log of {options.log_mb} MB, s", ours, "sftp get", theirs, ours / theirs)
+            print(
+                f"  peak memory {after / 1024:.0f} MB, {(after - before) / 1024:.0f} MB of it for the fetching"
+            )
         finally:
             cluster.down()
     return 0
