@@ -5,7 +5,7 @@
 Each variant's file is made in a temporary folder and removed again. `lines` has one update of Keras 2's bar
 a line, `joined` one epoch a line, its updates joined by backspaces and carriage returns as they lie in
 real files; `lines3` and `joined3` are the same with Keras 3's bars. `pytorch` (only when asked for) is one
-ImageNet progress line a batch: there every line counts, and the plain loop is faster than labtui.
+ImageNet progress line a batch, where labtui is about as fast as the plain loop.
 
 Each reader is a process of its own, which also reports its peak resident memory. The figures are ratios of
 one run on one machine; the seconds mean nothing elsewhere. Exit status 0 when labtui was faster than the

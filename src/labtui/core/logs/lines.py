@@ -10,6 +10,7 @@ Nothing about the meaning of lines enters here, save what a bar on its way looks
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,20 @@ _RANKED_BARS = re.compile(rb"(?:" + _RANK + _START + _REST)
 _BARS_AMONG_BARS = re.compile(rb"(?:" + _START + rb"[^\n]*+\n)++")
 _RANKED_AMONG_BARS = re.compile(rb"(?:" + _RANK + _START + rb"[^\n]*+\n)++")
 _WINDOW = 1 << 16
+
+# Progress lines of PyTorch's ImageNet example, one a batch: within an epoch only its first and last matter.
+_TIME = rb"\d++(?:\.\d++)?+(?:e[+-]\d++)?+"
+_TIMES = rb"\][ \t]++Time ++" + _TIME + rb" \( *+" + _TIME + rb"\).*+\n"
+_PROGRESS = re.compile(
+    rb"Epoch: \[(\d{1,9})\]\[ *+\d{1,9}/(\d{1,9})"
+    + _TIMES
+    + rb"(?:Epoch: \[\1\]\[ *+\d{1,9}/\2"
+    + _TIMES
+    + rb"){2,}+"
+)
+_BATCH = re.compile(rb"Epoch: \[\d++\]\[( *+\d++)")
+_STRETCH = 1 << 18
+_PRINTED = bytes((*range(32, 127), 9, 10))
 _HEAD = 32
 RANK = re.compile(
     rb" *\[(?:default|rank)?(?P<torch>\d{1,5})\]:? ?| *(?P<srun>\d{1,5}): |\[\d+,(?P<mpi>\d{1,5})\]<std(?:out|err)>: ?"
@@ -89,12 +104,16 @@ class LineCutter:
                 position = self._skip_text(data, position)
                 if position >= end:
                     return
+            hop = 0 if self._open or self.every_line else _hop(data, position)
             newline = data.find(b"\n", position)
             self._take(data, position, end if newline < 0 else newline)
             if newline < 0:
                 return
             yield self._cut()
             position = newline + 1
+            if hop > position:
+                self.lines += data.count(b"\n", position, hop)
+                position = hop
 
     def finish(self) -> Iterator[Line]:
         """The last line, if it has no newline."""
@@ -183,6 +202,27 @@ class LineCutter:
         self.lines += 1
         text = _ANSI.sub(b"", piece[: self._limit]).decode("utf-8", "replace")
         return Line(self.lines, text.translate(_CONTROLS).rstrip().removeprefix("\ufeff"), continues)
+
+
+def _hop(data: bytes, position: int) -> int:
+    """Where the last of a stretch of progress lines begins; 0 when the line here begins none.
+
+    A stretch is of one epoch and its batches rise: what stands between its ends tells nothing more.
+    """
+    if not data.startswith(b"Epoch: [", position):
+        return 0
+    window = data[position : position + _STRETCH]
+    match = None if window.translate(None, _PRINTED) else _PROGRESS.match(window)
+    if match is None:
+        return 0
+    batches = _BATCH.findall(window, 0, match.end())
+    same_width = (
+        len(set(map(len, batches))) == 1
+    )  # then they rise as numbers when they rise as text, blanks first
+    order = batches if same_width else [int(batch) for batch in batches]
+    if not all(map(operator.lt, order, order[1:])):
+        return 0
+    return position + window.rfind(b"\n", 0, match.end() - 1) + 1
 
 
 def _before_separators(data: bytes, start: int, end: int) -> int:
