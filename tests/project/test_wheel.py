@@ -45,9 +45,10 @@ def test_the_wheel_carries_scripts_templates_editions_profiles_and_styles(wheel)
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
 
 
-def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
-    # --target keeps this quick and offline: labtui alone, without its dependencies, must already answer.
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    """An empty environment with labtui alone in it, without its dependencies: quick, and offline."""
+    target = tmp_path_factory.mktemp("site")
     command = [
         sys.executable,
         "-m",
@@ -56,48 +57,28 @@ def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
         "--quiet",
         "--no-deps",
         "--target",
-        str(site),
+        str(target),
         str(wheel),
     ]
     subprocess.run(command, check=True, capture_output=True)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import labtui; assert labtui.__file__.startswith(sys.argv[1])\n"
-        "from labtui.cli import main; main(['--version'])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(site)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    return target
+
+
+def in_site(site, flags, code):
+    """Run `code` in a fresh interpreter that finds labtui in `site`, and nowhere else."""
+    head = "import sys; sys.path.insert(0, sys.argv[1])\nimport labtui; assert labtui.__file__.startswith(sys.argv[1])\n"
+    command = [sys.executable, *flags, "-c", head + code, str(site)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=site)
+
+
+def test_the_wheel_works_in_an_empty_environment(site):
+    done = in_site(site, ["-I", "-S"], "from labtui.cli import main; main(['--version'])")
     assert done.stdout.startswith("labtui "), done.stderr
     assert (site / "bin" / "labtui").exists()
 
 
-def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(wheel, tmp_path):
-    site = tmp_path / "site"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(site),
-        str(wheel),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from labtui import assets\n"
-        "assert assets.__file__.startswith(sys.argv[1])\n"
-        "print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(site)], capture_output=True, text=True, check=False
-    )
+def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(site):
+    code = "from labtui import assets; print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
+    done = in_site(site, ["-I"], code)
     assert done.returncode == 0, done.stderr
     assert all(int(size) > 100 for size in done.stdout.split())
