@@ -15,6 +15,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,9 @@ LIVES = 20
 
 SETTLE_S = 500.0
 """An sbatch that was killed on the login node is given up after 300 s of the cluster's clock."""
+
+REBOOTING = threading.Lock()
+"""The lanes share one login node: it comes back before it goes down again."""
 
 GUARD_S = 8.0
 """The longest life: one that waits for a word that never comes."""
@@ -254,9 +258,22 @@ class Lane:
         return thread
 
     def _reboot(self) -> None:
-        self.tally.reboots += 1
-        self.cluster.kill_logins()
-        self.cluster.start_sshd()
+        with REBOOTING:
+            self.tally.reboots += 1
+            self.cluster.kill_logins()
+            deadline = time.monotonic() + 60
+            while not self._sshd_answers():
+                assert time.monotonic() < deadline, "sshd does not come back"
+                self.cluster.start_sshd()
+                time.sleep(0.2)
+
+    def _sshd_answers(self) -> bool:
+        student = self.cluster.student
+        try:
+            with socket.create_connection((student.host, student.port), timeout=5) as line:
+                return line.recv(4) == b"SSH-"
+        except OSError:
+            return False
 
     def _freeze(self) -> None:
         self.tally.frozen_controllers += 1
