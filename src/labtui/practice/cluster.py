@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import os
 import secrets
 import tempfile
@@ -62,6 +63,7 @@ class PracticeCluster:
         self.clock = PracticeClock.started_now(1.0 if train else factor)
         self.train = train
         self.full_until = 0.0
+        self._full_for = 0.0
         self._stop = threading.Event()
         secret = secrets.token_urlsafe(24)
         self._control = ControlServer(secrets.token_hex(16), self._answer)
@@ -84,7 +86,7 @@ class PracticeCluster:
             home=self.layout.home,
             environment={**environment, "PATH": os.environ.get("PATH", os.defpath)},
             bash=bash,
-            disk_full=lambda: self.clock.now() < self.full_until,
+            disk_full=self._disk_is_full,
         )
         self.secret = secret
         digest = hashlib.sha256(host_key.asbytes()).digest()
@@ -154,7 +156,17 @@ class PracticeCluster:
         """Cut every SSH connection, as a lost network would."""
         self._ssh.drop_connections()
 
+    def fill_disk(self, seconds: float) -> None:
+        """The disk is full from now on, until so many cluster seconds after the first write that it refused."""
+        self.full_until, self._full_for = math.inf, seconds
+
     # ------------------------------------------------------------------ inside
+
+    def _disk_is_full(self) -> bool:
+        now = self.clock.now()
+        if self.full_until == math.inf:
+            self.full_until = now + self._full_for
+        return now < self.full_until
 
     def _environment(self, seed: int) -> dict[str, str]:
         laptop: Mapping[str, str] = {
@@ -186,7 +198,7 @@ class PracticeCluster:
 
     def _answer(self, program: str, call: Call) -> Answer:
         now = self.clock.now()
-        if program == "sbatch" and now < self.full_until:
+        if program == "sbatch" and self._disk_is_full():
             return (
                 1,
                 "",

@@ -62,16 +62,21 @@ def _drop_connection(cluster: PracticeCluster, job: Job, now: float, chance: ran
     cluster.drop_connections()
 
 
+def _lasting(cluster: PracticeCluster, seconds: float) -> float:
+    """Cluster seconds that last long enough for the student to see: `seconds` on the clock on the wall."""
+    return seconds * cluster.clock.factor
+
+
 def _stop_accounting(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
-    cluster.controller.accounting_down_until = now + 400
+    cluster.controller.accounting_down_until = now + _lasting(cluster, 75)
 
 
 def _stop_controller(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
-    cluster.controller.down_until = now + 240
+    cluster.controller.down_until = now + _lasting(cluster, 45)
 
 
 def _fill_disk(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
-    cluster.full_until = now + 400
+    cluster.fill_disk(_lasting(cluster, 30))
 
 
 INCIDENTS: dict[str, Incident] = {

@@ -126,6 +126,10 @@ class LabApp(Operations, HarmlessApp[int]):
         if main is not None and main.is_mounted and main.picture is not None:
             main.show(self.desk.picture())
 
+    def check_again(self) -> None:
+        """Look at all boxes again: the student's files changed."""
+        self.desk.check_later(self._repaint_soon)
+
     def _repaint_soon(self) -> None:
         """From another thread: a new picture when the screens come to it."""
         self.call_later(self.repaint)

@@ -104,7 +104,12 @@ def epoch_progress(run: RunState) -> str:
 def run_words(run: RunState, submission: SubmissionState | None) -> str:
     """The state of a run in words, without its glyph."""
     if run.phase is RunPhase.RUNNING:
-        return epoch_progress(run)
+        over = (
+            submission is not None
+            and submission.job is not None
+            and submission.job.phase is JobPhase.FINISHED
+        )
+        return "ended, log being read" if over else epoch_progress(run)
     if run.phase is RunPhase.FAILED:
         return OUTCOME_WORDS.get(run.outcome or "failed", "failed")
     if run.phase is RunPhase.WAITING and submission is not None:

@@ -256,9 +256,18 @@ def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
     took = f" after {words.duration(job.elapsed_s)}" if job.elapsed_s else ""
     return [
         f"{head}: {job.slurm_state or 'ended'}{took}"
-        + (f", exit code {job.exit_code}" if job.exit_code else "")
+        + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
         + "."
+        + _end_words(job.slurm_state)
     ]
+
+
+def _end_words(state: str) -> str:
+    """What a bad end means; a good one needs no words."""
+    from labtui.core.slurm.states import FINISHED, plain_state
+
+    word = plain_state(state)
+    return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
 
 
 def _queued_words(submission: SubmissionState, job: JobView, picture: Picture) -> list[str]:

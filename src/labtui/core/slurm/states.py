@@ -9,12 +9,12 @@ from labtui.core.model import JobPhase
 
 FINISHED = {
     "COMPLETED": "finished without an error",
-    "FAILED": "the script ended with an error",
+    "FAILED": "ended with an error",
     "CANCELLED": "was cancelled",
     "TIMEOUT": "reached its time limit and was stopped",
     "OUT_OF_MEMORY": "ran out of main memory (not GPU memory) and was stopped",
-    "NODE_FAIL": "its node failed; the fault is not yours, submit it again",
-    "BOOT_FAIL": "its node did not start; the fault is not yours, submit it again",
+    "NODE_FAIL": "ended because its node failed; the fault is not yours, submit it again",
+    "BOOT_FAIL": "ended because its node did not start; the fault is not yours, submit it again",
     "PREEMPTED": "had to make room for a job with precedence",
     "DEADLINE": "could not have ended before its deadline and was stopped",
     "REVOKED": "was taken over by another cluster",

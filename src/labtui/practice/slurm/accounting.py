@@ -103,7 +103,8 @@ def sacct(words: list[str], environment: Mapping[str, str], control: Controller,
             "",
             (
                 "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent "
-                "connection to host:localhost:6819: Connection refused\nsacct: error: Sending PersistInit msg: Connection refused\n"
+                "connection to host:localhost:6819: Connection refused\n"
+                "sacct: error: Sending PersistInit msg: Connection refused\n"
                 "sacct: error: Problem talking to the database: Connection refused\n"
             ),
         )

@@ -58,11 +58,11 @@ class Controller:
 
     def in_queue(self, now: float) -> list[Job]:
         """Jobs slurmctld remembers: living ones, and finished ones for a while. Highest priority first."""
+        # While accounting is down an ended job is gone from here, too: else nobody would ever have to ask accounting.
+        age = 0 if now < self.accounting_down_until else MIN_JOB_AGE_S
         with self.lock:
             kept = [
-                job
-                for job in self.jobs.values()
-                if not job.finished or now - (job.end_time or now) < MIN_JOB_AGE_S
+                job for job in self.jobs.values() if not job.finished or now - (job.end_time or now) < age
             ]
             return sorted(kept, key=lambda job: (-job.priority, job.job_id))
 

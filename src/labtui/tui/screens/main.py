@@ -100,6 +100,7 @@ class MainScreen(Screen[None]):
             pane = AnswersPane(id="pane-answers")
             pane.desk = self.app.answer_desk()
             pane.report = self.app.report_sentence
+            pane.stored = self.app.check_again
             return pane
         return TaskPane(id="pane-task")
 

@@ -49,6 +49,7 @@ class AnswersPane(Container):
         super().__init__(id=id)
         self.desk: AnswerDesk | None = None
         self.report: Callable[[str], None] = lambda sentence: None
+        self.stored: Callable[[], None] = lambda: None  # a box may tick by what was just written
         self._task_id = ""
         self._saved = ""
         self._timer: Timer | None = None
@@ -137,6 +138,7 @@ class AnswersPane(Container):
             self.report(problem)
         else:
             self._saved = text
+            self.stored()
         self._show_state()
 
     def _show_state(self) -> None:
