@@ -135,7 +135,7 @@ def test_native_charts_carry_the_charts_numbers(tmp_path, edition):
             sizes
             for series in spec.series
             if series.role in ("measured", "reference") and series.points and len(series.points) <= 30
-            for sizes in [[(p.hi - p.y if p.hi else 0.0) for p in sorted(series.points, key=lambda p: p.x)]]
+            for sizes in [[p.hi - p.y for p in sorted(series.points, key=lambda p: p.x)]]
             if any(p.lo is not None and p.hi - p.lo > 0 for p in series.points)
             and not (spec.key.startswith("efficiency-loss") and series is not spec.series[0])
         ]

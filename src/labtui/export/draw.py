@@ -17,6 +17,7 @@ from labtui.core.charts import ChartSpec
 from labtui.core.results.numbers import clean
 from labtui.export import style
 from labtui.export.marks import draw_bars, draw_lines
+from labtui.export.shape import bar_series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +92,8 @@ def make_figure(spec: ChartSpec, canvas: style.Canvas, *, bare: bool = False) ->
     FigureCanvasAgg(figure)
     notes = [] if bare else _note_lines(spec, canvas)
     line = canvas.text * 1.35 / 72
-    top = 1 - (line * (2.9 if not bare else 1.7)) / canvas.height
+    legend = spec.kind == "bars" and len(bar_series(spec)) > 1
+    top = 1 - line * ((1.7 if bare else 2.9) + (1.1 if legend else 0.0)) / canvas.height
     bottom = (line * (2.6 + 0.85 * len(notes))) / canvas.height
     left, right = 0.72 * canvas.text / 10 / canvas.width, 1 - 0.22 / canvas.width
     axes = figure.add_axes((left, bottom, right - left, top - bottom))

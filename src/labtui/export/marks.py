@@ -38,7 +38,7 @@ def draw_bars(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
 def _groups(
     axes: Any, spec: ChartSpec, series: Sequence[Series], places: dict[float, float], canvas: Any
 ) -> None:
-    width = 0.52 if len(series) == 1 else 0.78 / len(series)
+    width = 0.52 if len(series) <= 1 else 0.78 / len(series)
     labels = shape.label_mode(spec) == "all"
     for at, each in enumerate(series):
         shift = (at - (len(series) - 1) / 2) * width

@@ -161,7 +161,7 @@ def _bullet(item: TextItem, paragraph: LaidParagraph, y: float) -> Mark:
     bold = paragraph.source.style == "question"
     run = Run(paragraph.bullet, bold=bold, tone="ink" if bold else "quiet")
     drop = _drop(paragraph.size, paragraph.leading)
-    return text_line((run,), item.box.x, y + drop, paragraph.indent - 6, paragraph.size, align="right")
+    return text_line((run,), item.box.x, y + drop, paragraph.indent - 8, paragraph.size, align="right")
 
 
 def _drop(size: float, leading: float) -> float:

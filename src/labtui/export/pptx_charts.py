@@ -79,7 +79,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
         _fill_bars(drawn[at], at, points)
         _labels(drawn[at], spec, points, inside=shape.stacked(spec))
         if not shape.stacked(spec) or at == 0:
-            _error_bars(drawn[at], points)
+            _error_bars(drawn[at], points, len(points))
     for curve in drawn[len(bars) :]:
         _as_line(plot, curve)
 
@@ -111,6 +111,7 @@ def _dress_lines(chart: Any, spec: ChartSpec) -> None:
 
     drawn = list(chart.plots[0].series)
     bars, curves = shape.bar_series(spec), shape.curve_series(spec)
+    most = max(len(each.points) for each in spec.series)
     for at, series in enumerate(bars):
         points = _sorted(series)
         line = drawn[at]
@@ -120,7 +121,7 @@ def _dress_lines(chart: Any, spec: ChartSpec) -> None:
         _marks(line, at, points)
         _labels(line, spec, points, series=bars, place=at)
         if len(points) <= _DENSE:
-            _error_bars(line, points)
+            _error_bars(line, points, most)
     for curve, line in zip(curves, drawn[len(bars) :], strict=False):
         _plain_line(
             line, style.QUIET if curve.role == "ideal" else style.SERIES[5], dashed=curve.role == "ideal"
@@ -223,8 +224,11 @@ def number_format(label: str) -> str:
     return f"0{places}\\ %" if "%" in label else f"#,##0{places}"
 
 
-def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
-    """Custom error bars that hold the interval of each point."""
+def _error_bars(drawn: Any, points: Sequence[Point | None], most: int) -> None:
+    """Custom error bars that hold the interval of each point.
+
+    As many values as the longest series has points: LibreOffice leaves a series with fewer out of the chart.
+    """
     from pptx.oxml import parse_xml
 
     known = [point for point in points if point is not None]
@@ -232,6 +236,7 @@ def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
         return
     scatter = drawn._element.find(_tag("c:xVal")) is not None
     sizes = [shape.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
+    sizes += [(0.0, 0.0)] * (most - len(sizes))
     low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
     line = '<c:spPr><a:ln w="9525"><a:solidFill><a:srgbClr val="1F2A33"/></a:solidFill></a:ln></c:spPr>'
     direction = '<c:errDir val="y"/>' if scatter else ""
