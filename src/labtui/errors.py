@@ -77,19 +77,19 @@ class HostKeyProblem(LabError):
 
 
 class RemoteFailure(LabError):
-    """A remote command or file operation failed; `detail` holds the server's own words."""
+    """A remote command or file operation failed; `detail` holds the server's own words.
 
-    def __init__(self, sentence: str, hint: str = "", *, detail: str = "") -> None:
+    `wait` is true when the same may go well later: a full disk, a server that opens no further channel.
+    """
+
+    def __init__(self, sentence: str, hint: str = "", *, detail: str = "", wait: bool = False) -> None:
         super().__init__(sentence, hint)
         self.detail = detail
+        self.wait = wait
 
 
 class SubmitRefused(RemoteFailure):
     """`sbatch` refused. `wait` is true when the same submission may be accepted later."""
-
-    def __init__(self, sentence: str, hint: str = "", *, detail: str = "", wait: bool = False) -> None:
-        super().__init__(sentence, hint, detail=detail)
-        self.wait = wait
 
 
 class ExportError(LabError):

@@ -135,9 +135,21 @@ class ScriptedCluster:
         )
         return Tick(jobs=rows, accounting=known)
 
+    def attempts(self, remote_dir: str) -> int:
+        self._call("attempts", remote_dir)
+        return 0
+
     def submit(
-        self, remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str]
+        self,
+        remote_dir: str,
+        script_name: str,
+        token: str,
+        job_name: str,
+        options: Sequence[str],
+        *,
+        attempt: int | None = None,
     ) -> str:
+        assert attempt is not None, "counting the tries needs the file channel, which is the lane's own"
         self._call("submit", token)
         assert f"{remote_dir}/{script_name}" in self.files, "submitted before the files were pushed"
         if self.submit_never_arrives:

@@ -225,15 +225,20 @@ def test_a_wrong_account_or_queue_is_slurms_no_in_words(
     assert item["hint"]
 
 
-def test_a_full_quota_is_a_sentence(lab: Labtui, cluster: Cluster, student: Student) -> None:
+def test_a_full_quota_holds_the_run_back_with_its_reason_until_there_is_room(
+    lab: Labtui, cluster: Cluster, student: Student
+) -> None:
     cluster.limit_disk(student.scratch, "16k")
     try:
-        refused = lab("submit", "10.5", "--gpus", "1", "--force", "--json", code=1)
+        held = lab("submit", "10.5", "--gpus", "1", "--epochs", "2", "--force", "--json")
     finally:
         cluster.unlimit_disk(student.scratch)
-    (item,) = json.loads(refused.stdout)["submissions"]
-    assert item["status"] == "refused"
+    (item,) = json.loads(held.stdout)["submissions"]
+    assert item["status"] == "waiting"
     assert "room" in item["sentence"] or "quota" in (item["sentence"] + item["hint"])
+    lab("watch")
+    (run,) = lab.json("queue", "--offline")["runs"]
+    assert run["outcome"] == "completed"
 
 
 def test_a_missing_script_is_found_before_anything_is_sent(lab: Labtui, cluster: Cluster) -> None:

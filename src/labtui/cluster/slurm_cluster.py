@@ -29,7 +29,6 @@ from labtui.core.slurm.test_only import TestOnly, parse_test_only, test_only_com
 from labtui.core.slurm.tick import PROGRAM_LIMIT_S, Tick, parse_tick, tick_command
 from labtui.errors import ConnectionLost, RemoteFailure, SubmitRefused
 
-
 LOOK_LIMIT_S = 30.0
 
 
@@ -52,6 +51,11 @@ class SlurmCluster:
         """Make `remote_dir` hold `files` (paths relative to it); see `labtui.cluster.push.push_files`."""
         return push_files(self.connection, files, remote_dir, progress)
 
+    def attempts(self, remote_dir: str) -> int:
+        """How many tries to submit this directory have begun; the number of the next one, for `submit`."""
+        tries = self.connection.files.listdir(f"{remote_dir.rstrip('/')}/{CONTROL_DIR}")
+        return sum(entry.name.startswith("attempt-") for entry in tries)
+
     def submit(
         self,
         remote_dir: str,
@@ -59,8 +63,12 @@ class SlurmCluster:
         token: str,
         job_name: str,
         options: Sequence[str] = (),
+        *,
+        attempt: int | None = None,
     ) -> str:
         """Submit `script_name` in `remote_dir`; the job id.
+
+        With `attempt` (from `attempts`) it needs no file transfer and may run beside other work.
 
         Whatever happens, this runs sbatch at most once. After `ConnectionLost` use `find_token`, and send
         again only when that says the job is certainly not there.
@@ -69,9 +77,8 @@ class SlurmCluster:
             SubmitRefused: Slurm said no; `wait` tells whether later may help. There is no job.
             ConnectionLost: it is not known whether there is a job.
         """
-        tries = self.connection.files.listdir(f"{remote_dir.rstrip('/')}/{CONTROL_DIR}")
-        attempt = sum(entry.name.startswith("attempt-") for entry in tries)
-        command = submit_command(remote_dir, script_name, token, job_name, options, attempt=attempt)
+        number = self.attempts(remote_dir) if attempt is None else attempt
+        command = submit_command(remote_dir, script_name, token, job_name, options, attempt=number)
         result = self.connection.run(command, timeout_s=SBATCH_LIMIT_S + 15)
         return self._job_id(result)
 

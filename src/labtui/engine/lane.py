@@ -41,8 +41,8 @@ class Lane:
         self._shared_dir = shared_dir
         self._requests = RequestQueue()
         self._line = Line(context)
-        self._sender = Sender(context)
-        self._tailer = Tailer(context, self._news_in_a_log)
+        self._sender = Sender(context, self._something_new)
+        self._tailer = Tailer(context, self._something_new)
         self._poller = Poller(context, self._tailer.script_ended, self._sender.freed)
         self._watchdog = Watchdog(context.clock, self._slept, self._line.mark_stale, context.cluster.close)
         self._closing = threading.Event()
@@ -166,7 +166,7 @@ class Lane:
         """A key press: try to connect."""
         self._requests.put(self._line.key_press, needs_line=False)
 
-    def _news_in_a_log(self) -> None:
+    def _something_new(self) -> None:
         self._poller.changed()
 
     def _slept(self) -> None:

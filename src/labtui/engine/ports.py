@@ -63,10 +63,21 @@ class Cluster(Protocol):
         """The queue, and accounting for the ids that left it, in one remote command."""
         ...
 
+    def attempts(self, remote_dir: str) -> int:
+        """How many tries to submit this directory have begun: the number of the next one."""
+        ...
+
     def submit(
-        self, remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str]
+        self,
+        remote_dir: str,
+        script_name: str,
+        token: str,
+        job_name: str,
+        options: Sequence[str],
+        *,
+        attempt: int | None = None,
     ) -> str:
-        """Send one job; its id. SubmitRefused, or ConnectionLost for "no answer"."""
+        """Send one job; its id. SubmitRefused, or ConnectionLost for "no answer". With `attempt` it may run aside."""
         ...
 
     def find_token(self, token: str, job_name: str, remote_dir: str) -> str | None:

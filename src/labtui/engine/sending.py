@@ -9,13 +9,15 @@ back into the line only when there certainly is no job.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 from labtui.core.events import SubmissionChanged
 from labtui.core.model import JobPhase, SubmissionStatus
 from labtui.core.policy import sendable, wait_again
 from labtui.core.state import SubmissionState
-from labtui.engine.context import Context
+from labtui.engine.context import Context, Done
 from labtui.engine.planning import SCRIPT_NAME
 from labtui.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused
 
@@ -30,13 +32,17 @@ UNKNOWN_KEY = "unknown-submission"
 class Sender:
     """The waiting line's servant. Lane thread only, `track` aside."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, news: Callable[[], None] = lambda: None) -> None:
+        """`news` is told when Slurm has answered."""
         self._context = context
+        self._news = news
         self._refusals: dict[str, int] = {}
         self._open_at: dict[str, float] = {}
         self._looks: dict[str, int] = {}
         self._look_at: dict[str, float] = {}
         self._paused_until = 0.0
+        self._held_up = 0
+        self._busy = False
         self._waiting: dict[str, list[Future[str]]] = {}
         self._to_cancel: dict[str, list[Future[None]]] = {}
 
@@ -57,6 +63,8 @@ class Sender:
     def due_at(self) -> float | None:
         """When there is something to look up or to send; None: nothing waits."""
         context = self._context
+        if self._busy:
+            return None  # one question at a time is on its way; its answer wakes the lane
         unknown = self._unknown()
         times = [self._look_at.get(item.token, 0.0) for item in unknown]
         if self._next() is not None:
@@ -81,7 +89,13 @@ class Sender:
     # ------------------------------------------------------------------ one step
 
     def step(self) -> None:
-        """Look one unknown submission up, or send one that waits. Raises ConnectionLost."""
+        """Look one unknown submission up, or send one that waits. Raises ConnectionLost.
+
+        Files go over the lane's own channel; the question to Slurm is asked aside, because a hung controller may
+        take minutes to say nothing, and logs shall go on meanwhile.
+        """
+        if self._busy:
+            return
         now = self._context.now()
         for submission in self._unknown():
             if self._look_at.get(submission.token, 0.0) <= now:
@@ -96,9 +110,26 @@ class Sender:
         tries = self._looks.get(token, 0) + 1
         self._looks[token] = tries
         self._look_at[token] = self._context.now() + _LOOK_AGAIN_S[min(tries, len(_LOOK_AGAIN_S) - 1)]
+        directory = absolute(self._context, submission.remote_dir)
+        cluster = self._context.cluster
+        self._ask(
+            lambda: cluster.find_token(token, submission.job_name, directory),
+            lambda outcome: self._looked_up(submission, outcome),
+        )
+
+    def _ask(self, question: Callable[[], Any], answered: Done) -> None:
+        def done(outcome: Callable[[], Any]) -> None:
+            self._busy = False
+            answered(outcome)
+            self._news()
+
+        self._busy = True
+        self._context.aside(question, done)
+
+    def _looked_up(self, submission: SubmissionState, outcome: Callable[[], str | None]) -> None:
+        token = submission.token
         try:
-            directory = absolute(self._context, submission.remote_dir)
-            job_id = self._context.cluster.find_token(token, submission.job_name, directory)
+            job_id = outcome()
         except LabError as error:
             self._say(submission, f"{UNKNOWN_SENTENCE} {error.sentence}")
             if isinstance(error, ConnectionLost):
@@ -125,11 +156,16 @@ class Sender:
         files = context.store.snapshot(token)
         try:
             context.cluster.push(files, directory)
+            attempt = context.cluster.attempts(directory)
         except ConnectionLost:
-            raise
+            raise  # nothing was sent: it stays in the line
         except LabError as error:
-            self._refused(submission, error)
+            if isinstance(error, RemoteFailure) and error.wait:
+                self._try_later(submission, error)
+            else:
+                self._refused(submission, error)
             return
+        self._held_up = 0
         try:
             sending = SubmissionChanged(at=context.at(), token=token, status=SubmissionStatus.SENDING)
             context.journal.commit_first((sending,))
@@ -137,12 +173,16 @@ class Sender:
             self._paused_until = context.now() + _STORE_AGAIN_S
             context.raise_problem("store", error)
             return
-        self._submit(submission, directory)
+        job_name = submission.job_name
+        self._ask(
+            lambda: context.cluster.submit(directory, SCRIPT_NAME, token, job_name, (), attempt=attempt),
+            lambda outcome: self._answered(submission, outcome),
+        )
 
-    def _submit(self, submission: SubmissionState, directory: str) -> None:
-        cluster, token = self._context.cluster, submission.token
+    def _answered(self, submission: SubmissionState, outcome: Callable[[], str]) -> None:
+        token = submission.token
         try:
-            job_id = cluster.submit(directory, SCRIPT_NAME, token, submission.job_name, ())
+            job_id = outcome()
         except SubmitRefused as error:
             if error.wait:
                 self._must_wait(submission, error)
@@ -175,10 +215,20 @@ class Sender:
                 self._cancel_job(job_id, cancelled)
 
     def _must_wait(self, submission: SubmissionState, error: SubmitRefused) -> None:
+        if submission.token in self._to_cancel:  # taken back while the question was on its way
+            self._withdraw(submission)
+            return
         queue = submission.qos
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
         self._open_at[queue] = self._context.now() + wait_again(self._refusals[queue])
         self._change(submission.token, SubmissionStatus.WAITING, sentence=error.sentence, hint=error.hint)
+
+    def _try_later(self, submission: SubmissionState, error: LabError) -> None:
+        """The files cannot be put there now (no room, no channel), which holds for every submission: rest a while."""
+        self._held_up += 1
+        self._paused_until = self._context.now() + wait_again(self._held_up)
+        if (submission.sentence, submission.hint) != (error.sentence, error.hint):
+            self._change(submission.token, SubmissionStatus.WAITING, sentence=error.sentence, hint=error.hint)
 
     def _refused(self, submission: SubmissionState, error: LabError) -> None:
         self._change(submission.token, SubmissionStatus.REFUSED, sentence=error.sentence, hint=error.hint)
@@ -226,14 +276,18 @@ class Sender:
             _settle(done, None)
 
     def _cancel_job(self, job_id: str, done: Future[None]) -> None:
-        try:
-            self._context.cluster.cancel(job_id)
-        except LabError as error:
-            _fail(done, error)
-            if isinstance(error, ConnectionLost):
-                raise
-        else:
-            _settle(done, None)
+        def answered(outcome: Callable[[], None]) -> None:
+            try:
+                outcome()
+            except LabError as error:
+                _fail(done, error)
+                if isinstance(error, ConnectionLost):
+                    raise
+            else:
+                _settle(done, None)
+                self._news()
+
+        self._context.aside(lambda: self._context.cluster.cancel(job_id), answered)
 
     def abandon(self, error: LabError) -> None:
         """The session closes: who still waits is told so. What waits in line stays stored."""

@@ -78,11 +78,22 @@ class SshCluster:
         """Queue and accounting in one remote command."""
         return self._slurm.tick(vanished)
 
+    def attempts(self, remote_dir: str) -> int:
+        """How many tries to submit this directory have begun."""
+        return self._slurm.attempts(remote_dir)
+
     def submit(
-        self, remote_dir: str, script_name: str, token: str, job_name: str, options: Sequence[str]
+        self,
+        remote_dir: str,
+        script_name: str,
+        token: str,
+        job_name: str,
+        options: Sequence[str],
+        *,
+        attempt: int | None = None,
     ) -> str:
-        """Run sbatch at most once; the job id."""
-        return self._slurm.submit(remote_dir, script_name, token, job_name, options)
+        """Send one job; its id."""
+        return self._slurm.submit(remote_dir, script_name, token, job_name, options, attempt=attempt)
 
     def find_token(self, token: str, job_name: str, remote_dir: str) -> str | None:
         """The job with this token; None: there certainly is none."""
