@@ -130,10 +130,12 @@ class Zygote:
     """A running `tests.reliability.zygote`."""
 
     def __init__(self) -> None:
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.reliability.zygote"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self.stderr,
             text=True,
             cwd=ROOT,
         )
@@ -177,6 +179,10 @@ class Zygote:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(20)
+        self.stderr.seek(0)
+        said = self.stderr.read()
+        self.stderr.close()
+        assert not said, f"on the student's screen: {said.decode(errors='replace')[:2000]}"
 
 
 def _kill(pid: int) -> None:

@@ -170,50 +170,6 @@ def _hurry(session: Session, deadline: float) -> None:
     time.sleep(0.3)
 
 
-REQUEUED = """#!/bin/bash
-#SBATCH --account={account}
-#SBATCH --qos=gp_training
-#SBATCH --requeue
-#SBATCH --ntasks=1
-#SBATCH --output=%x.%j.out
-#SBATCH --error=%x.%j.err
-#SBATCH --open-mode=truncate
-echo "restart ${{SLURM_RESTART_COUNT:-0}}"
-for i in $(seq 1 30); do echo "$i of ${{SLURM_RESTART_COUNT:-0}}"; sleep 0.2; done
-"""
-
-
-def test_a_requeued_job_is_one_job_with_two_logs(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    """An administrator requeues it: the log begins anew under the same job id."""
-    token = session.submit(draft(student.account), script=REQUEUED.format(account=student.account)).result(60)
-    session.watch_logs({token})
-    job_id = of(session, token).job.job_id
-    until(lambda: b"5 of 0" in mirror(session, token), "the first log")
-    cluster.as_root("scontrol", "update", f"JobId={job_id}", "Requeue=1")
-    cluster.as_root("scontrol", "requeue", job_id)
-    cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
-
-    def again() -> bool:
-        cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
-        session.refresh()
-        return b"restart 1" in mirror(session, token)
-
-    try:
-        until(again, "the second log", 100)
-    except TimeoutError:
-        print(cluster.as_root("scontrol", "show", "job", job_id).out, mirror(session, token)[-200:])
-        raise
-    until(lambda: complete(session, token), "the end", 120)
-    assert of(session, token).job.job_id == job_id
-    assert mirror(session, token) == remote(cluster, session, token)
-    assert b"of 0" not in mirror(session, token)
-    first = session.log_segments(token, "out")[0].read_bytes()
-    assert first.startswith(b"restart 0\n1 of 0\n")
-    assert b"of 1" not in first
-
-
 FETCH = """
 import resource, sys, time
 from labtui.engine.session import Session
