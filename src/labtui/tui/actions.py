@@ -65,6 +65,13 @@ ACTIONS: tuple[Action, ...] = (
         "after an out-of-memory: plan the task again with half the batch on every GPU count",
         "Runs",
     ),
+    Action(
+        "search_batch",
+        "B",
+        "search batch",
+        "plan one job that finds the largest batch that fits one GPU",
+        "Runs",
+    ),
     Action("cancel_run", "k", "cancel run", "cancel the selected run, after asking", "Runs"),
     Action("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)", "Runs"),
     Action("chart(1)", "right", "next chart", "show the next of the four charts", "Charts", ("charts",)),

@@ -115,7 +115,7 @@ def run_words(run: RunState, submission: SubmissionState | None) -> str:
     if run.phase is RunPhase.WAITING and submission is not None:
         return _submission_words(submission)
     if submission is not None and submission.job is not None and submission.job.phase is JobPhase.SETTLING:
-        return "settling"
+        return "done, settling" if run.phase is RunPhase.DONE else "settling"
     return run.phase.value
 
 

@@ -82,6 +82,20 @@ class Operations:
         rows = halved(rows_of(drafts), run.spec)
         await self.push_screen(PlanScreen(self.session, self.desk.edition, run.task_id, drafts, rows))
 
+    async def search_batch(self: Any) -> None:
+        """The plan of one job that finds the largest batch that fits one GPU, with what it costs."""
+        from labtui.engine.batches import search_largest
+        from labtui.tui.screens.plan import PlanScreen
+
+        task_id = self.desk.task_id
+        try:
+            proposal = search_largest(self.session, task_id)
+        except LabError as error:
+            self.report(error)
+            return
+        self.notify(proposal.sentence, timeout=8, markup=False)
+        await self.push_screen(PlanScreen(self.session, self.desk.edition, task_id, proposal.drafts))
+
     def after_submit(self: Any) -> None:
         """Show the runs that were just put into the waiting line."""
         self.desk.arrived(self.session.state)
@@ -213,10 +227,13 @@ class Operations:
 
     def show_shell_commands(self: Any) -> None:
         """The plain commands the selected action amounts to."""
+        from labtui.engine.lessons import lessons_of_submission
         from labtui.tui.screens.texts import TextScreen
-        from labtui.tui.shell_words import commands_for
 
-        text = commands_for(self.desk.picture(), self.session.settings, self.session.profile)
+        shown = self.desk.picture()
+        submission = shown.submission_of(shown.run) if shown.run is not None else None
+        told = lessons_of_submission(self.session, submission)
+        text = "\n\n".join(lesson.text for lesson in told)
         self.push_screen(TextScreen("The same by hand", text, copy=True))
 
 

@@ -272,9 +272,9 @@ def _end_words(state: str) -> str:
 
 def _queued_words(submission: SubmissionState, job: JobView, picture: Picture) -> list[str]:
     runs = [picture.state.runs[number] for number in submission.run_ids if number in picture.state.runs]
-    if any(
-        run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs
-    ):  # log before queue
+    if runs and all(run.phase is RunPhase.DONE for run in runs):
+        return [f"Job {job.job_id} is over: its log says so. The queue is asked again soon."]
+    if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
         return [f"Job {job.job_id} runs: its log says so. The queue is asked again soon."]
     return [
         f"Job {job.job_id} is pending: {pending_reason(job.reason)}",

@@ -78,7 +78,7 @@ def _check(arguments: argparse.Namespace) -> None:
                 "pipx inject labtui tensorflow (or: uv tool install 'labtui[train]'). Without "
                 "--train, training is rehearsed.",
             )
-    if not arguments.serve and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not arguments.serve and not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError(
             "The screens need a terminal, and this is none.",
             "`labtui practice --serve` starts the cluster alone; the verbs (submit, watch, results "
@@ -109,7 +109,9 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     """The lab folder, made or brought up to date with this cluster's port and keys."""
+    from labtui.core.lab.plan import withheld_scripts
     from labtui.engine.folder import SETTINGS_FILE, LabFolder
+    from labtui.engine.labs import load_edition
     from labtui.engine.settings import Settings, changed
 
     path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
@@ -130,7 +132,9 @@ def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
         folder = LabFolder.open(path)
         folder.save_settings(changed(folder.settings(), **told))
     else:
-        folder = LabFolder.create(path, Settings(edition=arguments.lab, profile="practice", **told))
+        withheld = withheld_scripts(load_edition(arguments.lab))
+        settings = Settings(edition=arguments.lab, profile="practice", **told)
+        folder = LabFolder.create(path, settings, withheld=withheld)
     return folder.path
 
 

@@ -283,6 +283,10 @@ class MainScreen(Screen[None]):
         """Half the batch after an out-of-memory."""
         await self.app.halve_batch()
 
+    async def action_search_batch(self) -> None:
+        """The largest batch that fits."""
+        await self.app.search_batch()  # type: ignore[attr-defined]
+
     def action_push(self) -> None:
         """Send the scripts."""
         self.app.push()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,6 +53,8 @@ COLUMNS = (
     Column("options", "  options"),
 )
 VIEWS = ("findings", "script", "files")
+LOOK_S = 40.0
+"""How long the plan waits for the cluster's word on paths before it leaves the findings as they are."""
 
 
 class Previewed(Message):
@@ -144,13 +147,33 @@ class PlanScreen(PlanFixing, Screen[None]):
     def _preview(
         self, ticket: int, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
     ) -> None:
+        asked = self._ask_about_paths(drafts, scripts)
+        self.post_message(Previewed(ticket, self._previews(drafts, scripts)))
+        if asked is not None:
+            with contextlib.suppress(LabError, TimeoutError):
+                asked.result(timeout=LOOK_S)
+                self.post_message(Previewed(ticket, self._previews(drafts, scripts)))
+
+    def _previews(
+        self, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
+    ) -> list[Preview | LabError]:
         previews: list[Preview | LabError] = []
         for draft in drafts:
             try:
                 previews.append(self.session.preview(draft, script=scripts.get(draft)))
             except LabError as error:
                 previews.append(error)
-        self.post_message(Previewed(ticket, previews))
+        return previews
+
+    def _ask_about_paths(
+        self, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
+    ) -> Any:
+        """Have the cluster asked whether data and container are there; None when there is nothing to ask now."""
+        paths: dict[str, None] = {}
+        for draft in drafts:
+            with contextlib.suppress(LabError):
+                paths.update(dict.fromkeys(self.session.paths_to_ask(draft, script=scripts.get(draft))))
+        return self.session.look_at(tuple(paths))
 
     def on_previewed(self, message: Previewed) -> None:
         """The newest previews are there."""
@@ -331,14 +354,15 @@ class PlanScreen(PlanFixing, Screen[None]):
     def action_shell_commands(self) -> None:
         """The plain commands."""
         from labtui.tui.screens.texts import TextScreen
-        from labtui.tui.shell_words import submit_commands
+        from labtui.engine.lessons import lessons_of_draft
 
-        draft = self.drafts[self.current]
-        settings, profile = self.session.settings, self.session.profile
-        remote = f"{settings.root or profile.root}/{self.edition.id}"
-        self.app.push_screen(
-            TextScreen("The same by hand", submit_commands(draft, settings, profile, remote), copy=True)
-        )
+        try:
+            told = lessons_of_draft(self.session, self.drafts[self.current])
+        except LabError as error:
+            self.app.report(error)  # type: ignore[attr-defined]
+            return
+        text = "\n\n".join(lesson.text for lesson in told)
+        self.app.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
     def focus_table_at(self, row: int, column: int) -> None:
         """Put the cursor on a cell (tests, clicks)."""
