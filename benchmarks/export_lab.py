@@ -32,8 +32,10 @@ from labtui.export import export_lab
 full = sys.argv[3] == "full"
 state = reference_evidence(load_edition(sys.argv[2])).state
 report = export_lab(Path(sys.argv[1]), state=state, formats=("pptx", "pdf") if full else (), plots=full)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-print(json.dumps({"seconds": time.perf_counter() - began, "peak": peak, "files": len(report.files)}))
+used = resource.getrusage(resource.RUSAGE_SELF)
+peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+spent = {"seconds": time.perf_counter() - began, "cpu": used.ru_utime + used.ru_stime}
+print(json.dumps(spent | {"peak": peak, "files": len(report.files)}))
 """
 
 

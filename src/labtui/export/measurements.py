@@ -64,8 +64,9 @@ class Measurements:
         told["accuracy"] = extras_json.accuracy_json(results)
         told["targets"] = [extras_json.target_json(plan) for plan in plans]
         told["gpu_use"] = [extras_json.utilization_json(use) for use in self.uses]
+        told["forms"] = extras_json.forms_json(results)
         if self.cost is not None:
-            told["cost"] = extras_json.cost_json(self.cost)
+            told["cost"] = extras_json.cost_json(self.cost, results)
         return told
 
     def json_text(self, results: Results, plans: Sequence[TargetPlan] = ()) -> str:

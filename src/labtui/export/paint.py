@@ -96,7 +96,7 @@ def practice_mark(right: float, y: float, *, left: bool = False) -> Iterable[Mar
     x = right if left else right - width
     yield rect(Box(x, y, width, 19), fill=style.PRACTICE_PAPER, stroke=style.PRACTICE, radius=3)
     yield text_line(
-        (Run(style.PRACTICE_MARK, bold=True, tone="warn"),), x, y + 3.6, width, 9.5, align="center"
+        (Run(style.PRACTICE_MARK, bold=True, tone="warn"),), x, y + 4.2, width, 9.5, align="center"
     )
 
 

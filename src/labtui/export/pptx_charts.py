@@ -29,19 +29,27 @@ def chart_data(spec: ChartSpec) -> tuple[Any, Any]:
             data.add_series(clean(series.name), [points[x].y if x in points else None for x, _ in groups])
         return (KIND.COLUMN_STACKED if shape.stacked(spec) else KIND.COLUMN_CLUSTERED), data
     data = XyChartData(number_format="General")
-    for name, points in _xy_series(spec):
+    for _, (name, points) in _xy_series(spec):
         line = data.add_series(name)
         for x, y in points:
             line.add_data_point(x, y)
     return KIND.XY_SCATTER_LINES, data
 
 
-def _xy_series(spec: ChartSpec) -> Iterable[tuple[str, list[tuple[float, float]]]]:
+def _xy_series(spec: ChartSpec) -> Iterable[tuple[Series, tuple[str, list[tuple[float, float]]]]]:
+    """Each line of a chart with its name and points, the longest first.
+
+    LibreOffice leaves out a line with fewer points than a later one; PowerPoint does not mind the order.
+    """
+    lines: list[tuple[Series, tuple[str, list[tuple[float, float]]]]] = []
     for series in (*shape.bar_series(spec), *shape.curve_series(spec)):
-        yield clean(series.name), [(p.x, p.y) for p in _sorted(series)]
+        lines.append((series, (clean(series.name), [(p.x, p.y) for p in _sorted(series)])))
     for band in shape.band_series(spec):
-        yield f"{clean(band.name)}, low", [(p.x, p.lo if p.lo is not None else p.y) for p in _sorted(band)]
-        yield f"{clean(band.name)}, high", [(p.x, p.hi if p.hi is not None else p.y) for p in _sorted(band)]
+        points = _sorted(band)
+        lows = [(p.x, p.lo if p.lo is not None else p.y) for p in points]
+        highs = [(p.x, p.hi if p.hi is not None else p.y) for p in points]
+        lines += [(band, (f"{clean(band.name)}, low", lows)), (band, (f"{clean(band.name)}, high", highs))]
+    return sorted(lines, key=lambda line: -len(line[1][1]))
 
 
 def _sorted(series: Series) -> list[Point]:
@@ -79,7 +87,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
         _fill_bars(drawn[at], at, points)
         _labels(drawn[at], spec, points, inside=shape.stacked(spec))
         if not shape.stacked(spec) or at == 0:
-            _error_bars(drawn[at], points, len(points))
+            _error_bars(drawn[at], points)
     for curve in drawn[len(bars) :]:
         _as_line(plot, curve)
 
@@ -107,27 +115,30 @@ def _fill_bars(drawn: Any, at: int, points: Sequence[Point | None]) -> None:
 
 
 def _dress_lines(chart: Any, spec: ChartSpec) -> None:
+    measured = shape.bar_series(spec)
+    for line, (series, _) in zip(chart.plots[0].series, _xy_series(spec), strict=True):
+        if series.role == "band":
+            _plain_line(line, style.SERIES[5], dashed=False, width=0.75)
+        elif series.role in ("ideal", "fit"):
+            ideal = series.role == "ideal"
+            _plain_line(line, style.QUIET if ideal else style.SERIES[5], dashed=ideal)
+        else:
+            at = next(place for place, each in enumerate(measured) if each is series)
+            _measured_line(line, spec, measured, at)
+
+
+def _measured_line(line: Any, spec: ChartSpec, measured: Sequence[Series], at: int) -> None:
+    """A line with marks, labels and error bars in the colour of its place."""
     from pptx.util import Pt
 
-    drawn = list(chart.plots[0].series)
-    bars, curves = shape.bar_series(spec), shape.curve_series(spec)
-    most = max(len(each.points) for each in spec.series)
-    for at, series in enumerate(bars):
-        points = _sorted(series)
-        line = drawn[at]
-        line.smooth = False
-        line.format.line.color.rgb = _rgb(style.colour(at))
-        line.format.line.width = Pt(1.25 if len(points) > _DENSE else 2)
-        _marks(line, at, points)
-        _labels(line, spec, points, series=bars, place=at)
-        if len(points) <= _DENSE:
-            _error_bars(line, points, most)
-    for curve, line in zip(curves, drawn[len(bars) :], strict=False):
-        _plain_line(
-            line, style.QUIET if curve.role == "ideal" else style.SERIES[5], dashed=curve.role == "ideal"
-        )
-    for line in drawn[len(bars) + len(curves) :]:
-        _plain_line(line, style.SERIES[5], dashed=False, width=0.75)
+    points = _sorted(measured[at])
+    line.smooth = False
+    line.format.line.color.rgb = _rgb(style.colour(at))
+    line.format.line.width = Pt(1.25 if len(points) > _DENSE else 2)
+    _marks(line, at, points)
+    _labels(line, spec, points, series=measured, place=at)
+    if len(points) <= _DENSE:
+        _error_bars(line, points)
 
 
 def _marks(line: Any, at: int, points: Sequence[Point]) -> None:
@@ -224,11 +235,8 @@ def number_format(label: str) -> str:
     return f"0{places}\\ %" if "%" in label else f"#,##0{places}"
 
 
-def _error_bars(drawn: Any, points: Sequence[Point | None], most: int) -> None:
-    """Custom error bars that hold the interval of each point.
-
-    As many values as the longest series has points: LibreOffice leaves a series with fewer out of the chart.
-    """
+def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
+    """Custom error bars that hold the interval of each point."""
     from pptx.oxml import parse_xml
 
     known = [point for point in points if point is not None]
@@ -236,7 +244,6 @@ def _error_bars(drawn: Any, points: Sequence[Point | None], most: int) -> None:
         return
     scatter = drawn._element.find(_tag("c:xVal")) is not None
     sizes = [shape.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
-    sizes += [(0.0, 0.0)] * (most - len(sizes))
     low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
     line = '<c:spPr><a:ln w="9525"><a:solidFill><a:srgbClr val="1F2A33"/></a:solidFill></a:ln></c:spPr>'
     direction = '<c:errDir val="y"/>' if scatter else ""

@@ -89,6 +89,8 @@ def label_mode(spec: ChartSpec) -> Literal["all", "none"]:
     """Whether marks carry their values: only where they can be read."""
     labelled = sum(bool(point.label) for series in bar_series(spec) for point in series.points)
     positions = len({point.x for series in bar_series(spec) for point in series.points})
+    if spec.kind == "lines" and len(bar_series(spec)) > 2 and positions > 4:
+        return "none"
     return "all" if 0 < labelled <= 24 and positions <= 8 and len(bar_series(spec)) <= 3 else "none"
 
 
