@@ -66,7 +66,10 @@ def site(wheel, tmp_path_factory):
 
 def in_site(site, flags, code):
     """Run `code` in a fresh interpreter that finds labtui in `site`, and nowhere else."""
-    head = "import sys; sys.path.insert(0, sys.argv[1])\nimport labtui; assert labtui.__file__.startswith(sys.argv[1])\n"
+    head = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import labtui; assert labtui.__file__.startswith(sys.argv[1])\n"
+    )
     command = [sys.executable, *flags, "-c", head + code, str(site)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=site)
 
@@ -78,7 +81,10 @@ def test_the_wheel_works_in_an_empty_environment(site):
 
 
 def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(site):
-    code = "from labtui import assets; print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
+    code = (
+        "from labtui import assets\n"
+        "print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
+    )
     done = in_site(site, ["-I"], code)
     assert done.returncode == 0, done.stderr
     assert all(int(size) > 100 for size in done.stdout.split())
