@@ -81,7 +81,9 @@ def test_a_running_job_grows_and_practice_costs_nothing():
     state = lab(phase=JobPhase.RUNNING)
     assert lab_cost(state, now=1090.0).total.allocated == pytest.approx(4 * 90 / 3600)
     assert lab_cost(lab(practice=True), now=9e9).total.allocated == 0
-    assert lab_cost(lab(practice=True), now=9e9, practice=True).total.allocated == pytest.approx(4 * 360 / 3600)
+    assert lab_cost(lab(practice=True), now=9e9, practice=True).total.allocated == pytest.approx(
+        4 * 360 / 3600
+    )
     assert lab_cost(lab(), now=9e9, practice=True).total.allocated == 0
 
 

@@ -28,6 +28,7 @@ from labtui.core.results.trace import Origin
 
 CIFAR10_IMAGES = 50_000
 PREDICTED_GPUS = 8
+_NAMELESS = "The log names no model: its runs are taken for one model and compared with one another only."
 
 
 def compute_results(runs: Iterable[MeasuredRun], *, images: int = CIFAR10_IMAGES) -> Results:
@@ -163,7 +164,8 @@ def _compare(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> Res
             note = "There is no one-GPU run of this model to compare with, so no speedup."
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
-    return replace(row, notes=(*row.notes, note) if note else row.notes)
+    notes = (note, _NAMELESS if row.configuration.apart and row.configuration != baseline_key else "")
+    return replace(row, notes=(*row.notes, *filter(None, notes)))
 
 
 def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:

@@ -8,6 +8,7 @@ from labtui.core.cost import CostTotal, LabCost
 from labtui.core.results.accuracy import AccuracyCurve, accuracy_curves
 from labtui.core.results.rows import Results
 from labtui.core.results.serialize import interval_json
+from labtui.core.results.spending import forms_of_sizes, run_spending, runs_of
 from labtui.core.results.targets import TargetPlan
 from labtui.core.results.utilization import RunUtilization
 
@@ -79,8 +80,25 @@ def utilization_json(use: RunUtilization) -> Json:
     }
 
 
-def cost_json(cost: LabCost) -> Json:
-    """GPU-hours allocated and used: the lab, its tasks, its jobs."""
+def forms_json(results: Results) -> list[Json]:
+    """One job for all sizes against one job per size, in GPU-hours of training time."""
+    return [
+        {
+            "task": each.task_id or None,
+            "model": each.model,
+            "n_gpus": list(each.n_gpus),
+            "practice": each.practice,
+            "one_job": interval_json(each.forms.one_job),
+            "job_per_size": interval_json(each.forms.job_per_size),
+            "wasted_gpu_hours": each.forms.wasted,
+            "wasted_share": each.forms.wasted_share,
+        }
+        for each in forms_of_sizes(runs_of(results))
+    ]
+
+
+def cost_json(cost: LabCost, results: Results) -> Json:
+    """GPU-hours allocated and used: the lab, its tasks, its jobs, its runs."""
     return {
         "total": _total(cost.total),
         "tasks": {task: _total(total) for task, total in cost.tasks.items()},
@@ -95,6 +113,18 @@ def cost_json(cost: LabCost) -> Json:
                 "running": job.running,
             }
             for job in cost.jobs
+        ],
+        "runs": [
+            {
+                "run": spent.run.run_id,
+                "job_id": spent.run.job_id,
+                "task": spent.run.task_id,
+                "model": spent.run.run.model,
+                "n_gpus": spent.run.run.n_gpus,
+                "gpu_hours_allocated": interval_json(spent.allocated),
+                "gpu_hours_used": interval_json(spent.used),
+            }
+            for spent in run_spending(runs_of(results), cost.jobs)
         ],
     }
 

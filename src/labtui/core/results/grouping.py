@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from labtui.core.results.measured import MeasuredRun
@@ -21,11 +22,17 @@ def group_runs(
     """Sort runs into configurations in reading order; name what measures nothing, and why."""
     groups: dict[Configuration, list[MeasuredRun]] = {}
     left_out: list[LeftOut] = []
-    for index, run in enumerate(runs):
+    runs = tuple(runs)
+    nameless = _one_nameless_model(runs)
+    places: Counter[str] = Counter()
+    for run in runs:
+        places[run.source] += 1
         if reason := _unusable(run):
             left_out.append(LeftOut(run=run, reason=reason))
             continue
-        groups.setdefault(_configuration(run, images, index), []).append(run)
+        shared = run.source in nameless and run.run.n_gpus is not None
+        apart = run.source if shared else f"{run.source}#{places[run.source]:04}"
+        groups.setdefault(_configuration(run, images, apart), []).append(run)
     ordered = sorted(groups, key=_reading_order)
     return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
 
@@ -38,7 +45,20 @@ def _unusable(run: MeasuredRun) -> str:
     return ""
 
 
-def _configuration(run: MeasuredRun, images: int, index: int) -> Configuration:
+def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
+    """Logs whose runs name no model and can be taken for one model: no size comes twice.
+
+    Another model would be trained on the same sizes again, so a log in which sizes repeat may hold several; its
+    runs are compared with nothing.
+    """
+    sizes: dict[str, list[int]] = {}
+    for run in runs:
+        if run.run.model is None and run.run.n_gpus is not None and not _unusable(run):
+            sizes.setdefault(run.source, []).append(run.run.n_gpus)
+    return frozenset(source for source, found in sizes.items() if source and len(set(found)) == len(found))
+
+
+def _configuration(run: MeasuredRun, images: int, apart: str) -> Configuration:
     parsed = run.run
     device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
     n_gpus = 0 if device == "cpu" else parsed.n_gpus
@@ -52,7 +72,7 @@ def _configuration(run: MeasuredRun, images: int, index: int) -> Configuration:
         batch_size=parsed.batch_size,
         images=parsed.images or images,
         steps=_printed_steps(run) if parsed.batch_size is None else None,
-        apart="" if known else f"{run.source}#{index}",
+        apart="" if known else apart,
     )
 
 
@@ -117,8 +137,7 @@ def same_work(one: Configuration, other: Configuration) -> bool:
         and one.model == other.model
         and one.framework == other.framework
         and one.images == other.images
-        and not one.apart
-        and not other.apart
+        and one.apart == other.apart
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from labtui.core.cost import LabCost
+from labtui.core.results.measured import MeasuredRun
 from labtui.core.results.numbers import clean, count_text, percent_text, range_text, ratio_text
 from labtui.core.results.rows import ResultRow, Results
+from labtui.core.results.spending import FormsOfSizes, forms_of_sizes, run_spending, runs_of
 from labtui.core.results.tables import (
     AS_PRINTED,
     PRECISE,
@@ -37,7 +39,7 @@ def report_text(
         _section("More GPUs", _predictions(results)),
         _section("Accuracy", [plan_sentence(plan) for plan in plans]),
         _section("GPU use", [use_sentence(use) for use in uses]),
-        _section("GPU-hours", cost_lines(cost) if cost else []),
+        _section("GPU-hours", [*(cost_lines(cost, runs_of(results)) if cost else []), *form_lines(results)]),
         _section("Notes", note_lines(results)),
         _section("Sources", _sources(results)) if sources else "",
     ]
@@ -104,12 +106,40 @@ def use_sentence(use: RunUtilization) -> str:
     return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
-def cost_lines(cost: LabCost) -> list[str]:
-    """GPU-hours of the lab and of each task; nothing when no job used the cluster."""
+def cost_lines(cost: LabCost, runs: Iterable[MeasuredRun] = ()) -> list[str]:
+    """GPU-hours of the lab, of each task and of each run; nothing when no job used the cluster."""
     if not cost.jobs:
         return []
     total = cost.total
     lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
     for task, each in cost.tasks.items():
         lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
+    for spent in run_spending(runs, cost.jobs):
+        parsed = spent.run.run
+        name = f"run {spent.run.run_id}, {clean(parsed.model or 'unknown')} on {_devices(parsed.n_gpus or 0)}"
+        lines.append(
+            f"{name}: {spent.allocated.value:.3f} allocated while it trained, {spent.used.value:.3f} used"
+        )
     return lines
+
+
+def form_lines(results: Results) -> list[str]:
+    """What one job for all sizes holds in vain, for each model that was trained on several numbers of GPUs."""
+    return [_form_line(each) for each in forms_of_sizes(runs_of(results))]
+
+
+def _form_line(each: FormsOfSizes) -> str:
+    forms = each.forms
+    where = (f" in task {clean(each.task_id)}" if each.task_id else "") + (
+        " (practice)" if each.practice else ""
+    )
+    sizes = ", ".join(map(str, each.n_gpus))
+    return (
+        f"{clean(each.model)}{where} on {sizes} GPUs: {forms.one_job.value:.3f} GPU-hours of training in one job for"
+        f" all sizes, {forms.job_per_size.value:.3f} in one job per size; the one job holds"
+        f" {percent_text(forms.wasted_share)} of it in vain."
+    )
+
+
+def _devices(n_gpus: int) -> str:
+    return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"

@@ -23,7 +23,8 @@ class Configuration:
 
     `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` 0 on a CPU, None when the log does not tell.
     `batch_size` is the global batch. `images` per epoch. `steps` tells runs without a known batch apart.
-    `apart` is not "" for a run of unknown configuration, which is never pooled with anything.
+    `apart` is not "" for a run of unknown configuration: it is pooled and compared with nothing, save that the runs
+    of one log that names no model share it when they can be taken for one model.
     """
 
     practice: bool
