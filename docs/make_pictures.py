@@ -52,7 +52,7 @@ async def take(shot: Shot, lab: Path) -> str:
 
     session = open_session(lab, start=False)
     session.feed(*_online())
-    app = LabApp(session, clock=lambda: NOW)
+    app = LabApp(session, factor=20, clock=lambda: NOW)
     async with app.run_test(size=shot.size) as pilot:
         app.theme = shot.theme
         await _until(pilot, lambda: bool(app.desk.checks))

@@ -1,0 +1,113 @@
+"""What goes wrong in a rehearsal, seen on the screen: what stands there is true while it lasts, and it heals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from labtui.core.model import RunPhase
+from labtui.practice.cluster import PracticeCluster
+from labtui.practice.incidents import IncidentPlan
+from labtui.tui.app import LabApp
+from tests.e2e.test_tui_practice import FACTOR, come_to, lab_on, open_app, submit_here
+from tests.tui.waiting import text_of
+
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
+    pytest.mark.timeout(600),
+    pytest.mark.slow,
+]
+
+
+@pytest.fixture
+def cluster() -> Iterator[PracticeCluster]:
+    with PracticeCluster.start(factor=FACTOR) as running:
+        yield running
+
+
+def over(app: LabApp) -> bool:
+    """Everything is done, and nothing is wrong any more."""
+    runs = app.desk.state.runs.values()
+    return bool(runs) and all(run.phase is RunPhase.DONE for run in runs) and not app.desk.state.problems
+
+
+def says(pilot: Pilot[Any], *words: str) -> Callable[[], bool]:
+    """These words are on the screen, wherever its lines break."""
+    return lambda: all(word in " ".join(text_of(pilot.app).split()) for word in words)
+
+
+async def evening_with(cluster: PracticeCluster, path: Path, name: str, *seen: tuple[str, ...]) -> LabApp:
+    """Run 10.4 while this goes wrong; the words of `seen` come one after another; then all heals."""
+    lessons: list[str] = []
+    plan = IncidentPlan(cluster, [name], 1, lambda lesson: lessons.append(lesson.name))
+    app, session = open_app(lab_on(cluster, path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        app.go_to_task("10.5")
+        await submit_here(pilot, app)
+        if name == "quota":
+            await come_to(pilot, lambda: lessons == ["quota"], "a full disk")
+            app.go_to_task("10.4")
+            await submit_here(pilot, app)
+        for words in seen:
+            await come_to(pilot, says(pilot, *words), f"{name}: {words}")
+        await come_to(pilot, lambda: over(app), f"healing after {name}")
+        await come_to(pilot, lambda: "● online" in text_of(app), "the line again")
+        assert "Traceback" not in text_of(app)
+        await pilot.press("q")
+    plan.close()
+    session.close()
+    assert lessons == [name]
+    assert not session.folder.problem_log.exists(), session.folder.problem_log.read_text()
+    return app
+
+
+async def test_a_cut_line_is_said_and_nothing_is_lost(cluster: PracticeCluster, tmp_path: Path) -> None:
+    app = await evening_with(cluster, tmp_path / "lab", "drop", ("○ offline",))
+    assert [len(run.epochs) for run in app.desk.state.runs.values()] == [5, 5, 5]
+
+
+async def test_a_silent_controller_is_no_end(cluster: PracticeCluster, tmp_path: Path) -> None:
+    await evening_with(
+        cluster, tmp_path / "lab", "controller", ("Unable to contact slurm controller",), ("unknown since",)
+    )
+
+
+async def test_without_accounting_a_job_settles(cluster: PracticeCluster, tmp_path: Path) -> None:
+    await evening_with(cluster, tmp_path / "lab", "accounting", ("settling", "accounting has not spoken yet"))
+
+
+async def test_a_full_disk_keeps_the_run_in_the_waiting_line(
+    cluster: PracticeCluster, tmp_path: Path
+) -> None:
+    await evening_with(cluster, tmp_path / "lab", "quota", ("in our waiting line", "quota"))
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "sentence"),
+    [
+        ("time-limit", "✘ time limit reached", "reached its time limit"),
+        ("out-of-memory", "✘", "main memory"),
+        ("node-failure", "✘", "its node failed"),
+    ],
+)
+async def test_a_bad_end_is_explained(
+    cluster: PracticeCluster, tmp_path: Path, name: str, state: str, sentence: str
+) -> None:
+    plan = IncidentPlan(cluster, [name], 1)
+    app, session = open_app(lab_on(cluster, tmp_path / "lab"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        app.go_to_task("10.5")
+        await submit_here(pilot, app)
+        await come_to(pilot, says(pilot, state, sentence), f"what {name} means")
+        assert RunPhase.DONE not in [run.phase for run in app.desk.state.runs.values()][1:]
+        await pilot.press("q")
+    plan.close()
+    session.close()
