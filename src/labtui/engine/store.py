@@ -11,6 +11,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from labtui.engine.schema import SCHEMA_VERSION, migrate, version_of
 from labtui.errors import StoreError
 
 _T = TypeVar("_T")
+_MIGRATION_S = 3.0
 
 
 def is_stored(event: AnyEvent) -> bool:
@@ -49,7 +51,7 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         if self.read_only:
             connection = _connect(f"{self.path.as_uri()}?mode=ro")
-            if version_of(connection) != SCHEMA_VERSION:
+            if not _becomes_ours(connection):
                 connection.close()
                 raise StoreError(
                     "The database was made by another version of labtui and can only be changed by one process.",
@@ -205,6 +207,14 @@ class Store:
             raise _explained(error) from error
         except OSError as error:
             raise StoreError(f"{self.path.name} cannot be opened: {error.strerror}.") from error
+
+
+def _becomes_ours(connection: sqlite3.Connection) -> bool:
+    """Whether the database has our schema; the process that writes may be making or migrating it just now."""
+    deadline = time.monotonic() + _MIGRATION_S
+    while version_of(connection) < SCHEMA_VERSION and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return version_of(connection) == SCHEMA_VERSION
 
 
 def _connect(uri: str) -> sqlite3.Connection:
