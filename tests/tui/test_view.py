@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from labtui.core.reduce import reduce_all
 from labtui.core.results import compute_results, measured_from_state
 from labtui.core.state import ConnectionState, LabState
 from labtui.errors import ExportError
-from labtui.tui import exporting, shell_words, view
+from labtui.tui import exporting, view
 from labtui.tui import format as words
 from tests.tui.replay import NOW, accepted, live_run, observed, planned, spec
 
@@ -117,26 +116,6 @@ def test_a_task_says_what_is_under_way() -> None:
     (row,) = view.task_rows(shown)
     assert (row.task_id, row.live, row.word) == ("10.5", "running", "running")
     assert view.first_task(shown) == "10.5"
-
-
-class Target:
-    host = "h o.st"
-    user = "me"
-    port = 2222
-    identity = "/tmp/my key"
-    root = ""
-    login_hosts = ("x",)
-
-
-def test_shell_words_survive_two_shells() -> None:
-    going = live_run("lt1", "10.5", 1, spec(), "7", 1)
-    shown = picture(going, run_id=1)
-    told = shell_words.commands_for(shown, Target(), Target())
-    login = next(line for line in told.splitlines() if line.startswith("ssh "))
-    assert shlex.split(login) == ["ssh", "-p", "2222", "-i", "/tmp/my key", "me@h o.st"]
-    squeue = next(line for line in told.splitlines() if "squeue" in line)
-    inner = " ".join(shlex.split(squeue)[6:])
-    assert shlex.split(inner) == ["squeue", "--me", "-o", "%i %j %T %r %S"]
 
 
 def test_the_export_runs_beside_the_screens_and_fails_in_a_sentence(

@@ -353,8 +353,8 @@ class PlanScreen(PlanFixing, Screen[None]):
 
     def action_shell_commands(self) -> None:
         """The plain commands."""
-        from labtui.tui.screens.texts import TextScreen
         from labtui.engine.lessons import lessons_of_draft
+        from labtui.tui.screens.texts import TextScreen
 
         try:
             told = lessons_of_draft(self.session, self.drafts[self.current])

@@ -1,0 +1,76 @@
+"""The plan on the screen and the cluster's word on paths; the batch search; commands by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+
+from labtui.core.events import PathsSeen
+from labtui.engine.settings import changed
+from labtui.tui.app import LabApp
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.texts import TextScreen
+from tests.tui.replay import NOW, ReplayedSession
+from tests.tui.waiting import text_of, until
+
+Make = Callable[..., LabApp]
+DATA = "/gpfs/projects/nct_345/cifar-10-batches-py"
+
+
+async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    session.settings = changed(session.settings, data_dir=DATA)
+    questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
+
+    def look_at(paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
+        if questions or not paths:
+            return None
+        questions.append((paths, Future()))
+        return questions[0][1]
+
+    session.look_at = look_at  # type: ignore[method-assign]
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.5")
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "findings none" in text_of(app))
+        paths, future = questions[0]
+        assert DATA in paths
+        answer = dict.fromkeys(paths, True) | {DATA: False}
+        session.feed(PathsSeen(at=NOW, paths=answer))
+        future.set_result(answer)
+        await until(pilot, lambda: "is not on the cluster" in text_of(app))
+
+
+async def test_the_batch_search_is_planned_with_its_cost(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.5")
+        await pilot.press("B")
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))
+        (job,) = app.screen.drafts  # type: ignore[attr-defined]
+        assert [run.batch_size for run in job.runs] == [256, 512, 1024, 2048, 4096]
+        assert {run.n_gpus for run in job.runs} == {1}
+        assert "shows the largest that fits" in text_of(app)
+        await until(pilot, lambda: "GPU-h" in text_of(app))
+
+
+async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.5")
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))
+        await pilot.press("w")
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, TextScreen) and "make a directory on the cluster" in text_of(app),
+        )
+    (script,) = session.folder.slurm.glob("*.slurm")
+    assert "#SBATCH" in script.read_text()
