@@ -81,6 +81,14 @@ cluster-up: debian-packages $(VENV)/test.stamp  ## start a real OpenSSH and a re
 cluster-down:  ## stop them and clean up
 	$(BIN)/python -m tests.cluster down $(CLUSTER_DIR)
 
+.PHONY: campaign
+campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, each cut, stalled or killed (hours)
+	$(BIN)/python -m tests.reliability.campaign $(or $(ROUNDS),10000) $(CAMPAIGN_ARGS)
+
+.PHONY: generations
+generations: debian-packages $(VENV)/test.stamp  ## the contract tests on newer releases of Slurm (network)
+	$(BIN)/python -m tests.cluster.generations
+
 # --- keeping it ----------------------------------------------------------------------------
 
 .PHONY: lock

@@ -365,8 +365,8 @@ class Lane:
 
 
 def stored_state(folder: LabFolder) -> LabState:
-    """What the folder says, read without a lane."""
-    store = Store(folder.database_path, read_only=True)
+    """What the folder says, read without a lane; as the next process would open it, whenever the last was killed."""
+    store = Store(folder.database_path)
     try:
         return reduce_all(LabState(), store.events())
     finally:
