@@ -90,9 +90,11 @@ def main() -> int:
     without = statistics.median(each["seconds"] for each in bare)
     peak = max(each["peak"] for each in full)
     print(f"{options.edition}: {full[0]['files']:.0f} files, median of {options.repeat}")
+    cpu = statistics.median(each["cpu"] for each in full)
     print(
-        f"  whole export   {seconds:6.2f} s   peak memory {peak / 1e6:5.0f} MB   (promised: below {LIMIT_S:.0f} s)"
+        f"  whole export   {seconds:6.2f} s   computing for {cpu:.2f} s   (promised: below {LIMIT_S:.0f} s)"
     )
+    print(f"  peak memory    {peak / 1e6:6.0f} MB")
     print(f"  tables alone   {without:6.2f} s   the rest costs {seconds / without:.1f} times as much")
     return 0 if seconds < LIMIT_S else 1
 

@@ -26,7 +26,7 @@ from labtui.export.layout import (
 )
 from labtui.export.markdown import blocks_of
 from labtui.export.maths import readable
-from tests.export.helpers import ANSWERS, EDITIONS, make_lab
+from tests.export.helpers import ANSWERS, EDITIONS, make_lab, page_texts
 
 SMALL = Geometry(
     width=720, height=540, title=Box(36, 30, 648, 60), kicker=Box(36, 12, 300, 14),
@@ -114,10 +114,7 @@ def assert_cells(item: TableItem) -> None:
                 assert measure.width(line.rstrip(), item.size, bold=number == 0) <= width - 13
 
 
-def words_of(laid: LaidDeck, *, repeated: bool = False) -> str:
-    from tests.export.helpers import page_texts
-
-    del repeated
+def words_of(laid: LaidDeck) -> str:
     return "".join(page_texts(laid))
 
 

@@ -40,7 +40,7 @@ def _blocks(node: SyntaxTreeNode, level: int) -> Iterable[Block]:
     elif kind in ("fence", "code_block"):
         yield _code(node)
     elif kind == "blockquote":
-        yield from _quote(node, level)
+        yield from _quote(node)
     elif kind == "table":
         yield _table(node)
     elif kind.startswith("math_block"):
@@ -69,7 +69,7 @@ def _code(node: SyntaxTreeNode) -> Code:
     return Code(tuple(CodeLine(runs) for runs in lines))
 
 
-def _quote(node: SyntaxTreeNode, level: int) -> Iterable[Block]:
+def _quote(node: SyntaxTreeNode) -> Iterable[Block]:
     inner = [block for child in node.children for block in _blocks(child, 0)]
     paragraphs: list[Paragraph] = []
     for block in inner:
@@ -82,7 +82,6 @@ def _quote(node: SyntaxTreeNode, level: int) -> Iterable[Block]:
         yield block
     if paragraphs:
         yield Callout(tuple(paragraphs), "quote")
-    del level
 
 
 def _table(node: SyntaxTreeNode) -> Table:

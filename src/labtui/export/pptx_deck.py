@@ -10,6 +10,7 @@ from typing import Any
 
 from labtui.export import style
 from labtui.export.charts import Progress, quiet
+from labtui.export.deck_model import Run
 from labtui.export.layout import (
     Box,
     ChartItem,
@@ -22,9 +23,9 @@ from labtui.export.layout import (
     TableItem,
     TextItem,
 )
-from labtui.export.paint import PANELS, TONES
+from labtui.export.paint import PANELS, shortened
 from labtui.export.pptx_charts import chart_data, dress_chart
-from labtui.export.pptx_parts import add_table, fill_of, rectangle, set_paragraph, write_line
+from labtui.export.pptx_parts import add_table, rectangle, set_paragraph, write_line
 from labtui.export.pptx_theme import EMU, Look, put
 
 
@@ -84,8 +85,6 @@ def _page(page: Page, laid: LaidDeck, look: Look) -> None:
     title.text_frame.text = page.slide.title
     title.text_frame.paragraphs[0].runs[0].font.size = Pt(page.title_size)
     if page.kicker:
-        from labtui.export.deck_model import Run
-
         kicker = Run(page.kicker, bold=True, tone="accent")
         text_box(slide, laid.geometry.kicker, [((kicker,), 11.0)], ours=look.ours, name="kicker")
     if page.slide.practice:
@@ -97,7 +96,6 @@ def _page(page: Page, laid: LaidDeck, look: Look) -> None:
 
 
 def _practice(slide: Any, box: Box) -> None:
-    from labtui.export.deck_model import Run
 
     shape = rectangle(slide, box, fill=style.PRACTICE_PAPER, line=style.PRACTICE)
     shape.name = "practice mark"
@@ -120,7 +118,6 @@ def _footers(slide: Any, look: Look, text: str) -> None:
         slide.shapes._spTree.append(element)
         if kind == "FOOTER":
             shape = slide.shapes[-1]
-            from labtui.export.paint import shortened
 
             shape.text_frame.text = shortened(text, 110)
 
@@ -199,7 +196,6 @@ def _code(slide: Any, item: CodeItem) -> None:
         if tint:
             box = Box(item.box.x - 4, item.box.y + at * item.leading, item.box.w + 8, item.leading)
             rectangle(slide, box, fill=tint).name = "changed line"
-    from labtui.export.deck_model import Run
 
     if item.gutter:
         box = Box(item.box.x, item.box.y, item.gutter - 6, item.box.h)
@@ -247,6 +243,3 @@ def _chart(slide: Any, item: ChartItem, look: Look) -> None:
     dress_chart(frame.chart, item.spec)
     if item.notes is not None:
         _text(slide, item.notes, look)
-
-
-__all__ = ["TONES", "fill_of", "pptx_bytes", "text_box"]
