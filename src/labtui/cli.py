@@ -12,9 +12,10 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from labtui import __version__
-from labtui.errors import LabError
+from labtui.errors import LabError, UsageError
 from labtui.stdio import guarded
 
 VERBS: dict[str, str] = {
@@ -37,9 +38,20 @@ VERBS: dict[str, str] = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse whose complaint is a sentence and a hint, as every other error of labtui."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what `main` prints; exit code 2."""
+        sentence = message[:1].upper() + message[1:]
+        raise UsageError(
+            sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows how."
+        )
+
+
 def _overview() -> argparse.ArgumentParser:
     lines = "\n".join(f"  {name:<10}{text}" for name, text in VERBS.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="labtui",
         description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
         epilog=f"verbs:\n{lines}\n\nWithout a verb, labtui opens the lab folder here (or makes one with you).\n"
@@ -55,7 +67,7 @@ def _overview() -> argparse.ArgumentParser:
 
 def _run_verb(name: str, arguments: Sequence[str]) -> int:
     module = importlib.import_module(f"labtui.verbs.{name}")
-    parser = argparse.ArgumentParser(prog=f"labtui {name}", description=VERBS[name].capitalize() + ".")
+    parser = Parser(prog=f"labtui {name}", description=VERBS[name].capitalize() + ".")
     module.add_arguments(parser)
     return int(module.run(parser.parse_args(arguments)))
 
@@ -63,10 +75,24 @@ def _run_verb(name: str, arguments: Sequence[str]) -> int:
 def _dispatch(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in VERBS:
         return _run_verb(arguments[0], arguments[1:])
+    first = arguments[0] if arguments else ""
+    if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
+        _refuse_misspelt(first)
     options = _overview().parse_args(arguments)
     from labtui.verbs import open_screen
 
     return open_screen.run(options)
+
+
+def _refuse_misspelt(word: str) -> None:
+    """A word that is nearly a verb is meant as one."""
+    import difflib
+
+    near = difflib.get_close_matches(word, VERBS, n=1, cutoff=0.7)
+    if near:
+        raise UsageError(
+            f"labtui has no verb {word!r}.", f"Did you mean `labtui {near[0]}`? `labtui --help` lists them."
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,6 +30,7 @@ from labtui.core.doctor import (
     check_slurm,
     choose_account,
 )
+from labtui.core.preflight.paths import other_place
 from labtui.core.probe import (
     SlurmProbe,
     parse_places,
@@ -221,7 +222,8 @@ def _connected(
         return
     yield _shell(connection, result.noise)
     probe = parse_slurm_probe(result, nonce)
-    yield check_clock(probe.server_time, time.time() - result.seconds)
+    practice = profile.status == "practice"
+    yield check_clock(probe.server_time, time.time() - result.seconds, practice=practice)
     yield from check_slurm(probe)
     yield check_account(probe, wanted, profile)
     yield from check_qos(probe, wanted, profile)
@@ -322,11 +324,3 @@ def fill(text: str, places: dict[str, str]) -> str:
     for name, value in places.items():
         text = text.replace(name, value)
     return text
-
-
-def other_place(path: str) -> str:
-    """Where the same may lie: courses keep shared files under scratch or under projects."""
-    for here, there in (("/gpfs/scratch/", "/gpfs/projects/"), ("/gpfs/projects/", "/gpfs/scratch/")):
-        if path.startswith(here):
-            return there + path.removeprefix(here)
-    return ""

@@ -63,8 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    from labtui.engine.labs import load_edition
     from labtui.errors import UsageError
 
+    load_edition(arguments.lab)  # a sentence now, not a lab folder that cannot be opened later
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
         raise UsageError(
             "The factor must lie between 0.1 and 1000.", "20 makes five minutes last 15 seconds."
