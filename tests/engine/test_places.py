@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from labtui.core.preflight import apply_fix
 from labtui.engine.labs import check_folder
 from labtui.engine.settings import changed, write_settings
 from tests.engine.conftest import Bench, draft
@@ -37,12 +38,26 @@ def test_the_preview_names_what_is_not_on_the_cluster(bench: Bench, gone: str, r
     assert rule not in preview_rules(bench)
 
 
+def test_the_other_usual_place_is_looked_at_and_offered(bench: Bench) -> None:
+    other = DATA.replace("/gpfs/projects/", "/gpfs/scratch/")
+    bench.cluster.missing = {DATA, CONTAINER.replace("/gpfs/projects/", "/gpfs/scratch/")}
+    bench.online()
+    preview_rules(bench)
+    bench.run(5, lambda: bool(bench.session.state.places))
+    findings = bench.session.preview(draft(**PLACES), script=SCRIPT).findings
+    (found,) = [each for each in findings if each.rule == "data-missing"]
+    assert f"It is at {other}" in found.effect
+    assert other in apply_fix(SCRIPT, found.fix)
+
+
 def test_paths_are_asked_about_together_and_not_again_and_again(bench: Bench) -> None:
     bench.online()
     for _ in range(5):
         preview_rules(bench)
         bench.run(3)
-    assert [set(paths) for verb, paths in bench.cluster.calls if verb == "present"] == [{DATA, CONTAINER}]
+    assert [set(paths) for verb, paths in bench.cluster.calls if verb == "present"] == [
+        {place for path in (DATA, CONTAINER) for place in (path, path.replace("/projects/", "/scratch/"))}
+    ]
 
 
 def test_an_old_no_stops_nobody(bench: Bench) -> None:

@@ -110,6 +110,10 @@ def test_the_paths_worth_asking_the_cluster_about():
         "/gpfs/projects/nct_345/cifar-utils/cifar-10-batches-py",
         "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif",
         "/gpfs/scratch/nct_345/cifar-utils",
+        # where courses keep the same files instead
+        "/gpfs/scratch/nct_345/cifar-utils/cifar-10-batches-py",
+        "/gpfs/scratch/nct_345/MN5-NGC-TensorFlow-23.03.sif",
+        "/gpfs/projects/nct_345/cifar-utils",
     )
     gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(asked, False))
     assert {f.rule for f in gone} == {"container-missing", "data-missing"}

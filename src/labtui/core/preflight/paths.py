@@ -17,6 +17,28 @@ _ABSOLUTE = re.compile(r"(?<![\w.~})*?\]])/(?:[\w.+-]+/)*[\w.+-]+")
 """A path from the root; what stands behind a variable, a tilde or a pattern is only the tail of one."""
 
 
+def other_place(path: str) -> str:
+    """Where the same may lie: courses keep shared files under scratch or under projects; "" for any other path."""
+    for here, there in (("/gpfs/scratch/", "/gpfs/projects/"), ("/gpfs/projects/", "/gpfs/scratch/")):
+        if path.startswith(here):
+            return there + path.removeprefix(here)
+    return ""
+
+
+def _instead(context: Context, path: str, wanted: str) -> str:
+    """A path to use for one that is missing: its other place when that was seen, else the folder's own; or ""."""
+    other = other_place(path)
+    if other and context.remote.get(other):
+        return other
+    return wanted if wanted and wanted != path and context.remote.get(wanted, True) else ""
+
+
+def _advice(instead: str, path: str, setting: str) -> str:
+    if not instead or instead != other_place(path):
+        return ""
+    return f" It is at {instead}: set `{setting}` to that under [cluster] in lab.toml."
+
+
 def remote_paths(context: Context) -> tuple[str, ...]:
     """Absolute paths a job needs, worth asking the cluster about: data, container, those written in scripts."""
     paths: dict[str, None] = {}
@@ -29,7 +51,8 @@ def remote_paths(context: Context) -> tuple[str, ...]:
             whole = match[0].count("/") > 1  # "/cifar-10" alone is mostly a tail joined to something else
             if whole and (match[0].endswith((".sif", ".simg")) or "cifar" in match[0]):
                 paths.setdefault(match[0], None)
-    return tuple(paths)
+    others = [other for path in paths if (other := other_place(path))]
+    return tuple(dict.fromkeys([*paths, *others]))
 
 
 @rule("script-missing", "error", "paths", "A script the job runs is not among the files sent.")
@@ -128,10 +151,13 @@ def container_missing(context: Context) -> Iterator[Finding]:
                 path = match[0]
                 if path.endswith((".sif", ".simg")) and context.remote.get(path) is False:
                     wanted = context.draft.container if context.draft else ""
-                    known = bool(wanted) and wanted != path and context.remote.get(wanted, True)
-                    fixed = line.replace(path, wanted) if known else line
-                    fix = replace_line(job.name, number, line, fixed, f"use {wanted}")
-                    effect = f"{path} is not on the cluster: singularity could not open the image."
+                    instead = _instead(context, path, wanted)
+                    fixed = line.replace(path, instead) if instead else line
+                    fix = replace_line(job.name, number, line, fixed, f"use {instead}")
+                    effect = (
+                        f"{path} is not on the cluster: singularity could not open the image."
+                        f"{_advice(instead, path, 'container')}"
+                    )
                     yield found("container-missing", job.name, number, line, effect, fix=fix)
 
 
@@ -142,12 +168,9 @@ def data_missing(context: Context) -> Iterator[Finding]:
         for match in _ABSOLUTE.finditer(code):
             path = match[0]
             if context.remote.get(path) is False and not path.endswith((".sif", ".simg")):
-                wanted = context.draft.data_dir if context.draft else ""
-                known = (
-                    bool(wanted) and wanted != path and "cifar" in path and context.remote.get(wanted, True)
-                )
-                fix = replace_line(
-                    name, number, line, line.replace(path, wanted) if known else line, f"use {wanted}"
-                )
-                effect = f"{path} is not on the cluster."
+                wanted = context.draft.data_dir if context.draft and "cifar" in path else ""
+                instead = _instead(context, path, wanted)
+                fixed = line.replace(path, instead) if instead else line
+                fix = replace_line(name, number, line, fixed, f"use {instead}")
+                effect = f"{path} is not on the cluster.{_advice(instead, path, 'data_dir')}"
                 yield found("data-missing", name, number, line, effect, fix=fix)
