@@ -208,6 +208,13 @@ def test_a_teachers_template_is_used(tmp_path, kind, wide):
     assert len(presentation.slides) == len(laid.pages) + 1
     assert "Sample" not in [slide.shapes.title.text for slide in presentation.slides]
     assert {slide.slide_layout.name for slide in list(presentation.slides)[1:]} == {"Title Only"}
+    feet = [
+        s
+        for slide in presentation.slides
+        for s in slide.placeholders
+        if s.placeholder_format.type.name == "FOOTER"
+    ]
+    assert feet and all(measure.width(foot.text_frame.text, 9.5) <= foot.width / EMU for foot in feet)
     assert_slides_tidy(presentation)
 
 

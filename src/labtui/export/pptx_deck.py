@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Any
 
-from labtui.export import style
+from labtui.export import measure, style
 from labtui.export.charts import Progress, quiet
 from labtui.export.deck_model import Run
 from labtui.export.layout import (
@@ -27,6 +27,8 @@ from labtui.export.paint import PANELS, shortened
 from labtui.export.pptx_charts import chart_data, dress_chart
 from labtui.export.pptx_parts import add_table, rectangle, set_paragraph, write_line
 from labtui.export.pptx_theme import EMU, Look, put
+
+_FOOTER = 9.5
 
 
 def pptx_bytes(
@@ -117,9 +119,19 @@ def _footers(slide: Any, look: Look, text: str) -> None:
         element = copy.deepcopy(holder._element)
         slide.shapes._spTree.append(element)
         if kind == "FOOTER":
-            shape = slide.shapes[-1]
+            _footer_text(slide.shapes[-1], text, (holder.width or 0) / EMU - 16)
 
-            shape.text_frame.text = shortened(text, 110)
+
+def _footer_text(shape: Any, text: str, room: float) -> None:
+    """The footer's words in its placeholder, shortened to one line; the title page has them all."""
+    from pptx.util import Pt
+
+    shown = shortened(text, 110)
+    while len(shown) > 12 and measure.width(shown, _FOOTER) > room:
+        shown = f"{shown[:-2].rstrip()}…"
+    shape.text_frame.text = shown
+    font = shape.text_frame.paragraphs[0].runs[0].font
+    font.size, font.name = Pt(_FOOTER), "+mn-lt"
 
 
 # --------------------------------------------------------------------------- items
