@@ -1,0 +1,65 @@
+"""`labtui practice --train`: TensorFlow really trains on the practice cluster, few small images, marked practice."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from labtui.core.lab.plan import withheld_scripts
+from labtui.core.model import RunPhase
+from labtui.engine.folder import LabFolder
+from labtui.engine.labs import load_edition
+from labtui.engine.session import Session
+from labtui.engine.settings import Settings
+from labtui.practice.cluster import PracticeCluster
+
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
+    pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="needs TensorFlow"),
+]
+
+
+def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
+    edition = load_edition("hpc4ai-ch10")
+    with PracticeCluster.start(train=True) as cluster:
+        login = cluster.login
+        settings = Settings(
+            edition=edition.id,
+            profile="practice",
+            practice=True,
+            host=login.host,
+            port=login.port,
+            user=login.user,
+            identity=str(login.identity_file),
+            host_key=login.host_key,
+            account=login.account,
+            root=login.root,
+            data_dir=login.data_dir,
+            container=login.container,
+        )
+        lab = LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(edition))
+        with Session.open(lab.path) as session:
+            for draft in session.drafts("10.4"):
+                session.submit(draft).result(60)
+            end = time.monotonic() + 500
+            over = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
+            while time.monotonic() < end and not all(r.phase in over for r in session.state.runs.values()):
+                time.sleep(0.2)
+            logs = [session.log_path(token, "out") for token in session.state.submissions]
+            text = "".join(path.read_text() for path in logs if path is not None)
+            assert all(run.phase is RunPhase.DONE for run in session.state.runs.values()), text[-3000:]
+            assert all(len(run.epochs) == run.spec.epochs for run in session.state.runs.values())
+            rows = session.results().rows
+        assert rows and all(row.practice for row in rows)
+        assert all(
+            sample.metrics["accuracy"] >= 0 for run in session.state.runs.values() for sample in run.epochs
+        )
+        assert '"key": "train_samples", "value": 512' in text, "few and small images"
