@@ -1,0 +1,32 @@
+"""The door: wrong use is a sentence and a hint, exit code 2; a misspelt verb is recognised."""
+
+import pytest
+
+from labtui.cli import VERBS, main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sbmit", "10.5"], "labtui submit"),
+        (["reslts"], "labtui results"),
+        (["submit"], "TASK"),
+        (["submit", "10.5", "--josn"], "--josn"),
+        (["cancel", "abc"], "abc"),
+        (["parse"], "FILE"),
+        (["--nonsense"], "--nonsense"),
+    ],
+)
+def test_wrong_use_is_a_sentence_and_a_hint(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("labtui: ") and "hint:" in err and said in err
+    assert "usage:" not in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([verb, "--help"])
+    assert ended.value.code == 0 and f"labtui {verb}" in capsys.readouterr().out
