@@ -13,7 +13,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from labtui.tui.screens.texts import TextScreen
-from tests.tui.replay import ReplayedSession
+from tests.tui.replay import ReplayedSession, finished_run, spec
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -154,3 +154,14 @@ async def test_the_same_by_hand_can_be_copied(session: ReplayedSession, app_of: 
         await until(pilot, lambda: "sbatch" in text_of(app) and "scp" in text_of(app))
         await pilot.press("c")
         assert "sbatch" in app.clipboard
+
+
+def test_what_was_measured_changes_what_the_plan_expects(session: ReplayedSession) -> None:
+    (draft, *_) = session.drafts("10.5")
+    before = session.preview(draft)
+    for number, gpus in enumerate((1, 2, 4), 1):
+        session.feed(*finished_run(f"lt{number}", "10.5", number, spec(gpus=gpus), str(number)))
+    after = session.preview(draft)
+    assert before.seconds is not None and after.seconds is not None
+    assert after.seconds != before.seconds
+    assert after.seconds.hi - after.seconds.lo < before.seconds.hi - before.seconds.lo, "own runs tell more"
