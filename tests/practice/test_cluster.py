@@ -218,3 +218,12 @@ def test_without_bash_it_says_what_is_missing(monkeypatch):
     with pytest.raises(UsageError) as told:
         PracticeCluster.start()
     assert "bash" in told.value.sentence and "WSL" in told.value.hint
+
+
+def test_a_kept_cluster_gives_no_job_number_twice(tmp_path):
+    with PracticeCluster.start(tmp_path, factor=200) as first:
+        place = first.layout.scratch / "labtui" / "lab" / "token"
+        place.mkdir(parents=True)
+        (place / "ResNet50-1gpu-abc.7.out").write_text("")
+    with PracticeCluster.start(tmp_path, factor=200) as again:
+        assert again.controller._next_id == 8

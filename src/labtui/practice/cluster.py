@@ -74,6 +74,7 @@ class PracticeCluster:
         )
         site = Site(user=USER, account=ACCOUNT)
         self.controller = Controller(site, self.runner, stamp=lambda moment: stamp(moment, {}, ""))
+        self.controller.number_from(1 + _last_job(self.layout.scratch))
         host_key = paramiko.ECDSAKey.generate()
         client_key = paramiko.ECDSAKey.generate()
         self._write_key(client_key)
@@ -213,3 +214,9 @@ class PracticeCluster:
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT_S):
             self.controller.advance(self.clock.now())
+
+
+def _last_job(scratch: Path) -> int:
+    """The highest job number of an earlier practice in this folder, from its logs: no number is given twice."""
+    numbers = (path.stem.rsplit(".", 1)[-1] for path in scratch.rglob("*.out"))
+    return max((int(number) for number in numbers if number.isascii() and number.isdigit()), default=0)

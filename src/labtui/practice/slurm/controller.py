@@ -54,6 +54,10 @@ class Controller:
         self._kill_at: dict[int, float] = {}
         self._stamp = stamp
 
+    def number_from(self, first: int) -> None:
+        """The number the next job gets."""
+        self._next_id = first
+
     # ------------------------------------------------------------------ what the commands ask
 
     def in_queue(self, now: float) -> list[Job]:
