@@ -75,9 +75,10 @@ class HeaderBar(Widget):
 
 def _age(picture: Picture) -> str:
     """How old the queue's picture is; that nothing is asked while no job lives is said, too."""
-    from labtui.core.jobs import live
-
     state = picture.state
-    if state.connection.status == "online" and not live(state):
-        return ", no jobs"
+    if state.connection.status == "online":  # the first paint comes before that and imports nothing for it
+        from labtui.core.jobs import live
+
+        if not live(state):
+            return ", no jobs"
     return f", {words.age(picture.now - state.refreshed_at)}" if state.refreshed_at is not None else ""
