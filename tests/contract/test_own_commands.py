@@ -1,4 +1,4 @@
-"""The very commands labtui sends, and its readers of their answers, on each cluster: what one learns the other must know."""
+"""The very commands labtui sends, and its readers of their answers, on each cluster."""
 
 from __future__ import annotations
 

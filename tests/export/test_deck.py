@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.core.model import RunPhase
+from labtui.core.model import RunPhase, SubmissionStatus
 from labtui.core.results import results_json
 from labtui.core.results.tables import AS_PRINTED, PRECISE, cells
 from labtui.export.deck_build import build_deck
@@ -159,6 +159,36 @@ def test_a_failed_and_a_live_run_are_called_so(tmp_path):
     contents = replace(lab, state=replace(lab.state, runs=runs)).contents()
     said = text_of(next(s for s in build_deck(contents).slides if s.kicker == "Task 10.5"))
     assert "out of memory" in said and "running" in said and "Still missing" in said
+
+
+def test_a_refused_job_is_neither_listed_nor_shown(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
+    token, good = next((t, s) for t, s in lab.state.submissions.items() if s.task_id == "10.5")
+    (lab.folder.slurm / "good.slurm").write_text("#!/bin/bash\n# the job whose numbers are shown\n")
+    (lab.folder.slurm / "bad.slurm").write_text("#!/bin/bash\n# the refused job\n")
+    number = max(lab.state.runs) + 1
+    refused = replace(
+        good,
+        token="refused",
+        status=SubmissionStatus.REFUSED,
+        run_ids=(number,),
+        script_file="slurm/bad.slurm",
+        job=None,
+    )
+    run = replace(lab.state.runs[good.run_ids[0]], run_id=number, token="refused", epochs=(), outcome=None)
+    submissions = {
+        **lab.state.submissions,
+        token: replace(good, script_file="slurm/good.slurm"),
+        "refused": refused,
+    }
+    state = replace(lab.state, submissions=submissions, runs={**lab.state.runs, number: run})
+    slides = build_deck(replace(lab, state=state).contents()).slides
+    said = "\n".join(text_of(slide) for slide in slides)
+    assert "the job whose numbers are shown" in said
+    assert "the refused job" not in said
+    before = build_deck(lab.contents()).slides
+    table = [text_of(s) for s in before if s.kicker == "Task 10.5" and "What was run" in text_of(s)]
+    assert [text_of(s) for s in slides if s.kicker == "Task 10.5" and "What was run" in text_of(s)] == table
 
 
 def test_a_markup_in_a_name_is_text(tmp_path):

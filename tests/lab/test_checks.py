@@ -15,7 +15,7 @@ from labtui.core.lab.evidence import Evidence, ExportFact, code_names
 from labtui.core.lab.plan import PlanOverrides
 from labtui.core.lab.progress import progress
 from labtui.core.lab.reference import file_fact
-from labtui.core.model import RunPhase
+from labtui.core.model import RunPhase, SubmissionStatus
 from labtui.engine.labs import load_edition
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
 
@@ -61,6 +61,15 @@ def test_a_run_that_ended_badly_does_not_count(change, words):
         return replace(run, **change) if is_run(run, "ResNet50", 2) else run
 
     assert words in check("10.5", with_runs(full(), bad)).missing
+
+
+@pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])
+def test_what_slurm_never_took_is_no_run(status):
+    box = check(
+        "10.5", with_submissions(with_runs(full(), lambda run: replace(run, epochs=())), status=status)
+    )
+    assert not any("does not count yet" in item.missing for item in box.items)
+    assert any("has not been run yet" in item.missing for item in box.items)
 
 
 def test_one_epoch_is_not_enough():

@@ -14,6 +14,9 @@ from labtui.cli import VERBS, main
         (["submit", "10.5", "--josn"], "--josn"),
         (["cancel", "abc"], "abc"),
         (["parse"], "FILE"),
+        (["submit", "10.5", "--epochs", "-1"], "-1"),
+        (["submit", "10.5", "--batch-size", "0"], "0"),
+        (["submit", "10.5", "--time", "soon"], "soon"),
         (["--nonsense"], "--nonsense"),
     ],
 )

@@ -14,8 +14,9 @@ Kind = Literal["bars", "lines"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One mark: `x` (GPUs, epoch ...) and `y` with its bounds, in the axis's unit. `hollow` marks a warm-up epoch,
-    `live` a run still in progress.
+    """One mark: `x` (GPUs, epoch ...) and `y` with its bounds, in the axis's unit.
+
+    `hollow` marks a warm-up epoch, `live` a run still in progress.
     """
 
     x: float

@@ -12,6 +12,7 @@ from datetime import date
 from labtui.core.lab.answers import answer_markdown
 from labtui.core.lab.checks import TaskCheck, check_all
 from labtui.core.lab.edition import Edition, Task
+from labtui.core.lab.evidence import NEVER_SENT
 from labtui.core.lab.plan import copies_to_start
 from labtui.core.results import Results
 from labtui.core.state import LabState, RunState, SubmissionState
@@ -70,8 +71,22 @@ class LabContents:
         return any(run.practice for run in self.measurements.runs) or self.settings.practice
 
     def runs_of(self, task: Task) -> tuple[RunState, ...]:
-        """The runs submitted for a task, in the order of their numbers."""
-        return tuple(run for _, run in sorted(self.state.runs.items()) if run.task_id == task.id)
+        """The runs of a task that Slurm took (or may yet take), in the order of their numbers."""
+        return tuple(
+            run
+            for _, run in sorted(self.state.runs.items())
+            if run.task_id == task.id and not self._never_sent(run)
+        )
+
+    def _never_sent(self, run: RunState) -> bool:
+        submission = self.submission(run)
+        return submission is not None and submission.status in NEVER_SENT
+
+    def epochs_of(self, submission: SubmissionState) -> int:
+        """How many epochs a submission's log gave: what the numbers in the deck rest on."""
+        return sum(
+            len(self.state.runs[run_id].epochs) for run_id in submission.run_ids if run_id in self.state.runs
+        )
 
     def submission(self, run: RunState) -> SubmissionState | None:
         """The submission that carried a run."""

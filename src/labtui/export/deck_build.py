@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from labtui.core.charts import ChartSpec
 from labtui.core.lab.edition import Task
+from labtui.core.lab.evidence import NEVER_SENT
 from labtui.core.results import ResultRow
 from labtui.core.results.numbers import clean, seconds_text
 from labtui.core.results.trace import Origin
@@ -88,10 +89,15 @@ class _CodeSlides:
         return slides
 
     def _jobs(self, task: Task, kicker: str) -> list[Slide]:
-        """The last job script of each form, with the first task that used the form."""
+        """The last job script of each form whose log the numbers rest on, with the first task that used the form."""
         latest: dict[str, SubmissionState] = {}
         for submission in self._contents.state.submissions.values():
-            if submission.task_id == task.id and submission.token in self._contents.job_scripts:
+            if submission.task_id != task.id or submission.token not in self._contents.job_scripts:
+                continue
+            if submission.status in NEVER_SENT:
+                continue
+            known = latest.get(submission.form)
+            if known is None or self._contents.epochs_of(submission) or not self._contents.epochs_of(known):
                 latest[submission.form] = submission
         slides = []
         for form, submission in latest.items():

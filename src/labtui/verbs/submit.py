@@ -12,7 +12,7 @@ from labtui.core.model import SubmissionDraft, SubmissionStatus
 from labtui.core.state import LabState
 from labtui.errors import LabError, UsageError
 from labtui.verbs.planned import agreed, blocked, finding_row, job_line, show_findings, without
-from labtui.verbs.terminal import Open, add_folder_argument, plain, run_number, say, say_error
+from labtui.verbs.terminal import Open, add_folder_argument, count, plain, run_number, say, say_error
 
 if TYPE_CHECKING:
     from labtui.core.lab.batch_search import Proposal
@@ -37,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run", type=int, action="append", metavar="N", help="only the N-th job of the task's plan"
     )
     parser.add_argument("--gpus", metavar="N[,N...]", help="only these numbers of GPUs (0: CPU)")
-    parser.add_argument("--epochs", type=int, metavar="N")
+    parser.add_argument("--epochs", type=count, metavar="N")
     parser.add_argument(
-        "--batch-size", type=int, metavar="N", help="batch of each GPU (the global batch is N x GPUs)"
+        "--batch-size", type=count, metavar="N", help="batch of each GPU (the global batch is N x GPUs)"
     )
     parser.add_argument(
         "--form", choices=("cpu", "one-gpu", "one-job", "job-per-size"), help="how runs become jobs"
     )
-    parser.add_argument("--time", type=int, metavar="MINUTES", help="time limit of each job")
+    parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit of each job")
     parser.add_argument("--qos", default="", help="another queue this time")
     parser.add_argument("--account", default="", help="another account this time")
     parser.add_argument(
@@ -130,7 +130,10 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
             raise UsageError(f"Task {args.task} has no job {wrong[0]}.", f"It plans {len(drafts)}.")
         drafts = [drafts[number - 1] for number in args.run]
     if not drafts:
-        raise UsageError(f"Task {args.task} plans no runs that fit.", "`labtui labs` shows what it asks for.")
+        raise UsageError(
+            f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
+            f"`labtui labs show {lab.session.edition.id} {args.task}` tells what it asks for.",
+        )
     if args.script_args:
         drafts = [_with_arguments(draft, shlex.split(args.script_args)) for draft in drafts]
     return drafts, sentence

@@ -158,4 +158,14 @@ class Open:
 
 def run_number(text: str) -> int:
     """A run's number from the command line: ``3`` or ``#3``."""
-    return int(text.removeprefix("#"))
+    try:
+        return int(text.removeprefix("#"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no run number") from None
+
+
+def count(text: str) -> int:
+    """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)

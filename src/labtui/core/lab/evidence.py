@@ -13,10 +13,15 @@ from dataclasses import dataclass, field
 
 from labtui.core.lab.answers import AnswerSheet
 from labtui.core.lab.plan import PlanOverrides
+from labtui.core.model import SubmissionStatus
 from labtui.core.results import Results
 from labtui.core.state import LabState, RunState, SubmissionState
 
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", re.MULTILINE)
+
+
+NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
+"""Submissions that Slurm never took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,11 @@ class Evidence:
     def submission(self, run: RunState) -> SubmissionState | None:
         """The submission that carried a run."""
         return self.state.submissions.get(run.token)
+
+    def sent(self, run: RunState) -> bool:
+        """Whether a run reached Slurm or may still: a refused or withdrawn one is no run."""
+        submission = self.submission(run)
+        return submission is None or submission.status not in NEVER_SENT
 
     def practice(self, run: RunState) -> bool:
         """Whether a run was a rehearsal."""

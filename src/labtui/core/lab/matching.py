@@ -85,7 +85,7 @@ def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence
     counts: dict[int, set[int]] = {}
     for run in evidence.state.runs.values():
         for index, spec in enumerate(specs):
-            if _same_device(run, spec) and not _why_not(run, spec, check, None):
+            if evidence.sent(run) and _same_device(run, spec) and not _why_not(run, spec, check, None):
                 counts.setdefault(run.spec.per_gpu_batch, set()).add(index)
     return max(counts, key=lambda batch: (len(counts[batch]), batch), default=None)
 
@@ -94,7 +94,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
     wanted = spec.batch_size if check.batch == "exact" else None
     found: list[tuple[tuple[bool, ...], int, Match]] = []
     for run in evidence.state.runs.values():
-        if not _same_device(run, spec):
+        if not evidence.sent(run) or not _same_device(run, spec):
             continue
         match = Match(
             task_id=task.id,
