@@ -66,6 +66,12 @@ class LabContents:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def rehearsal(self) -> bool:
+        """Whether nothing in this folder is real: a practice folder, or one whose runs were all rehearsed."""
+        runs = self.measurements.runs
+        return self.settings.practice or (bool(runs) and all(run.practice for run in runs))
+
+    @property
     def practice(self) -> bool:
         """Whether there are rehearsal runs in it."""
         return any(run.practice for run in self.measurements.runs) or self.settings.practice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from labtui.core.charts import ChartSpec
 from labtui.core.lab.edition import Task
@@ -38,6 +39,9 @@ def build_deck(contents: LabContents) -> Deck:
     slides += code.left_over()
     slides += _everything(contents, slides)
     slides += _trace(contents)
+    if contents.rehearsal:
+        # A rehearsal is one from the first page to the last, the pages without numbers included.
+        slides = [replace(slide, practice=True) for slide in slides]
     group = clean(settings.group) or "Group not named yet: set group in lab.toml"
     where = f"{clean(contents.cluster)}{f', account {clean(settings.account)}' if settings.account else ''}"
     return Deck(
