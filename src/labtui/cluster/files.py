@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 REQUEST = 32 * 1024
 """What one request reads; every server allows it. One request at a time would cost a round trip each."""
-LARGE_REQUEST = 255 * 1024
+LARGE_REQUEST = 64 * 1024
 """What OpenSSH's server reads at once since 8.5 (its own client asks for as much): twice as fast."""
 PIPELINE_REQUESTS = 64
 """How many requests are on the way at once: paramiko's bookkeeping grows with the square of them."""
