@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.cluster import configs
@@ -97,18 +99,22 @@ class Daemons:
 
     def kill_sessions(self) -> int:
         """End every process named sshd in this cluster, listeners included, as a reboot would; how many."""
-        ended = 0
+        ended: set[int] = set()
+        while True:  # one that was being forked during a pass is seen in the next
+            found = set(self._pids_of("sshd")) - ended
+            if not found:
+                return len(ended)
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            ended |= found
+
+    def _pids_of(self, start: str) -> Iterator[int]:
+        """The processes of this cluster, those not yet reaped included, whose name begins so."""
         for entry in (self.root / "proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                name = (entry / "comm").read_text().strip()
-            except OSError:
-                continue
-            if name.startswith("sshd"):
-                os.kill(int(entry.name), signal.SIGKILL)
-                ended += 1
-        return ended
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and (entry / "comm").read_text().startswith(start):
+                    yield int(entry.name)
 
     def _answers(self, name: str) -> bool:
         if name == "munged":

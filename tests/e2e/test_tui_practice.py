@@ -235,7 +235,9 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
     mixed.close()
 
 
-def test_json_results_say_practice(cluster: PracticeCluster, tmp_path: Path, capsys: Any) -> None:
+def test_json_results_say_practice(
+    cluster: PracticeCluster, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from labtui.cli import main
 
     lab = lab_on(cluster, tmp_path / "lab")
@@ -244,7 +246,7 @@ def test_json_results_say_practice(cluster: PracticeCluster, tmp_path: Path, cap
 
     session._journal.commit(tuple(finished_run("lt1", "10.5", 1, spec(gpus=1), "1", practice=True)))
     session.close()
-    os.chdir(lab.path)
+    monkeypatch.chdir(lab.path)
     assert main(["results", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["practice"] for row in rows] == [True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ BOOK = results_of(
 )
 CHARTS = {chart.key: chart for chart in (*lab_charts(BOOK), epoch_chart(BOOK, model="ResNet152"))}
 
+ROOT = Path(__file__).resolve().parents[2]
 SAME = """
 import hashlib, sys
 from labtui.export.draw import pictures
@@ -36,7 +38,7 @@ for name, data in pictures(CHARTS["speedup"], ("png", "svg", "pdf")).items():
 
 def test_the_same_data_give_the_same_bytes_in_another_process():
     runs = [
-        subprocess.run([sys.executable, "-c", SAME], capture_output=True, text=True, check=True)
+        subprocess.run([sys.executable, "-c", SAME], capture_output=True, text=True, check=True, cwd=ROOT)
         for _ in range(2)
     ]
     assert runs[0].stdout == runs[1].stdout and len(runs[0].stdout.split()) == 6

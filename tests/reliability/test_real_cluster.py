@@ -170,10 +170,10 @@ def _hurry(session: Session, deadline: float) -> None:
     time.sleep(0.3)
 
 
-FETCH = """
-import resource, sys, time
+FETCH = r"""
+import re, sys, time
+from pathlib import Path
 from labtui.engine.session import Session
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with Session.open(sys.argv[1]) as session:
     token = next(iter(session.state.submissions))
     session.watch_logs({token})
@@ -182,7 +182,8 @@ with Session.open(sys.argv[1]) as session:
         if "out" in item.logs and item.logs["out"].complete:
             break
         time.sleep(0.2)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+# getrusage() would tell the peak of the process that started this one where that was larger.
+print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
 GIGABYTE = 1_000_000_000
 

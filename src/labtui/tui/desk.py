@@ -137,11 +137,9 @@ class Desk:
             from labtui.core.results.charts import task_charts
 
             models = self.models()
-            rows = tuple(
-                row
-                for row in results.rows
-                if row.practice is self.practice and (not models or row.model in models)
-            )
+            mine = tuple(row for row in results.rows if not models or row.model in models)
+            # Small runs of a real lab are rehearsals too (marked so); they are drawn until there are real ones.
+            rows = tuple(row for row in mine if row.practice is self.practice) or mine
             self._charts = (results, self.task_id, task_charts(replace(results, rows=rows)))
         return self._charts[2]
 
