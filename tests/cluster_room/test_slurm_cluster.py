@@ -174,6 +174,25 @@ def test_a_token_nobody_sent(submission: Submission) -> None:
     assert submission.find() == job_id
 
 
+def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
+    job_id = submission.submit()
+    wait_until(lambda: _phase(slurm, job_id) is JobPhase.RUNNING, what="the job to run")
+    slurm.end_after(job_id, 1)
+    row = next(row for row in slurm.tick().jobs or () if row.job_id == job_id)
+    assert row.time_limit_s == 60
+    with pytest.raises(RemoteFailure, match="did not take a limit of 9 min") as longer:
+        slurm.end_after(job_id, 9)
+    assert "shorter" in longer.value.hint
+    slurm.cancel(job_id)
+    wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
+    for over in (job_id, "999999"):
+        with pytest.raises(RemoteFailure, match="it is over"):
+            slurm.end_after(over, 1)
+    with pytest.raises(RemoteFailure, match="no job number"):
+        slurm.end_after("1; touch pwned", 1)
+    assert slurm.connection.files.stat("pwned") is None
+
+
 def test_what_cannot_be_cancelled(slurm: SlurmCluster) -> None:
     slurm.cancel("999999")  # over long ago, or never there: nothing to do
     with pytest.raises(RemoteFailure):

@@ -119,6 +119,31 @@ def test_scontrol_show_job(jobs: Jobs) -> None:
     assert re.search(r"gres(/|:)gpu[:=](\w+:)?2", text)
 
 
+def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs: Jobs) -> None:
+    job, held = jobs.submit(f"{jobs.gpu()} long.sh"), jobs.submit(f"{jobs.cpu} --hold long.sh")
+    jobs.wait_for(job, "RUNNING")
+    for wanted in (job, held):
+        told = jobs.run(f"scontrol update JobId={wanted} TimeLimit=5")
+        assert (told.status, told.out, told.err) == (0, "", "")
+    rows = jobs.queue()
+    assert [rows[each]["%l"] for each in (job, held)] == ["5:00", "5:00"]
+    assert int(rows[job]["%e"]) == int(rows[job]["%S"]) + 300
+    longer = jobs.run(f"scontrol update JobId={job} TimeLimit=9")
+    assert (longer.status, longer.err) == (1, f"Access/permission denied for job {job}")
+    assert jobs.run(f"scontrol update JobId={held} TimeLimit=9").status == 0
+    jobs.run(f"scancel {job} {held}")
+    jobs.wait_for(job, "CANCELLED")
+    for wanted, said in ((job, "Job has already finished"), ("999999", "Invalid job id specified")):
+        over = jobs.run(f"scontrol update JobId={wanted} TimeLimit=1")
+        assert (over.status, over.err) == (1, f"{said} for job {wanted}")
+    wrong = jobs.run(f"scontrol update JobId={held} TimeLimit=soon")
+    assert (wrong.status, wrong.err) == (1, "scontrol: error: Invalid TimeLimit value")
+    for words in ("", "TimeLimit=5", f"JobId={held} Nonsense=5"):
+        refused = jobs.run(f"scontrol update {words}")
+        assert (refused.status, refused.out) == (1, "")
+        assert re.search(r"too few arg|No valid entity|Update of this parameter is not supp", refused.err)
+
+
 def test_scancel_says_nothing_unless_the_id_is_no_number(jobs: Jobs) -> None:
     held = jobs.submit(f"{jobs.cpu} --hold long.sh")
     silent = jobs.run(f"scancel {held}")

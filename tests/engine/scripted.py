@@ -57,6 +57,7 @@ class ScriptedCluster:
     files: dict[str, bytes] = field(default_factory=dict)
     mtimes: dict[str, float] = field(default_factory=dict)
     jobs: dict[str, ScriptedJob] = field(default_factory=dict)
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     faults: dict[str, list[BaseException | None]] = field(default_factory=dict)
     calls: list[tuple[str, object]] = field(default_factory=list)
     one_job_per_user: bool = False
@@ -160,6 +161,7 @@ class ScriptedCluster:
         if self.one_job_per_user and living:
             raise LIMIT
         job_id = str(100 + len(self.jobs))
+        self.options[job_id] = tuple(options)
         self.jobs[job_id] = ScriptedJob(job_id, token, job_name, remote_dir)
         if self.submit_then_cut:
             self.submit_then_cut -= 1
@@ -182,6 +184,9 @@ class ScriptedCluster:
     def cancel(self, job_id: str) -> None:
         self._call("cancel", job_id)
         self.end(job_id, "CANCELLED")
+
+    def end_after(self, job_id: str, minutes: int) -> None:
+        self._call("end_after", (job_id, minutes))
 
     def present(self, paths: Sequence[str]) -> dict[str, bool]:
         self._call("present", tuple(paths))

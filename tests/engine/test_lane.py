@@ -6,9 +6,18 @@ import itertools
 
 import pytest
 
-from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
+from labtui.core.early_end import early_end_refusal
+from labtui.core.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.core.state import SubmissionState
 from labtui.engine.context import inline
-from labtui.errors import ConnectionLost, HostKeyProblem, LoginRefused, RemoteFailure, SubmitRefused
+from labtui.errors import (
+    ConnectionLost,
+    HostKeyProblem,
+    LoginRefused,
+    RemoteFailure,
+    SubmitRefused,
+    UsageError,
+)
 from tests.engine.conftest import Bench, draft
 from tests.engine.scripted import ScriptedJob, keras_log
 
@@ -210,6 +219,74 @@ def test_cancel_in_every_state(bench: Bench) -> None:
     bench.run(5, again.done)
     assert again.exception() is None
     assert bench.cluster.count("cancel") == 1
+
+
+def test_ones_own_limit_in_every_state(bench: Bench) -> None:
+    bench.cluster.one_job_per_user = True
+    running = bench.session.submit(draft(qos="acc_debug"))
+    bench.session.submit(draft(2, qos="acc_debug"))
+    bench.run(20, running.done)
+    kept = bench.session.end_after(2, 3)
+    bench.run(5, kept.done)
+    assert kept.exception() is None
+    assert bench.cluster.count("end_after") == 0, "there is no job yet"
+    bench.cluster.start("100")
+    bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
+    told = bench.session.end_after(1, 4)
+    bench.run(5, told.done)
+    assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [("100", 4)]
+    limits = [item.early_end_minutes for item in bench.session.state.submissions.values()]
+    assert limits == [4, 3]
+    bench.cluster.end("100", "TIMEOUT")
+    bench.run(120, lambda: bench.cluster.options.get("101") is not None)
+    assert bench.cluster.options["101"] == ("--time=3",)
+    assert bench.cluster.options["100"] == ()
+    with pytest.raises(UsageError, match="over"):
+        bench.session.end_after(1, 4)
+
+
+def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Bench) -> None:
+    bench.online()
+    sent = bench.session.submit(draft())
+    bench.run(20, sent.done)
+    bench.cluster.fail("end_after", RemoteFailure("No.", "Never."))
+    refused = bench.session.end_after(1, 4)
+    bench.run(5, refused.done)
+    assert isinstance(refused.exception(), RemoteFailure)
+    bench.cluster.reachable = bench.cluster.connected = False
+    bench.run(30, lambda: bench.session.state.connection.status == "offline")
+    unheard = bench.session.end_after(1, 4)
+    bench.run(2, unheard.done)
+    assert isinstance(unheard.exception(), ConnectionLost)
+    assert only(bench).early_end_minutes == 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "changes", "said"),
+    [
+        (0, {}, "no useful limit"),
+        (500, {}, "Its limit is 30 min"),
+        (20, {"time_limit_s": 600.0}, "a limit of 10 min already"),
+        (5, {"elapsed_s": 400.0}, "running for 7 min already"),
+        (8, {"elapsed_s": 400.0}, ""),
+    ],
+)
+def test_limits_that_make_no_sense_are_said_beforehand(
+    minutes: int, changes: dict[str, float], said: str
+) -> None:
+    submission = SubmissionState(
+        token="lt1",
+        task_id="6",
+        form="one-gpu",
+        job_name="x",
+        run_ids=(1,),
+        planned_at=0.0,
+        status=SubmissionStatus.ACCEPTED,
+        time_limit_minutes=30,
+        job=JobView(job_id="1", phase=JobPhase.RUNNING, **changes),  # type: ignore[arg-type]
+    )
+    refusal = early_end_refusal(submission, minutes)
+    assert (said in refusal[0] and refusal[1]) if refusal else not said
 
 
 def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench: Bench) -> None:

@@ -26,7 +26,7 @@ def shell(tmp_path: Path):
     record = f'printf "%s\\0" "$(basename "$0")" "$@" >> {shlex.quote(str(log))}\n'
     for name, body in {
         "ssh": ssh, "scp": record, "sbatch": record, "squeue": record, "sacct": record, "scancel": record,
-        "tail": record, "mkdir": record, "labtui": record,
+        "scontrol": record, "tail": record, "mkdir": record, "labtui": record,
     }.items():  # fmt: skip
         path = bin_dir / name
         path.write_text("#!/bin/bash\n" + body)
@@ -68,6 +68,9 @@ def test_words_arrive_as_they_were_meant(shell):
     assert shell(copy)[-3:] == ["scripts/.", "slurm/job's.slurm", f"u1@alogin1.bsc.es:{NASTY}/"]
     assert shell(lesson("log", LINE, SUBJECT).commands[0])[-1] == f"{NASTY}/R n.31337.out"
     assert shell(lesson("cancel", LINE, SUBJECT).commands[0]) == ["scancel", "31337"]
+    assert shell(lesson("end-after", LINE, SUBJECT).commands[0]) == [
+        "scontrol", "update", "JobId=31337", "TimeLimit=MINUTES",
+    ]  # fmt: skip
     assert shell(lesson("queue", LINE, SUBJECT).commands[0]) == ["squeue", "--me", "-o", "%i %j %T %M %S %r"]
     assert shell(lesson("accounting", LINE, SUBJECT).commands[0])[:4] == ["sacct", "-X", "-j", "31337"]
     assert shell(lesson("test", LINE, SUBJECT).commands[0])[1] == "--test-only"
@@ -79,7 +82,7 @@ def test_every_action_has_a_sentence_and_commands_of_one_line():
         assert found.commands
         assert all("\n" not in command for command in found.commands)
         assert found.text.startswith(f"# {found.sentence}\n")
-    assert len(ACTIONS) == 9
+    assert len(ACTIONS) == 10
 
 
 def test_what_a_config_file_says_is_not_repeated():

@@ -116,6 +116,9 @@ class ReplayedSession(Session):
     def cancel(self, run_id: int) -> Future[None]:
         return self._ask("cancel", run_id)
 
+    def end_after(self, run_id: int, minutes: int) -> Future[None]:
+        return self._ask("end-after", (run_id, minutes))
+
     def refresh(self) -> None:
         self._ask("refresh", None)
 

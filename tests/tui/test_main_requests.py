@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 
 from labtui.tui.app import LabApp
 from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.screens.minutes import AskMinutes
 from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from tests.tui.replay import (
     NOW,
@@ -47,6 +48,26 @@ async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: M
         await pilot.press("y")
         await until(pilot, lambda: bool(evening_session.asked))
         assert evening_session.asked[0][:2] == ("cancel", 4)
+
+
+async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("K")
+        await until(pilot, lambda: isinstance(app.screen, AskMinutes))
+        await pilot.press("9", "9", "9", "9", "enter")
+        await until(pilot, lambda: "it ends before that" in text_of(app))
+        assert not evening_session.asked
+        await pilot.press("backspace", "backspace", "backspace", "enter")
+        await until(pilot, lambda: bool(evening_session.asked))
+        assert evening_session.asked[0][:2] == ("end-after", (4, 9))
+        await pilot.press("K")
+        await until(pilot, lambda: isinstance(app.screen, AskMinutes))
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, AskMinutes))
+        assert len(evening_session.asked) == 1
 
 
 async def test_an_unexpected_failure_is_a_sentence_and_a_file(

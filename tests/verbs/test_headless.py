@@ -132,6 +132,21 @@ def test_cancel_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> No
     assert "CANCELLED" in cluster.jobs().values()
 
 
+def test_ones_own_limit_for_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> None:
+    lab("submit", "10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "--script-args=--pace 30")
+    lab("cancel", "1", "--after", "3")
+    lab("cancel", "2", "--after", "2")
+    (job,) = cluster.as_student("squeue --me -h -o %l").out.split()
+    assert job == "3:00"
+    lab("cancel", "1")
+    process = lab.start("watch", "--json")
+    wait_until(lambda: cluster.as_student("squeue --me -h -o %l").out == "2:00", what="the second job")
+    process.kill()
+    process.communicate()
+    lab("cancel", "2")
+    assert "is over already" in lab("cancel", "1").stderr
+
+
 def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Cluster) -> None:
     before = cluster.jobs()
     told = lab.json("submit", "10.5", "--dry-run")

@@ -22,6 +22,7 @@ from labtui.core.slurm.submit import (
     TAKEN_AWAY,
     already_over,
     cancel_command,
+    early_end_command,
     parse_submit,
     submit_command,
 )
@@ -176,8 +177,7 @@ class SlurmCluster:
         Raises:
             RemoteFailure: Slurm said no.
         """
-        if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
-            raise RemoteFailure(f"{job_id!r} is no job number.", "`labtui queue` shows the numbers.")
+        _must_be_a_number(job_id)
         result = self.connection.run(cancel_command(job_id), timeout_s=60)
         if result.status == 0 or already_over(result.err):
             return
@@ -191,3 +191,31 @@ class SlurmCluster:
             "Is it one of your own jobs?",
             detail=said,
         )
+
+    def end_after(self, job_id: str, minutes: int) -> None:
+        """Give a job a time limit of `minutes`, counted from its start; Slurm ends it then.
+
+        Raises:
+            RemoteFailure: Slurm said no: the job is over, or its limit is shorter already.
+        """
+        _must_be_a_number(job_id)
+        result = self.connection.run(early_end_command(job_id, minutes), timeout_s=60)
+        if result.status == 0:
+            return
+        if result.status is None:
+            raise ConnectionLost(
+                "Slurm did not say whether it took the limit.", "Look at the job, then try again."
+            )
+        said = result.err.strip()
+        sentence = f"Slurm did not take a limit of {minutes} min for job {job_id}"
+        if already_over(said) or "already finished" in said.lower():
+            raise RemoteFailure(f"{sentence}: it is over.", "There is nothing left to end.", detail=said)
+        if "permission denied" in said.lower():
+            hint = "A running job's limit can only become shorter, and only for one's own job."
+            raise RemoteFailure(f"{sentence}.", hint, detail=said)
+        raise RemoteFailure(f"{sentence}.", classify(said).sentence, detail=said)
+
+
+def _must_be_a_number(job_id: str) -> None:
+    if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
+        raise RemoteFailure(f"{job_id!r} is no job number.", "`labtui queue` shows the numbers.")

@@ -67,6 +67,13 @@ class SubmissionChanged(Event, frozen=True, kw_only=True, tag="submission-change
     hint: str = ""
 
 
+class EarlyEndSet(Event, frozen=True, kw_only=True, tag="early-end"):
+    """The student wants the job ended after `minutes` of running, before the limit it was planned with."""
+
+    token: str
+    minutes: int
+
+
 class JobObserved(Event, frozen=True, kw_only=True, tag="job-observed"):
     """What Slurm said about one job at one tick (only stored when it differs from before, `seen_at` aside)."""
 
@@ -162,6 +169,7 @@ class ErrorCleared(Event, frozen=True, kw_only=True, tag="error-cleared"):
 AnyEvent = (
     SubmissionPlanned
     | SubmissionChanged
+    | EarlyEndSet
     | JobObserved
     | LogSegmentStarted
     | LogGrew

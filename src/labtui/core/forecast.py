@@ -6,12 +6,13 @@ Pure arithmetic on measured times; the present comes in as an argument where it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from labtui.core.interval import Interval
-from labtui.core.model import RunSpec
+from labtui.core.model import RunPhase, RunSpec
 from labtui.core.results.rows import ResultRow, Results
+from labtui.core.state import RunState, SubmissionState
 
 START_UP_SECONDS = 60.0
 """Allowance for what comes before the first epoch line: modules, the container, reading the data."""
@@ -88,6 +89,32 @@ def remaining_seconds(epochs_planned: int | None, epochs_seen: int, row: ResultR
     if epochs_planned is None or row is None or row.epoch_seconds is None:
         return None
     return row.epoch_seconds.scaled(max(0, epochs_planned - epochs_seen))
+
+
+def limit_warning(
+    submission: SubmissionState, runs: Mapping[int, RunState], row: ResultRow | None, now: float
+) -> str:
+    """A sentence when the job's time limit will, or may, come before the run in progress ends; else empty.
+
+    `row` holds the pace of that run (see `Results`), `now` is in UNIX seconds. Runs that follow in the same job are
+    not counted: their pace is another one.
+    """
+    job, run = submission.job, running_run(submission, runs)
+    if job is None or run is None or row is None or row.epoch_seconds is None or not job.time_limit_s:
+        return ""
+    rest = remaining_seconds(run.spec.epochs, len(run.epochs), row)
+    left = job.time_limit_s - (job.elapsed_s or 0.0) - max(0.0, now - job.seen_at)
+    if rest is None or rest.hi <= left:
+        return ""
+    killed_in = min(run.spec.epochs, len(run.epochs) + 1 + int(max(0.0, left) // row.epoch_seconds.value))
+    sure = "will end it" if rest.lo > left else "may end it"
+    return f"At this pace its time limit {sure} in epoch {killed_in} of {run.spec.epochs}."
+
+
+def running_run(submission: SubmissionState, runs: Mapping[int, RunState]) -> RunState | None:
+    """The run of a job that is being trained now."""
+    mine = (runs[number] for number in submission.run_ids if number in runs)
+    return next((each for each in mine if each.phase is RunPhase.RUNNING), None)
 
 
 def _sum(intervals: Iterable[Interval]) -> Interval:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from labtui.core.events import (
     AnyEvent,
     ConnectionChanged,
+    EarlyEndSet,
     EpochSeen,
     ErrorCleared,
     ErrorRaised,
@@ -142,6 +143,12 @@ def _changed(state: LabState, event: SubmissionChanged) -> LabState:
     return _on_submission(state, event.token, change)
 
 
+def _early_end(state: LabState, event: EarlyEndSet) -> LabState:
+    return _on_submission(
+        state, event.token, lambda submission: replace(submission, early_end_minutes=event.minutes)
+    )
+
+
 def _observed(state: LabState, event: JobObserved) -> LabState:
     return _on_submission(state, event.token, lambda submission: replace(submission, job=event.job))
 
@@ -239,6 +246,7 @@ def _error_over(state: LabState, event: ErrorCleared) -> LabState:
 _REDUCERS: dict[type[Any], Callable[[LabState, Any], LabState]] = {
     SubmissionPlanned: _planned,
     SubmissionChanged: _changed,
+    EarlyEndSet: _early_end,
     JobObserved: _observed,
     LogSegmentStarted: _segment,
     LogGrew: _grew,

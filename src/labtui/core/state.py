@@ -50,6 +50,7 @@ class SubmissionState:
     gpus: int = 0
     cpus: int = 0
     time_limit_minutes: int = 0
+    early_end_minutes: int = 0  # the student's own, shorter limit; 0 when there is none
     script_file: str = ""
     remote_dir: str = ""
     remote_logs: Mapping[str, str] = field(default_factory=dict)

@@ -83,17 +83,27 @@ class Lane:
     def cancel_submission(self, token: str) -> Future[None]:
         """Cancel a submission wherever it stands."""
         done: Future[None] = Future()
+        self._put_aside(lambda offline: self._sender.cancel(token, done, offline))
+        return done
+
+    def end_after(self, token: str, minutes: int) -> Future[None]:
+        """Let a submission's job end after so many minutes of running."""
+        done: Future[None] = Future()
+        self._put_aside(lambda offline: self._sender.end_after(token, minutes, done, offline))
+        return done
+
+    def _put_aside(self, act: Callable[[LabError | None], None]) -> None:
+        """Do something that may go on without a line, and look at the queue soon after."""
 
         def work() -> None:
             offline = None
             if not self._line.online:
                 offline = self._line.error or ConnectionLost("There is no connection to the cluster.")
-            self._sender.cancel(token, done, offline)
+            act(offline)
             self._poller.changed()
             self._poller.press()
 
         self._requests.put(work, needs_line=False)
-        return done
 
     def test_only(self, planned: Planned) -> Future[TestOnly]:
         """Push a submission's files to its directory and ask Slurm about them, without submitting."""

@@ -56,5 +56,5 @@ def lessons_of_submission(session: Session, submission: SubmissionState | None) 
         remote_dir=submission.remote_dir, job_id=job.job_id, out=out.rpartition("/")[2] or "NAME.JOBID.out"
     )
     over = job.phase is JobPhase.FINISHED
-    left_out: set[Action] = {"push", "test", "submit", *(("cancel",) if over else ())}
+    left_out: set[Action] = {"push", "test", "submit", *(("cancel", "end-after") if over else ())}
     return lessons(line, subject, [action for action in ACTIONS if action not in left_out])

@@ -96,6 +96,10 @@ class Cluster(Protocol):
         """Cancel a job."""
         ...
 
+    def end_after(self, job_id: str, minutes: int) -> None:
+        """Let Slurm end a job `minutes` after its start."""
+        ...
+
     def present(self, paths: Sequence[str]) -> dict[str, bool]:
         """Which of these remote paths are there."""
         ...

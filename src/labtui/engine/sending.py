@@ -9,17 +9,19 @@ back into the line only when there certainly is no job.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from labtui.core.events import SubmissionChanged
+from labtui.core.early_end import early_end_options, early_end_refusal
+from labtui.core.events import EarlyEndSet, SubmissionChanged
 from labtui.core.model import JobPhase, SubmissionStatus
 from labtui.core.policy import sendable, wait_again
 from labtui.core.state import SubmissionState
 from labtui.engine.context import Context, Done
 from labtui.engine.planning import SCRIPT_NAME
-from labtui.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused
+from labtui.errors import ConnectionLost, LabError, RemoteFailure, StoreError, SubmitRefused, UsageError
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 10.0, 20.0, 30.0)
 _STORE_AGAIN_S = 10.0
@@ -173,9 +175,9 @@ class Sender:
             self._paused_until = context.now() + _STORE_AGAIN_S
             context.raise_problem("store", error)
             return
-        job_name = submission.job_name
+        job_name, options = submission.job_name, early_end_options(submission)
         self._ask(
-            lambda: context.cluster.submit(directory, SCRIPT_NAME, token, job_name, (), attempt=attempt),
+            lambda: context.cluster.submit(directory, SCRIPT_NAME, token, job_name, options, attempt=attempt),
             lambda outcome: self._answered(submission, outcome),
         )
 
@@ -276,18 +278,48 @@ class Sender:
             _settle(done, None)
 
     def _cancel_job(self, job_id: str, done: Future[None]) -> None:
+        self._ask_aside(lambda: self._context.cluster.cancel(job_id), done)
+
+    def end_after(self, token: str, minutes: int, done: Future[None], offline: LabError | None) -> None:
+        """The student's own limit: kept until the job is sent, or told to Slurm at once where there is a job."""
+        submission = self._context.state.submissions.get(token)
+        refusal = early_end_refusal(submission, minutes) if submission is not None else None
+        wanted = EarlyEndSet(at=self._context.at(), token=token, minutes=minutes)
+        if submission is None or refusal is not None:
+            _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
+        elif submission.job is None:
+            self._context.commit(wanted)
+            _settle(done, None)
+        elif offline is not None:
+            _fail(done, offline)
+        else:
+            job_id = submission.job.job_id
+            question = functools.partial(self._context.cluster.end_after, job_id, minutes)
+            self._ask_aside(question, done, lambda: self._context.commit(wanted))
+
+    def _ask_aside(
+        self, question: Callable[[], None], done: Future[None], then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Ask Slurm for something beside the waiting line; `done` hears how it went, whatever happens."""
+
         def answered(outcome: Callable[[], None]) -> None:
             try:
                 outcome()
+                then()
             except LabError as error:
                 _fail(done, error)
                 if isinstance(error, ConnectionLost):
                     raise
+            except BaseException:
+                _fail(
+                    done, LabError("Something went wrong inside labtui.", "The details are in its log file.")
+                )
+                raise
             else:
                 _settle(done, None)
                 self._news()
 
-        self._context.aside(lambda: self._context.cluster.cancel(job_id), answered)
+        self._context.aside(question, answered)
 
     def abandon(self, error: LabError) -> None:
         """The session closes: who still waits is told so. What waits in line stays stored."""

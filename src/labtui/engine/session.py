@@ -29,7 +29,7 @@ from labtui.engine.ports import Clock, ClusterFactory, SystemClock
 from labtui.engine.profiles import load_profile
 from labtui.engine.settings import Settings
 from labtui.engine.store import Store
-from labtui.errors import FolderError
+from labtui.errors import FolderError, UsageError
 
 if TYPE_CHECKING:
     from labtui.cluster.prompts import Prompter
@@ -294,6 +294,24 @@ class Session:
         from labtui.engine.planning import run_of
 
         return self._running_lane().cancel_submission(run_of(self.state, run_id).token)
+
+    def end_after(self, run_id: int, minutes: int) -> Future[None]:
+        """Let a run's job end after `minutes` of running, wherever it stands. Slurm keeps the watch, not labtui.
+
+        Done when Slurm took the limit, or when it is stored for a job that is still to be sent.
+
+        Raises:
+            UsageError: when there is no such run, or the limit makes no sense for it.
+        """
+        self._must_write()
+        from labtui.core.early_end import early_end_refusal
+        from labtui.engine.planning import run_of
+
+        token = run_of(self.state, run_id).token
+        refusal = early_end_refusal(self.state.submissions[token], minutes)
+        if refusal is not None:
+            raise UsageError(f"Run {run_id} was left as it is. {refusal[0]}", refusal[1])
+        return self._running_lane().end_after(token, minutes)
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[TestOnly]:
         """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""

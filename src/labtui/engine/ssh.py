@@ -115,6 +115,10 @@ class SshCluster:
         """Cancel a job."""
         self._slurm.cancel(job_id)
 
+    def end_after(self, job_id: str, minutes: int) -> None:
+        """Let Slurm end a job after so many minutes of running."""
+        self._slurm.end_after(job_id, minutes)
+
 
 def _target(settings: Settings, profile: Profile) -> Target:
     from labtui.cluster.resolve import resolve_target

@@ -73,6 +73,13 @@ ACTIONS: tuple[Action, ...] = (
         "Runs",
     ),
     Action("cancel_run", "k", "cancel run", "cancel the selected run, after asking", "Runs"),
+    Action(
+        "end_after",
+        "K",
+        "end after ...",
+        "let Slurm end the job of the selected run after so many minutes, also when labtui is closed",
+        "Runs",
+    ),
     Action("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)", "Runs"),
     Action("chart(1)", "right", "next chart", "show the next of the four charts", "Charts", ("charts",)),
     Action("chart(-1)", "left", "previous chart", "show the chart before", "Charts", ("charts",)),

@@ -127,6 +127,24 @@ class Operations:
 
         self.push_screen(Confirm(text, yes="Cancel the run", no="Keep it"), answered)
 
+    def ask_end_after(self: Any) -> None:
+        """Ask for the minutes after which Slurm shall end the selected run's job."""
+        run = self.desk.picture().run
+        if run is None or run.phase in _OVER:
+            self.notify("There is no run here that could be ended.", markup=False)
+            return
+        from labtui.tui.screens.minutes import AskMinutes
+
+        def answered(minutes: int | None) -> None:
+            if minutes is not None:
+                self.follow(
+                    "end-after",
+                    lambda: self.session.end_after(run.run_id, minutes),
+                    f"The job of run #{run.run_id} ends {minutes} min after its start.",
+                )
+
+        self.push_screen(AskMinutes(run, self.desk.state.submissions.get(run.token)), answered)
+
     def push(self: Any) -> None:
         """Send the scripts now."""
         self.follow("push", self.session.push, "The scripts are on the cluster.")

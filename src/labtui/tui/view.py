@@ -317,26 +317,19 @@ def _running_words(submission: SubmissionState, now: float) -> str:
         text += f" since {words.duration(elapsed)}"
         if job.time_limit_s:
             text += f" of at most {words.duration(job.time_limit_s)}"
+            if submission.early_end_minutes * 60 == job.time_limit_s:
+                text += " (your own limit)"
     return text + "."
 
 
 def _limit_words(picture: Picture, submission: SubmissionState) -> list[str]:
     """Whether the time limit will come before the end, as far as the epochs so far can tell."""
-    from labtui.core.forecast import remaining_seconds
+    from labtui.core.forecast import limit_warning, running_run
 
-    job = submission.job
-    going = [picture.state.runs[number] for number in submission.run_ids if number in picture.state.runs]
-    run = next((each for each in going if each.phase is RunPhase.RUNNING), None)
+    run = running_run(submission, picture.state.runs)
     row = _rows_by_run(picture).get(run.run_id) if run is not None else None
-    if job is None or run is None or row is None or row.epoch_seconds is None or not job.time_limit_s:
-        return []
-    rest = remaining_seconds(run.spec.epochs, len(run.epochs), row)
-    left = job.time_limit_s - (job.elapsed_s or 0.0) - max(0.0, picture.now - job.seen_at)
-    if rest is None or rest.hi <= left:
-        return []
-    killed_in = min(run.spec.epochs, len(run.epochs) + 1 + int(max(0.0, left) // row.epoch_seconds.value))
-    sure = "will end it" if rest.lo > left else "may end it"
-    return [f"At this pace its time limit {sure} in epoch {killed_in} of {run.spec.epochs}."]
+    warning = limit_warning(submission, picture.state.runs, row, picture.now)
+    return [warning] if warning else []
 
 
 def waiting_line(picture: Picture) -> str:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Action = Literal["log-in", "push", "test", "submit", "queue", "log", "cancel", "results", "accounting"]
+Action = Literal[
+    "log-in", "push", "test", "submit", "queue", "log", "cancel", "end-after", "results", "accounting"
+]
 
 ACTIONS: tuple[Action, ...] = (
     "log-in",
@@ -21,6 +23,7 @@ ACTIONS: tuple[Action, ...] = (
     "queue",
     "log",
     "cancel",
+    "end-after",
     "accounting",
     "results",
 )
@@ -152,6 +155,11 @@ def _cancel(line: Line, about: Subject) -> tuple[str, list[str]]:
     return "cancel the job", [remote(line, shlex.join(["scancel", about.job_id]))]
 
 
+def _end_after(line: Line, about: Subject) -> tuple[str, list[str]]:
+    command = shlex.join(["scontrol", "update", f"JobId={about.job_id}", "TimeLimit=MINUTES"])
+    return "let Slurm end the job so many minutes after its start", [remote(line, command)]
+
+
 def _accounting(line: Line, about: Subject) -> tuple[str, list[str]]:
     fields = "JobID,State,Elapsed,Timelimit,ExitCode,AllocTRES"
     return "what became of the job", [
@@ -176,6 +184,7 @@ _LESSONS = {
     "queue": _queue,
     "log": _log,
     "cancel": _cancel,
+    "end-after": _end_after,
     "accounting": _accounting,
     "results": _results,
 }

@@ -96,6 +96,12 @@ def cancel_command(job_id: str) -> RemoteCommand:
     return RemoteCommand("cancel", f"{UNSET}\nscancel -- {shlex.quote(job_id)}", {"job_id": job_id})
 
 
+def early_end_command(job_id: str, minutes: int) -> RemoteCommand:
+    """Give one job a time limit of so many minutes, counted from its start: Slurm then ends it, labtui or not."""
+    words = ["scontrol", "update", f"JobId={job_id}", f"TimeLimit={minutes:d}"]
+    return RemoteCommand("early-end", f"{UNSET}\n{shlex.join(words)}", {"job_id": job_id})
+
+
 def already_over(stderr: str) -> bool:
     """True when scancel says that there is nothing (left) to cancel."""
     return bool(re.search(r"invalid job id|already completing or completed|not found", stderr, re.IGNORECASE))

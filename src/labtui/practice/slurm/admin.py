@@ -10,11 +10,11 @@ from labtui.practice.slurm.job import PENDING, Job
 from labtui.practice.slurm.options import OptionProblem, parse_words
 from labtui.practice.slurm.queue import formatted
 from labtui.practice.slurm.site import CLUSTER, KILL_WAIT_S, MESSAGE_TIMEOUT_S, MIN_JOB_AGE_S, VERSION, Node
-from labtui.practice.slurm.texts import long_duration, stamp
+from labtui.practice.slurm.texts import long_duration, stamp, time_limit
 
 
 def scontrol(call: Call, control: Controller, now: float) -> Answer:
-    """``show job|config|partition|node``, ``hold``, ``release``, ``--version``."""
+    """``show job|config|partition|node``, ``hold``, ``release``, ``update JobId= TimeLimit=``, ``--version``."""
     words = [word for word in call.words if word not in ("-o", "--oneliner", "-d", "--details")]
     if words[:1] in (["--version"], ["-V"]):
         return 0, f"slurm-wlm {VERSION}\n", ""
@@ -34,7 +34,29 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
         )
     if words[:1] in (["hold"], ["release"]) and len(words) > 1:
         return _hold(words, control, now)
+    if words[:1] == ["update"]:
+        return _update(words[1:], control, now)
     return 1, "", f"invalid keyword: {' '.join(words) or ''}\n"
+
+
+def _update(words: list[str], control: Controller, now: float) -> Answer:
+    """Only a job's time limit: what a user may change and labtui asks for."""
+    if not words:
+        return 1, "", "too few arguments for update keyword\n"
+    given = {name.lower(): (name, value) for name, _, value in (word.partition("=") for word in words)}
+    unknown = next((pair for key, pair in given.items() if key not in ("jobid", "timelimit")), None)
+    if unknown is not None:
+        told = "=".join(unknown)
+        return 1, "", f"Update of this parameter is not supported: {told}\nRequest aborted\n"
+    if "jobid" not in given:
+        entities = '"NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
+        return 1, "", f"No valid entity in update command\nInput line must include {entities}\n"
+    job = given["jobid"][1]
+    limit_s = time_limit(given.get("timelimit", ("", "-"))[1])
+    if limit_s is None:
+        return 1, "", "scontrol: error: Invalid TimeLimit value\n"
+    problem = control.limit(int(job) if job.isdecimal() else 0, limit_s, now)
+    return (1, "", f"{problem} for job {job}\n") if problem else (0, "", "")
 
 
 def _hold(words: list[str], control: Controller, now: float) -> Answer:

@@ -167,6 +167,19 @@ class Controller:
             job.priority = 0 if held or qos is None else qos.priority // 10
             return "ok"
 
+    def limit(self, job_id: int, limit_s: int, now: float) -> str:
+        """``scontrol update TimeLimit``: Slurm's word against it, or nothing. A running job's may only shrink."""
+        with self.lock:
+            job = self.find(job_id, now)
+            if job is None:
+                return "Invalid job id specified"
+            if job.finished or job.state == COMPLETING:
+                return "Job has already finished"
+            if job.state != PENDING and limit_s > job.time_limit_s:
+                return "Access/permission denied"
+            job.time_limit_s = limit_s
+            return ""
+
     # ------------------------------------------------------------------ what time does
 
     def advance(self, now: float) -> None:

@@ -275,6 +275,10 @@ class MainScreen(Screen[None]):
         """The plan of this task."""
         await self.app.open_plan()
 
+    async def action_end_after(self) -> None:
+        """The student's own limit for the selected run's job."""
+        self.app.ask_end_after()
+
     async def action_cancel_run(self) -> None:
         """Cancel the selected run."""
         self.app.ask_cancel()
