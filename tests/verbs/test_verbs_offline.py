@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+import time
 
 import pytest
 
 from labtui.cli import main
 from labtui.cluster.prompts import Question
+from labtui.core.model import JobPhase
 from labtui.engine.folder import LabFolder
+from labtui.engine.session import Session
 from labtui.engine.settings import Settings
 from labtui.verbs.terminal import TerminalPrompter, plain, run_number
+from tests.tui.replay import live_run, observed, spec
 from tests.verbs.conftest import Labtui
 
 
@@ -126,3 +131,18 @@ def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: La
     assert done.stdout.strip() == str(labtui.folder)
     assert "Next:" in done.stderr
     assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
+
+
+def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, capsys) -> None:
+    now = time.time()
+    with Session.open(folder.path, start=False) as session:
+        tight = observed(
+            "lt1", "7", JobPhase.RUNNING, now, elapsed_s=93.0, time_limit_s=150.0, start_time=now - 93
+        )
+        session._journal.commit((*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight))
+    assert main(["queue", "--offline"]) == 0
+    assert "At this pace its time limit will end it in epoch" in capsys.readouterr().out
+    assert main(["queue", "--offline", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["runs"]
+    assert row["limit_warning"].endswith("of 20.")
+    assert row["job"]["time_limit_s"] == 150.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labtui.core.model import JobView, SubmissionStatus
 from labtui.core.profile import Profile
@@ -13,6 +13,9 @@ from labtui.core.state import LabState, RunState
 from labtui.errors import LabError
 from labtui.verbs.spent import spent
 from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_error
+
+if TYPE_CHECKING:
+    from labtui.core.results.rows import ResultRow
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
             lab.session.start()
             _ask_once(lab)
         rows = [_row(lab.state, run, lab.session.profile) for run in lab.state.runs.values()]
+        _add_warnings(rows, lab.state)
         bill = spent(lab.state, practice=lab.session.practice)
         if args.json:
             print(json.dumps({"refreshed_at": lab.state.refreshed_at, "runs": rows, "spent": bill}, indent=1))
@@ -78,6 +82,29 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
     }
 
 
+def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
+    """Whether a time limit will come before the end of a run in progress, as far as its epochs can tell."""
+    from labtui.core.forecast import limit_warning, running_run
+
+    going = {
+        run.run_id
+        for item in state.submissions.values()
+        if item.job is not None and (run := running_run(item, state.runs)) is not None
+    }
+    paces: dict[int, ResultRow] = {}
+    if going:
+        from labtui.core.results import compute_results, measured_from_state
+
+        for result in compute_results(measured_from_state(state)).rows:
+            paces |= {member.run_id: result for member in result.members if member.run_id in going}
+    for row in rows:
+        submission = state.submissions[state.runs[row["run"]].token]
+        pace = paces.get(row["run"])
+        row["limit_warning"] = (
+            limit_warning(submission, state.runs, pace, time.time()) if row["run"] in going else ""
+        )
+
+
 def _job(job: JobView) -> dict[str, Any]:
     return {
         "job_id": job.job_id,
@@ -89,6 +116,8 @@ def _job(job: JobView) -> dict[str, Any]:
         "end_time": job.end_time,
         "node": job.node,
         "exit_code": job.exit_code,
+        "time_limit_s": job.time_limit_s,
+        "elapsed_s": job.elapsed_s,
         "evidence": job.evidence,
         "seen_at": job.seen_at,
         "unknown_since": job.unknown_since,
@@ -108,6 +137,8 @@ def _print(rows: list[dict[str, Any]], state: LabState) -> None:
             f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}"
         )
         print(plain(f"{line}  {job.get('job_id', '-'):<9} {why}").rstrip())
+        if row["limit_warning"]:
+            print(f"     {plain(row['limit_warning'])}")
     if state.refreshed_at is not None:
         say(f"read {max(0.0, time.time() - state.refreshed_at):.0f} s ago")
 
