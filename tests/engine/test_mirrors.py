@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,78 @@ def test_a_requeued_job_starts_a_new_segment_and_forgets_the_old_samples(bench: 
     assert segments[1].name.endswith(".restart1.out")
 
 
+def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable[..., Bench]) -> None:
+    """A requeued job whose log is appended to: the last try counts, now and after a restart of labtui."""
+    first = open_bench()
+    token = running(first)
+    first.cluster.write("100", keras_log(9, 8, 9))
+    first.run(60, lambda: len(run(first).epochs) == 3)
+    first.cluster.write("100", keras_log())
+    first.run(30)
+    assert run(first).outcome is None, "it is not over: it begins again"
+    assert len(run(first).epochs) == 3
+    first.cluster.write("100", keras_log(5, 4, head=False))
+    first.run(60, lambda: len(run(first).epochs) == 2)
+    assert [sample.printed_seconds for sample in run(first).epochs] == [5, 4]
+    before = first.session.state.runs
+    stored = len(list(first.session._store.events()))
+    first.session.close()
+    second = open_bench(first.cluster)
+    second.run(30)
+    assert second.session.state.runs == before
+    assert len(list(second.session._store.events())) == stored
+    second.cluster.write("100", keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :])
+    second.cluster.end("100")
+    second.run(200, lambda: run(second).outcome is not None)
+    assert run(second).outcome == "completed"
+    assert [sample.printed_seconds for sample in run(second).epochs] == [5, 4, 4, 4, 4]
+    assert len(second.session.log_segments(token, "out")) == 1
+
+
+def test_another_try_after_a_failure_takes_its_place(bench: Bench) -> None:
+    """A script that tries twice: out of memory before the first epoch, well the second time."""
+    running(bench)
+    bench.cluster.write(
+        "100", keras_log() + b"tensorflow ResourceExhaustedError: OOM when allocating tensor\n"
+    )
+    bench.run(30)
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
+    bench.cluster.end("100")
+    bench.run(200, lambda: job(bench).phase is JobPhase.FINISHED and run(bench).outcome is not None)
+    assert run(bench).outcome == "completed"
+    assert len(run(bench).epochs) == 5
+
+
+def test_what_was_complete_is_not_replaced_by_another_try(bench: Bench) -> None:
+    running(bench)
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4) + keras_log(9, 8))
+    bench.cluster.end("100")
+    bench.run(200, lambda: run(bench).outcome is not None)
+    assert run(bench).outcome == "completed"
+    assert [sample.printed_seconds for sample in run(bench).epochs] == [5, 4, 4, 4, 4]
+
+
+def test_all_runs_of_a_requeued_job_keep_one_try_each(bench: Bench) -> None:
+    """Two runs in one job, put back during the second: the first stays as it was, the second is the last try."""
+    one = draft(1).runs[0]
+    bench.online()
+    future = bench.session.submit(
+        draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job")
+    )
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    two = {"n_gpus": 2, "batch": 512}
+    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(7, 6, **two))
+    bench.run(60, lambda: len(bench.session.state.runs[2].epochs) == 2)
+    bench.cluster.write("100", keras_log(19, 18, 18, 18, 18) + keras_log(5, 4, 4, 4, 4, **two))
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
+    runs = bench.session.state.runs
+    assert [sample.printed_seconds for sample in runs[1].epochs] == [9, 8, 8, 8, 8]
+    assert [sample.printed_seconds for sample in runs[2].epochs] == [5, 4, 4, 4, 4]
+    assert (runs[1].outcome, runs[2].outcome) == ("completed", "completed")
+
+
 def test_a_restart_reads_the_mirror_again_without_counting_twice(open_bench: Callable[..., Bench]) -> None:
     first = open_bench()
     token = running(first)
@@ -285,8 +358,6 @@ def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench: Bench
 
 
 def test_runs_of_one_job_get_their_epochs_in_order(bench: Bench) -> None:
-    from dataclasses import replace
-
     one = draft(1).runs[0]
     runs = (one, replace(one, n_gpus=2, batch_size=512))
     bench.online()

@@ -3,13 +3,16 @@
 The log readers know runs by their order in the log; here they become the runs that were planned, in order. A run in
 the log that contradicts what was planned (other model, other number of GPUs) is matched by what it says, or not at
 all: an epoch is never credited to a run it does not belong to.
+
+A training that did not come to its end and began again in the same log (a requeued job that appends, a script that
+tries twice) is one planned run: what it did before does not count any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from labtui.core.events import AnyEvent, EpochSeen, RunEnded, RunStarted
+from labtui.core.events import AnyEvent, EpochSeen, RunEnded, RunStarted, SamplesReset
 from labtui.core.logs import EpochRead, LogEvent, LogReader, LogReport, RunBegan, RunClosed, join_streams
 from labtui.core.model import Diagnosis, JobView, Outcome, ParsedRun, RunSpec, Stream
 from labtui.core.reduce import reduce_all
@@ -36,6 +39,7 @@ class SubmissionReader:
         self._job_name = submission.job_name
         self._readers: dict[Stream, LogReader] = {}
         self._runs: dict[int, int | None] = {}
+        self._superseded: set[int] = set()
         self.parsed: dict[Stream, int] = {}
         self.restart("out")
         self.restart("err")
@@ -46,6 +50,7 @@ class SubmissionReader:
         self.parsed[stream] = 0
         if stream == "out":
             self._runs.clear()
+            self._superseded.clear()
 
     def feed(self, stream: Stream, data: bytes, state: LabState, at: float) -> list[AnyEvent]:
         """The next bytes of a log. Epochs are read from standard output; the other stream explains failures."""
@@ -79,28 +84,51 @@ class SubmissionReader:
     def _news(self, told: LogEvent, state: LabState, at: float) -> Iterator[AnyEvent]:
         if isinstance(told, RunBegan):
             if told.index > 0:
-                yield from self._earlier_runs_ended(told.index, state, at)
+                yield from self._earlier_runs_ended(told, state, at)
             begun = self._match(told.run, state)
             if begun is not None:
                 yield from _started(state.runs[begun], told.run, at)
             return
         if not isinstance(told, (EpochRead, RunClosed)):
             return
+        if isinstance(told, EpochRead):
+            again = list(self._begun_again(told.index, state, at))
+            state = reduce_all(state, again)
+            yield from again
         run = self._planned_run(told.index, state)
         if run is None:
             return
         read = self._readers["out"].runs[told.index]
         yield from _started(run, read, at)
-        if isinstance(told, EpochRead) and told.sample not in run.epochs:
+        if isinstance(told, EpochRead) and told.sample not in run.epochs and not _begins_after(run, read):
             yield EpochSeen(at=at, run_id=run.run_id, sample=told.sample)
 
-    def _earlier_runs_ended(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
-        """Another run began: those before it in the log are over, however they ended."""
+    def _begun_again(self, index: int, state: LabState, at: float) -> Iterator[AnyEvent]:
+        """The first epoch of a run that was tried before takes the planned run from that earlier try."""
+        reads = self._readers["out"].runs
+        if index in self._runs or index >= len(reads) or self._match(reads[index], state) is not None:
+            return
+        for earlier in range(index - 1, -1, -1):
+            run_id = self._runs.get(earlier)
+            run = None if run_id is None else state.runs.get(run_id)
+            if run is None or not _may_be_again(run, reads[earlier], reads[index]):
+                continue
+            self._runs[earlier], self._runs[index] = None, run_id
+            self._superseded.add(earlier)
+            if not _begins_after(run, reads[earlier]) and (run.epochs or run.outcome is not None):
+                yield SamplesReset(at=at, run_ids=(run.run_id,), reason="the training began again")
+            return
+
+    def _earlier_runs_ended(self, began: RunBegan, state: LabState, at: float) -> Iterator[AnyEvent]:
+        """Another run began: those before it in the log are over, unless it is the same one once more."""
         report = self._report()
-        for earlier in range(index):
+        free = self._match(began.run, state) is not None
+        for earlier in range(began.index):
             run = self._planned_run(earlier, state)
             if run is not None and run.outcome is None and earlier < len(report.runs):
                 read = report.runs[earlier]
+                if not free and _may_be_again(run, read, began.run):
+                    continue
                 outcome: Outcome = "failed" if read.outcome == "unfinished" else read.outcome
                 yield from _ended(run, outcome, _diagnosis(report, read), at)
 
@@ -124,7 +152,8 @@ class SubmissionReader:
     def script_ended(self) -> bool:
         """Whether the log shows every planned run complete."""
         runs = self._readers["out"].runs
-        return len(runs) >= len(self._run_ids) and all(run.outcome == "completed" for run in runs)
+        tried = [run for index, run in enumerate(runs) if index not in self._superseded]
+        return len(tried) >= len(self._run_ids) and all(run.outcome == "completed" for run in tried)
 
     def finish(self, job: JobView, state: LabState, at: float) -> list[AnyEvent]:
         """Both logs are complete: how each planned run ended, by its log first and by Slurm's word second."""
@@ -158,6 +187,18 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
     if spec.device == "gpu" and read.n_gpus not in (None, 0, spec.n_gpus):
         return False
     return read.batch_size is None or read.batch_size == spec.batch_size
+
+
+def _may_be_again(run: RunState, before: ParsedRun, now: ParsedRun) -> bool:
+    """Whether what a log tells now may be the planned run `run`, tried `before` without coming to its end."""
+    if before.outcome == "completed" or not agrees(run.spec, now):
+        return False
+    return not before.epochs or before.epochs_planned == now.epochs_planned
+
+
+def _begins_after(run: RunState, read: ParsedRun) -> bool:
+    """Whether the epochs known of a run come from below `read` in the log: then it was tried again since."""
+    return bool(run.epochs) and all((sample.line or 0) > read.last_line for sample in run.epochs)
 
 
 def _started(run: RunState, read: ParsedRun, at: float) -> Iterator[AnyEvent]:

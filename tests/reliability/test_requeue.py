@@ -1,0 +1,214 @@
+"""A running job that an administrator puts back into the queue: one job still, its bytes and epochs never mixed.
+
+labtui submits with ``--no-requeue``, so Slurm refuses to put its jobs back ("Requested operation is presently
+disabled"); only an administrator who first says ``Requeue=1`` can. A job that was put back waits two minutes
+(``BeginTime``), which ``StartTime=now`` shortens; but one that starts again in the second in which its first start was
+ended, fails: slurmd tells credentials apart by whole seconds and says "Job credential revoked".
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from labtui.core.events import EpochSeen, JobObserved, RunEnded
+from labtui.core.model import JobPhase, RunPhase
+from labtui.engine.session import Session, Update
+from tests.cluster import Cluster, Student
+from tests.engine.campaign import draft, make_lab
+from tests.engine.test_real_cluster import complete, mirror, of, phase, remote, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
+
+EPOCHS = 5
+STOPS_AFTER = 3
+SCRIPT = """#!/bin/bash
+#SBATCH --account={account}
+#SBATCH --qos=gp_training
+#SBATCH --time=00:20:00
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --output=%x.%j.out
+#SBATCH --error=%x.%j.err
+#SBATCH --open-mode={mode}
+again=${{SLURM_RESTART_COUNT:-0}}
+echo "+ python -u ResNet50_seq.py --epochs {epochs} --batch_size 8"
+for epoch in $(seq 1 {epochs}); do
+    echo "Epoch $epoch/{epochs}"
+    if [ "$again" = 0 ]; then echo "196/196 - 9$epoch""s - loss: 2.9 - accuracy: 0.1"
+    else echo "196/196 - 5$epoch""s - loss: 2.1 - accuracy: 0.2"; fi
+    if [ "$again" = 0 ] && [ $epoch = {stops_after} ]; then sleep 900; fi
+    sleep 0.3
+done
+"""
+
+
+def lines(attempt: int, epochs: int) -> bytes:
+    """What the script prints: 91 s, 92 s, ... the first time, 51 s, 52 s, ... after it was put back."""
+    text = f"+ python -u ResNet50_seq.py --epochs {EPOCHS} --batch_size 8\n"
+    tens, end = ("9", "2.9 - accuracy: 0.1") if attempt == 0 else ("5", "2.1 - accuracy: 0.2")
+    for epoch in range(1, epochs + 1):
+        text += f"Epoch {epoch}/{EPOCHS}\n196/196 - {tens}{epoch}s - loss: {end}\n"
+    return text.encode()
+
+
+@dataclass
+class Watch:
+    """Everything that was told about the one job and its run."""
+
+    phases: list[JobPhase] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
+    epochs: list[tuple[int, float]] = field(default_factory=list)
+
+    def __call__(self, update: Update) -> None:
+        for event in update.events:
+            if isinstance(event, JobObserved) and self.phases[-1:] != [event.job.phase]:
+                self.phases.append(event.job.phase)
+            elif isinstance(event, RunEnded):
+                self.ends.append(event.outcome)
+            elif isinstance(event, EpochSeen):
+                self.epochs.append((event.sample.epoch, event.sample.seconds.value))
+
+
+def submit(session: Session, student: Student, mode: str) -> str:
+    plan = draft(student.account)
+    plan = replace(plan, runs=(replace(plan.runs[0], epochs=EPOCHS),))
+    script = SCRIPT.format(account=student.account, mode=mode, epochs=EPOCHS, stops_after=STOPS_AFTER)
+    token = session.submit(plan, script=script).result(60)
+    session.watch_logs({token})
+    return token
+
+
+def put_back(cluster: Cluster, job_id: str) -> None:
+    """What an administrator does; refused at first, as the job was sent with ``--no-requeue``."""
+    refused = cluster.as_root("scontrol", "requeue", job_id)
+    assert "disabled" in refused.err
+    assert cluster.jobs()[job_id] == "RUNNING"
+    for command in (("update", f"JobId={job_id}", "Requeue=1"), ("requeue", job_id)):
+        done = cluster.as_root("scontrol", *command)
+        assert done.status == 0, done.err
+    until(lambda: cluster.jobs()[job_id] == "PENDING", "the job to be back in the queue")
+    over = int(time.time())
+    until(lambda: int(time.time()) > over, "another second")
+
+
+def start_now(cluster: Cluster, job_id: str) -> None:
+    done = cluster.as_root("scontrol", "update", f"JobId={job_id}", "StartTime=now")
+    assert done.status == 0, done.err
+
+
+def assert_one_job(cluster: Cluster, session: Session, token: str) -> None:
+    """Accounting knows one job of this name, with a record for each time it ran; one try to submit was made."""
+    item = of(session, token)
+    ask = (
+        "sacct",
+        "-a",
+        "-D",
+        "-X",
+        "-n",
+        "-P",
+        "-S",
+        "2020-01-01",
+        "-o",
+        "JobIDRaw,State",
+        "--name",
+        item.job_name,
+    )
+    until(lambda: "COMPLETED" in cluster.as_root(*ask).out, "accounting to know")
+    assert cluster.as_root(*ask).out.split() == [
+        f"{item.job.job_id}|REQUEUED",
+        f"{item.job.job_id}|COMPLETED",
+    ]
+    out = cluster.outside(item.remote_logs["out"]).parent
+    assert len(list(out.glob(".labtui/attempt-*"))) == 1
+
+
+def assert_second_training(session: Session) -> None:
+    """The run holds the epochs of its last start, each once, and none of the one before."""
+    run = session.state.runs[1]
+    assert [round(sample.seconds.value) for sample in run.epochs] == [51, 52, 53, 54, 55]
+    assert [sample.epoch for sample in run.epochs] == [1, 2, 3, 4, 5]
+    assert run.outcome == "completed"
+    assert run.phase is RunPhase.DONE
+
+
+@pytest.mark.parametrize("mode", ["truncate", "append"])
+def test_a_job_put_back_into_the_queue_while_it_is_followed(
+    tmp_path: Path, cluster: Cluster, student: Student, mode: str
+) -> None:
+    folder = make_lab(tmp_path / "lab", student, student.port)
+    watch = Watch()
+    first = lines(0, STOPS_AFTER)
+    with Session.open(folder.path) as session:
+        session.subscribe(watch)
+        token = submit(session, student, mode)
+        until(lambda: mirror(session, token) == first, "the first three epochs")
+        until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
+        job_id = of(session, token).job.job_id
+        put_back(cluster, job_id)
+
+        def queued() -> bool:
+            session.refresh()
+            return phase(session, token) is JobPhase.QUEUED
+
+        until(queued, "the job to be seen in the queue")
+        assert of(session, token).job.restarts == 1
+        assert session.state.runs[1].outcome is None
+        assert mirror(session, token) == first == remote(cluster, session, token)
+        start_now(cluster, job_id)
+        until(lambda: complete(session, token), "the end", 120)
+
+        assert phase(session, token) is JobPhase.FINISHED
+        assert of(session, token).job.job_id == job_id
+        seen = [one for one in watch.phases if one is not JobPhase.SETTLING]
+        assert seen[seen.index(JobPhase.RUNNING) :] in (
+            [JobPhase.RUNNING, JobPhase.QUEUED, JobPhase.RUNNING, JobPhase.FINISHED],
+            [
+                JobPhase.RUNNING,
+                JobPhase.QUEUED,
+                JobPhase.FINISHED,
+            ],  # the second start fell between two questions
+        )
+        segments = [path.read_bytes() for path in session.log_segments(token, "out")]
+        whole = lines(1, EPOCHS)
+        assert segments == ([first, whole] if mode == "truncate" else [first + whole])
+        assert mirror(session, token) == remote(cluster, session, token)
+        error = session.log_path(token, "err")
+        if mode == "append":
+            assert error is not None
+            assert b"DUE TO JOB REQUEUE" in error.read_bytes()
+        assert_second_training(session)
+        assert watch.epochs == [(n, 90 + n) for n in (1, 2, 3)] + [(n, 50 + n) for n in range(1, 6)]
+        assert_one_job(cluster, session, token)
+    with Session.open(folder.path, start=False) as again:
+        assert_second_training(again)
+
+
+@pytest.mark.parametrize("mode", ["truncate", "append"])
+def test_a_job_put_back_while_labtui_was_closed(
+    tmp_path: Path, cluster: Cluster, student: Student, mode: str
+) -> None:
+    """All of it happened while nobody looked: the next process finds another file, or a longer one."""
+    folder = make_lab(tmp_path / "lab", student, student.port)
+    first = lines(0, STOPS_AFTER)
+    with Session.open(folder.path) as session:
+        token = submit(session, student, mode)
+        until(lambda: mirror(session, token) == first, "the first three epochs")
+        until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
+        job_id = of(session, token).job.job_id
+    put_back(cluster, job_id)
+    start_now(cluster, job_id)
+    until(lambda: cluster.jobs()[job_id] == "COMPLETED", "the second training")
+    with Session.open(folder.path) as session:
+        assert mirror(session, token) == first
+        session.watch_logs({token})
+        until(lambda: complete(session, token), "the end", 120)
+        segments = [path.read_bytes() for path in session.log_segments(token, "out")]
+        whole = lines(1, EPOCHS)
+        assert segments == ([first, whole] if mode == "truncate" else [first + whole])
+        assert mirror(session, token) == remote(cluster, session, token)
+        assert_second_training(session)
+        assert_one_job(cluster, session, token)
