@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import sys
@@ -11,12 +12,13 @@ import pytest
 
 from labtui.cli import main
 from labtui.cluster.prompts import Question
+from labtui.core.events import RunEnded
 from labtui.core.model import JobPhase
 from labtui.engine.folder import LabFolder
 from labtui.engine.session import Session
 from labtui.engine.settings import Settings
-from labtui.verbs.terminal import TerminalPrompter, plain, run_number
-from tests.tui.replay import live_run, observed, spec
+from labtui.verbs.terminal import Open, TerminalPrompter, plain, run_number
+from tests.tui.replay import finished_run, live_run, observed, spec
 from tests.verbs.conftest import Labtui
 
 
@@ -146,3 +148,14 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, cap
     (row,) = json.loads(capsys.readouterr().out)["runs"]
     assert row["limit_warning"].endswith("of 20.")
     assert row["job"]["time_limit_s"] == 150.0
+
+
+def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
+    """The session's state may be ahead of its updates: a verb must not leave before it heard the last of them."""
+    with Open(argparse.Namespace(folder=str(folder.path)), start=False) as lab:
+        journal = lab.session._journal
+        journal._subscribers.insert(0, lambda update: time.sleep(0.3))
+        journal.start()
+        journal.commit(finished_run("lt1", "10.5", 1, spec(), "7"))
+        told = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=30))
+    assert any(isinstance(event, RunEnded) for event in told)

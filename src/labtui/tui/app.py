@@ -79,11 +79,15 @@ class LabApp(Operations, HarmlessApp[int]):
         self._bridge.open()
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY, self._age)
-        self.call_after_refresh(self._begin)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """The frame is on the screen: now what is stored, all of it."""
         self.desk.load_edition()
         self.repaint()
+        self.call_after_refresh(self._go_on)
+
+    def _go_on(self) -> None:
+        """Everything stored can be seen: now the network and the checks, whose threads take time from painting."""
         gc.enable()  # off since the start of the program, for a quicker first paint
         if self._start_session:
             self.session.start()

@@ -98,8 +98,9 @@ class Desk:
             state=self.state,
             edition=self.edition,
             loading=not self.loaded,
-            results=self._results_now(),
-            charts=self._charts_now(),
+            # Numbers come with the second picture: what computes them need not be there for the first paint.
+            results=self._results_now() if self.loaded else None,
+            charts=self._charts_now() if self.loaded else (),
             checks=self.checks,
             task_id=self.task_id,
             run_id=self.run_id,

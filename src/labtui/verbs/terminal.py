@@ -89,6 +89,7 @@ class Open:
         self._changed = threading.Condition()
         self._prompter = TerminalPrompter()
         self.session: Session = Session.open(find_folder(args.folder), prompter=self._prompter, start=False)
+        self._told = self.session.state  # the state that goes with the last of the updates
         self.session.subscribe(self._take)
         if start:
             self.session.start()
@@ -107,14 +108,17 @@ class Open:
     def _take(self, update: Update) -> None:
         with self._changed:
             self._updates.extend(update.events)
+            self._told = update.state
             self._changed.notify_all()
 
     def events(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[AnyEvent]:
         """Events as they come, until `done` says so or the time is over; those before `done` are all given."""
         end = None if limit_s is None else time.monotonic() + limit_s
         while True:
-            over = done(self.state)
             with self._changed:
+                state = self.state
+                # It may be ahead of what was told: what led to the end would be left out.
+                over = done(state) and self._told is state
                 if not self._updates and not over:
                     left = 0.5 if end is None else min(0.5, end - time.monotonic())
                     self._changed.wait(max(0.0, left))

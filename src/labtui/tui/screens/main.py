@@ -61,11 +61,18 @@ class MainScreen(Screen[None]):
             yield ProblemLines()
             yield KeyLine()
 
-    async def on_mount(self) -> None:
-        """The first pane, then the picture."""
-        await self._ensure_pane(self.pane)
+    def on_mount(self) -> None:
+        """What frames the panes is painted first; the pane comes into it."""
         self.show(self.app.desk.picture())
         self._after_switch()
+        self.call_later(self._first_pane)
+
+    async def _first_pane(self) -> None:
+        await self._ensure_pane(self.pane)
+        self._after_switch()
+        if self.picture is not None:
+            self._show_pane(self.picture)
+        self.app.call_after_refresh(self.app.begin)
         if self.query_one("#side").display and self.pane == "task":
             self.query_one(TaskList).focus()  # choosing a task is what one does first
         else:
