@@ -18,7 +18,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "")
         if condition():
             return
         await asyncio.sleep(0.005)  # a thread of the app may have to finish first
-    raise AssertionError(f"it never came to: {what or condition}")
+    raise AssertionError(f"it never came to: {what or condition}\n{text_of(pilot.app)}")
 
 
 def text_of(app: Any) -> str:

@@ -93,6 +93,8 @@ class KeyedTable(DataTable[Text]):
                 self.move_cursor(row=keys.index(selected), column=column, animate=False, scroll=False)
         if not fresh:
             self.scroll_to(scroll.x, scroll.y, animate=False)
+        # A layout that comes between these rows and the table's own measuring of them would keep the old height.
+        self.call_after_refresh(self.refresh, layout=True)
 
 
 def _cell(cell: str | Text, column: Column) -> Text:

@@ -68,6 +68,8 @@ class RunsPane(Vertical):
     def show(self, picture: Picture, log: Path | None) -> None:
         """Bring everything up to date."""
         self._last = (picture, log)
+        if not self.size.width:
+            return  # not laid out yet; the first resize comes back here
         styles = roles(self.app)
         gap = "  " if self.size.width >= 85 else " "
         rows = [Row(str(row.run_id), _cells(row, gap, styles)) for row in run_rows(picture)]
