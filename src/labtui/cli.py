@@ -7,14 +7,11 @@ cannot, 130 interrupted.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
-from labtui import __version__
 from labtui.errors import LabError, UsageError
 from labtui.stdio import guarded
 
@@ -38,34 +35,9 @@ VERBS: dict[str, str] = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse whose complaint is a sentence and a hint, as every other error of labtui."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise what `main` prints; exit code 2."""
-        sentence = message[:1].upper() + message[1:]
-        raise UsageError(
-            sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows how."
-        )
-
-
-def _overview() -> argparse.ArgumentParser:
-    lines = "\n".join(f"  {name:<10}{text}" for name, text in VERBS.items())
-    parser = Parser(
-        prog="labtui",
-        description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
-        epilog=f"verbs:\n{lines}\n\nWithout a verb, labtui opens the lab folder here (or makes one with you).\n"
-        "`labtui VERB --help` tells more.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"labtui {__version__}")
-    parser.add_argument(
-        "folder", nargs="?", metavar="VERB | FOLDER", help="a verb below, or a lab folder to open"
-    )
-    return parser
-
-
 def _run_verb(name: str, arguments: Sequence[str]) -> int:
+    from labtui.parser import Parser
+
     module = importlib.import_module(f"labtui.verbs.{name}")
     parser = Parser(prog=f"labtui {name}", description=VERBS[name].capitalize() + ".")
     module.add_arguments(parser)
@@ -78,10 +50,13 @@ def _dispatch(arguments: Sequence[str]) -> int:
     first = arguments[0] if arguments else ""
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         _refuse_misspelt(first)
-    options = _overview().parse_args(arguments)
     from labtui.verbs import open_screen
 
-    return open_screen.run(options)
+    if len(arguments) <= 1 and not first.startswith("-"):
+        return open_screen.open_folder(first or None)  # no parser is needed to start
+    from labtui.parser import overview
+
+    return open_screen.open_folder(overview(VERBS).parse_args(arguments).folder)
 
 
 def _refuse_misspelt(word: str) -> None:

@@ -251,7 +251,9 @@ def _are_defaults(configured: set[Path], defaults: Sequence[Path]) -> bool:
     """Whether ``ssh -G`` prints its own list. Newer releases know kinds of keys that we do not."""
     usual = {path for path in defaults if path.name in ("id_rsa", "id_ecdsa", "id_ed25519")}
     alike = {path for path in configured if path.parent == defaults[0].parent and path.name.startswith("id_")}
-    return len(configured) > 1 and (configured <= set(defaults) or (usual <= configured and alike == configured))
+    return len(configured) > 1 and (
+        configured <= set(defaults) or (usual <= configured and alike == configured)
+    )
 
 
 def _agent(settings: Settings) -> str:

@@ -148,11 +148,11 @@ def _everything(contents: LabContents, shown: Sequence[Slide]) -> list[Slide]:
     """All results in one table, and the charts no task has shown."""
     if not contents.results.rows:
         return []
-    known = {(chart.key, chart.title) for slide in shown for chart in slide.charts}
+    known = {_drawn(chart) for slide in shown for chart in slide.charts}
     more = [
         each.spec
         for each in all_charts(contents.measurements, contents.results)
-        if (each.spec.key, each.spec.title) not in known and _says_something(each.spec)
+        if _drawn(each.spec) not in known and _says_something(each.spec)
     ]
     practice = contents.practice
     slides = [
@@ -166,6 +166,11 @@ def _everything(contents: LabContents, shown: Sequence[Slide]) -> list[Slide]:
     if more:
         slides.append(Slide(title="Further charts", kicker="Appendix", charts=tuple(more), practice=practice))
     return slides
+
+
+def _drawn(chart: ChartSpec) -> tuple[object, ...]:
+    """What one sees of a chart: two networks and three under one title are two charts."""
+    return chart.title, chart.series
 
 
 def _says_something(chart: ChartSpec) -> bool:

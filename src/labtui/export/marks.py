@@ -7,9 +7,14 @@ from typing import Any
 
 from labtui.core.charts import ChartSpec, Point, Series
 from labtui.core.results.numbers import clean
-from labtui.export import shape, style
+from labtui.export import measure, shape, style
+from labtui.export.labels import Rect
 
 _MOST_NAMED_AT_END = 5
+_AT_END = "name"
+_VALUE = 0.88
+"""Size of a value in sizes of the text."""
+_GROUND = {"boxstyle": "round,pad=0.08", "fc": style.PAPER, "ec": "none", "alpha": 0.75}
 _ERROR = {"ecolor": style.INK, "elinewidth": 0.9, "capsize": 2.5, "capthick": 0.9}
 
 
@@ -40,6 +45,8 @@ def _groups(
 ) -> None:
     width = 0.52 if len(series) <= 1 else 0.78 / len(series)
     labels = shape.label_mode(spec) == "all"
+    inside = shape.labels_in_bars(spec)
+    axes.set_ylim(*shape.y_limits(spec))
     for at, each in enumerate(series):
         shift = (at - (len(series) - 1) / 2) * width
         for point in each.points:
@@ -54,7 +61,7 @@ def _groups(
                 **_bar_look(at, point),
             )
             if labels and point.label:
-                _value(axes, places[point.x] + shift, point, canvas, 1)
+                _value_of_bar(axes, places[point.x] + shift, point, canvas, inside=inside)
 
 
 def _bar_look(at: int, point: Point) -> dict[str, Any]:
@@ -66,22 +73,30 @@ def _bar_look(at: int, point: Point) -> dict[str, Any]:
     return look
 
 
-def _value(axes: Any, x: float, point: Point, canvas: style.Canvas, side: int) -> None:
-    """A value beside its mark, clear of the error bar."""
+def _value_of_bar(axes: Any, x: float, point: Point, canvas: style.Canvas, *, inside: bool) -> None:
+    """A value over its bar, clear of the error bar; in the bar where a line would cross it."""
     low, high = shape.error_sizes(point)
-    y = point.y + high if side > 0 else point.y - low
-    text = f"{clean(point.label)}{' live' if point.live else ''}"
+    bottom, top = axes.get_ylim()
+    height = axes.get_position().height * canvas.height * 72
+    inside = inside and (point.y - low - bottom) / (top - bottom) * height > 2.0 * canvas.text
+    light = inside and not point.hollow and not point.live
     axes.annotate(
-        text,
-        (x, y),
-        xytext=(0, side * canvas.text * 0.45),
+        _said(point),
+        (x, point.y - low if inside else point.y + high),
+        xytext=(0, (-0.35 if inside else 0.45) * canvas.text),
         textcoords="offset points",
         ha="center",
-        va="bottom" if side > 0 else "top",
-        size=canvas.text * 0.88,
+        va="top" if inside else "bottom",
+        size=canvas.text * _VALUE,
+        color=style.PAPER if light else style.INK,
+        weight="bold" if light else "normal",
         zorder=6,
-        bbox={"boxstyle": "round,pad=0.08", "fc": style.PAPER, "ec": "none", "alpha": 0.75},
+        bbox=None if light else _GROUND,
     )
+
+
+def _said(point: Point) -> str:
+    return f"{clean(point.label)}{' live' if point.live else ''}"
 
 
 def _stack(axes: Any, series: Sequence[Series], places: dict[float, float], canvas: style.Canvas) -> None:
@@ -157,12 +172,36 @@ def draw_lines(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
             zorder=2,
         )
     _line_limits(axes, spec, canvas)
-    if shape.label_mode(spec) == "all":
-        for at, each in enumerate(series):
-            for point in each.points:
-                if point.label and not shape.repeated_label(series, at, point):
-                    _value(axes, point.x, point, canvas, shape.side_of_label(spec, series, at, point))
     _names(axes, spec, series, canvas)
+    _values(axes, spec, canvas)
+
+
+def _values(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
+    """Values beside their marks, where no line and no other text is."""
+    frame, (left, right), (low, high) = axes.get_position(), axes.get_xlim(), axes.get_ylim()
+    width, height = frame.width * canvas.width * 72, frame.height * canvas.height * 72
+    view = shape.View(left, low, width / (right - left), height / (high - low), width, height)
+    names = [text for text in axes.texts if text.get_gid() == _AT_END]
+    taken = [_name_box(text, view, canvas.text * _VALUE) for text in names]
+    for point, spot in shape.value_spots(spec, view, canvas.text, _VALUE, taken=taken):
+        axes.annotate(
+            _said(point),
+            (point.x, point.y),
+            xytext=(spot.dx, spot.dy),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            size=canvas.text * _VALUE,
+            zorder=6,
+            bbox=_GROUND,
+        )
+
+
+def _name_box(text: Any, view: shape.View, size: float) -> Rect:
+    """What a name beside a line covers, in points."""
+    x, y = view.at(*text.xy)
+    x, y = x + text.xyann[0], y + text.xyann[1]
+    return Rect(x, y - 0.6 * size, x + measure.width(text.get_text(), size, bold=True), y + 0.6 * size)
 
 
 def _line(axes: Any, series: Series, at: int, *, small: bool) -> None:
@@ -186,9 +225,10 @@ def _line(axes: Any, series: Series, at: int, *, small: bool) -> None:
             alpha=0.15,
             linewidth=0,
         )
-    for point in () if small else points:
+    for point in [each for each in points if each.hollow or each.live] if small else points:
         face = style.PAPER if point.hollow or point.live else shade
-        look = {"marker": mark, "markersize": 6.5, "mfc": face, "mec": shade, "mew": 1.6, "zorder": 5}
+        size = 5.0 if small else 6.5
+        look = {"marker": mark, "markersize": size, "mfc": face, "mec": shade, "mew": 1.6, "zorder": 5}
         axes.plot([point.x], [point.y], linestyle="none", **look)
         if point.live:
             axes.plot([point.x], [point.y], linestyle="none", marker=".", color=shade, markersize=4, zorder=6)
@@ -265,6 +305,7 @@ def _name(
         color=shade,
         weight="bold" if series.role == "measured" else "normal",
         annotation_clip=False,
+        gid=_AT_END,
     )
 
 
@@ -291,7 +332,7 @@ def _apart(wanted: Sequence[float], gap: float, height: float) -> list[float]:
 
 
 def _key(axes: Any, named: Sequence[tuple[Series, str]], canvas: style.Canvas) -> None:
-    """A legend beside the chart for many series; it covers no data."""
+    """A legend over the chart for many series, in as many columns as it is wide; it covers no data."""
     from matplotlib.lines import Line2D
 
     handles = [
@@ -306,17 +347,24 @@ def _key(axes: Any, named: Sequence[tuple[Series, str]], canvas: style.Canvas) -
         )
         for at, (each, shade) in enumerate(named)
     ]
-    longest = max(len(handle.get_label()) for handle in handles)
-    room = (0.5 * longest + 4) * canvas.text * 0.78 / 72
     box = axes.get_position()
-    axes.set_position([box.x0, box.y0, box.width - room / canvas.width, box.height])
+    size = canvas.text * (0.85 if len(handles) <= 14 else 0.7)
+    widest = max(measure.width(handle.get_label(), size) for handle in handles) + 3.6 * size
+    columns = max(1, min(len(handles), 4, int(box.width * canvas.width * 72 / widest)))
+    room = -(-len(handles) // columns) * 1.45 * size / (canvas.height * 72)
+    axes.set_position([box.x0, box.y0, box.width, max(box.height - room, box.height / 3)])
     axes.legend(
         handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1.02),
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=columns,
         frameon=False,
-        fontsize=canvas.text * (0.78 if len(handles) <= 14 else 0.6),
-        borderaxespad=0,
+        fontsize=size,
+        borderaxespad=0.2,
+        borderpad=0.0,
+        handlelength=1.8,
+        columnspacing=1.2,
+        labelspacing=0.3,
     )
 
 

@@ -5,12 +5,16 @@ Pure: used by matplotlib's drawings and by PowerPoint's native charts, so that b
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.core.charts import ChartSpec, Kind, Point, Series
+from labtui.core.results.numbers import clean
+from labtui.export import measure
+from labtui.export.labels import Rect, Segment, Spot, Wanted, placed
 
 SWITCHABLE = ("epoch-time", "throughput", "speedup", "efficiency", "first-epoch")
 """Charts against the GPU count, which can be bars or lines (their keys begin so; lost efficiency stays bars)."""
@@ -92,6 +96,67 @@ def label_mode(spec: ChartSpec) -> Literal["all", "none"]:
     if spec.kind == "lines" and len(bar_series(spec)) > 2 and positions > 4:
         return "none"
     return "all" if 0 < labelled <= 24 and positions <= 8 and len(bar_series(spec)) <= 3 else "none"
+
+
+def labels_in_bars(spec: ChartSpec) -> bool:
+    """Whether values stand in their bars: the ideal line runs where they would stand over them."""
+    return spec.kind == "bars" and bool(curve_series(spec)) and len(bar_series(spec)) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where a chart's numbers stand on a drawing of so many points: its corner, points per unit, and its size."""
+
+    left: float
+    low: float
+    across: float
+    up: float
+    width: float
+    height: float
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """The place of a mark, in points from the lower left corner."""
+        return (x - self.left) * self.across, (y - self.low) * self.up
+
+
+def value_spots(
+    spec: ChartSpec,
+    view: View,
+    text: float,
+    share: float,
+    *,
+    taken: Sequence[Rect] = (),
+    names: str = "",
+) -> list[tuple[Point, Spot]]:
+    """Each mark of a line chart that carries its value, and where the value stands beside it."""
+    if label_mode(spec) == "none":
+        return []
+    series = bar_series(spec)
+    shown, wanted = [], []
+    for at, each in enumerate(series):
+        for point in each.points:
+            if point.label and not repeated_label(series, at, point):
+                x, y = view.at(point.x, point.y)
+                below, above = (size * view.up for size in error_sizes(point))
+                said = clean(point.label) + (" live" if point.live else "")
+                wide, side = measure.width(said, text * share), side_of_label(spec, series, at, point)
+                shown.append(point)
+                wanted.append(Wanted(x, y, wide, 1.2 * text * share, above, below, side))
+    lines = [line for each in (*series, *curve_series(spec)) for line in _segments(each, view)]
+    lines += [line for each in series for point in each.points for line in _error_line(point, view)]
+    room = Rect(-0.1 * view.width, 1.0, 1.05 * view.width, view.height + 0.5 * text)
+    return list(zip(shown, placed(wanted, lines, room=room, text=text, taken=taken, names=names), strict=True))
+
+
+def _segments(series: Series, view: View) -> Iterable[Segment]:
+    places = [view.at(point.x, point.y) for point in sorted(series.points, key=lambda point: point.x)]
+    return ((*one, *other) for one, other in itertools.pairwise(places))
+
+
+def _error_line(point: Point, view: View) -> Iterable[Segment]:
+    below, above = error_sizes(point)
+    if below or above:
+        yield (*view.at(point.x, point.y - below), *view.at(point.x, point.y + above))
 
 
 def side_of_label(spec: ChartSpec, series: Sequence[Series], place: int, point: Point) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from labtui.core.charts import ChartSpec
-from labtui.core.lab.edition import FitCheck, MetricCheck, Task
+from labtui.core.lab.edition import ChartsCheck, FitCheck, HandInCheck, MetricCheck, Task
 from labtui.core.model import JobPhase, RunPhase
 from labtui.core.results import ResultRow, Results
 from labtui.core.results.charts import scaling_lines, split_practice, task_charts, unique_keys
@@ -56,6 +56,8 @@ def task_slides(contents: LabContents, task: Task) -> tuple[Slide, ...]:
         practice=practice,
         empty=not touched,
     )
+    if _only_hands_in(task) and check.done and answer.empty:
+        return ()  # the deck itself is what it asks for
     slides = [first]
     if touched and results.rows:
         laws = any(isinstance(each, FitCheck) for each in task.checks)
@@ -67,7 +69,7 @@ def task_slides(contents: LabContents, task: Task) -> tuple[Slide, ...]:
                 practice=practice,
             )
         )
-        charts = chart_specs(task, own, results)
+        charts = chart_specs(task, own, results, contents.results)
         if charts:
             slides.append(Slide(title=f"{title}: charts", kicker=kicker, charts=charts, practice=practice))
     if touched and (task.questions or not answer.empty):
@@ -75,13 +77,31 @@ def task_slides(contents: LabContents, task: Task) -> tuple[Slide, ...]:
     return tuple(slides)
 
 
+def _only_hands_in(task: Task) -> bool:
+    """Whether a task asks for nothing but the report."""
+    asked = bool(task.checks) and all(isinstance(check, HandInCheck) for check in task.checks)
+    return asked and not task.runs and not task.questions
+
+
 # --------------------------------------------------------------------------- which numbers
 
 
 def task_results(contents: LabContents, task: Task) -> tuple[Results, Results]:
     """The lab's results narrowed to a task: to its own runs, and to those of the tasks its checks name as well."""
-    names = {task.id, *(name for check in task.checks for name in check.tasks)}
-    return _narrowed(contents, {task.id}), _narrowed(contents, names)
+    return _narrowed(contents, {task.id}), _narrowed(contents, _task_names(task))
+
+
+def _task_names(task: Task) -> set[str]:
+    return {task.id, *(name for check in task.checks for name in check.tasks)}
+
+
+def of_tasks(results: Results, names: set[str]) -> Results:
+    """The results with the runs of these tasks alone, wherever a row has any; its numbers stay those of all."""
+    rows = []
+    for row in results.rows:
+        members = tuple(run for run in row.members if run.task_id in names)
+        rows.append(replace(row, members=members or row.members))
+    return replace(results, rows=tuple(rows))
 
 
 def _narrowed(contents: LabContents, names: set[str]) -> Results:
@@ -108,8 +128,8 @@ def _narrowed(contents: LabContents, names: set[str]) -> Results:
     )
 
 
-def chart_specs(task: Task, own: Results, results: Results) -> tuple[ChartSpec, ...]:
-    """The charts of a task: each network it ran on several GPUs, all together, and what its checks speak of."""
+def chart_specs(task: Task, own: Results, results: Results, lab: Results) -> tuple[ChartSpec, ...]:
+    """The charts of a task: each network it ran on several GPUs, all it compares, and what its checks speak of."""
     if laws := {check.model for check in task.checks if isinstance(check, FitCheck)}:
         return _law_charts(results, laws)
     charts: list[ChartSpec] = []
@@ -117,24 +137,32 @@ def chart_specs(task: Task, own: Results, results: Results) -> tuple[ChartSpec, 
     for model in _models(own):
         if model in scaling:
             charts += task_charts(_of(results, model))
-    if len(scaling) > 1:
-        charts += task_charts(_of(results, *scaling))
+    charts += _together(task, results, lab)
     charts += _cpu_against_gpu(results) if not scaling else ()
     accuracy = any(isinstance(check, MetricCheck) for check in task.checks)
     if accuracy or not charts:
-        charts += _over_epochs(own if own.rows else results, accuracy=accuracy)
+        charts += _over_epochs(of_tasks(own if own.rows else results, _task_names(task)), accuracy=accuracy)
     return unique_keys(chart for chart in charts if not chart.empty)
 
 
+def _together(task: Task, results: Results, lab: Results) -> tuple[ChartSpec, ...]:
+    """The charts of several networks: of the task's own, or of those the task asks to see side by side."""
+    asked = {name for check in task.checks if isinstance(check, ChartsCheck) for name in check.models}
+    compared = _of(lab, *asked) if asked > set(_models(results)) else results
+    scaling = _scaling_models(compared)
+    return task_charts(_of(compared, *scaling)) if len(scaling) > 1 else ()
+
+
 def _law_charts(results: Results, models: set[str]) -> tuple[ChartSpec, ...]:
-    """Both laws of each network, and where its efficiency goes."""
+    """Both laws of each network beside each other, then where the efficiency of each goes."""
     charts: list[ChartSpec] = []
+    losses: list[ChartSpec] = []
     for model in _models(results):
         if model in models:
             charts += law_charts(results, model=model)
             lines = [line for rows in split_practice(results, model) for line in scaling_lines(rows)]
-            charts += [loss_chart(line) for line in lines if len(line.rows) > 1]
-    return unique_keys(chart for chart in charts if not chart.empty)
+            losses += [loss_chart(line) for line in lines if len(line.rows) > 1]
+    return unique_keys(chart for chart in [*charts, *losses] if not chart.empty)
 
 
 def _models(results: Results) -> tuple[str, ...]:
@@ -185,12 +213,29 @@ def _about(contents: LabContents, task: Task, *, empty: bool) -> Iterable[Block]
     if empty:
         return
     yield from _what_was_run(contents, task)
+    if not task.questions and not task.runs:
+        yield from _checklist(contents, task)
     missing = _missing(contents, task)
     check = contents.checks[task.id]
     if missing and not check.done:
         yield Callout((plain("Still missing", "heading"), *missing), "missing")
     for note in check.notes:
         yield plain(note, "note")
+
+
+def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
+    """What is met and what shows it, for a task that has neither runs nor questions."""
+    met = [item for item in contents.checks[task.id].items if item.met and not item.stale]
+    if not met:
+        return
+    yield plain("What was checked", "heading")
+    for item in met:
+        shown = f" ({item.evidence})" if item.evidence else ""
+        yield plain(f"{_capital(item.sentence)}{shown}", bullet="✓", level=1)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:] if "." not in text.split()[0] else text
 
 
 def _missing(contents: LabContents, task: Task) -> tuple[Paragraph, ...]:
@@ -287,9 +332,20 @@ def result_blocks(results: Results, *, laws: bool) -> Iterable[Block]:
             *map(prediction_sentence, results.predictions),
             *(each.note for each in results.predictions),
         ]
-        sentences = [*law_lines(results.fits), *predicted, *sentences]
+        sentences = [*_laws(results), *predicted, *sentences]
     for sentence in dict.fromkeys(each.strip() for each in sentences):
         yield plain(sentence, "note")
+
+
+def _laws(results: Results) -> list[str]:
+    """A sentence for each law with its own remarks behind it, so that each remark stands with its law."""
+    lines: list[str] = []
+    for line in law_lines(results.fits):
+        if line.startswith(" ") and lines:
+            lines[-1] = f"{lines[-1]} {line.strip()}"
+        else:
+            lines.append(line)
+    return lines
 
 
 _MODEL = Column("model", lambda row: clean(row.model), number=False)

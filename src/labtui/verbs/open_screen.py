@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
@@ -16,13 +15,8 @@ if TYPE_CHECKING:
     from labtui.core.state import LabState
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folder."""
-    parser.add_argument("folder", nargs="?", help="the lab folder (default: here)")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Open the screens.
+def open_folder(named: str | None) -> int:
+    """Open the screens over the folder named, or the one here.
 
     Raises:
         UsageError: there is no terminal, or the folder named is no lab folder.
@@ -33,7 +27,6 @@ def run(options: argparse.Namespace) -> int:
             "The verbs work without one: `labtui --help` lists them (submit, watch, results ...).",
         )
     refuse_dumb_terminal()
-    named = getattr(options, "folder", None)
     path = _folder(named)
     if path is None:
         path = _make_one(Path(named) if named else None)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.interval import Interval
 from labtui.core.results.charts import GPUS, interval_point, slug, unique_keys
 from labtui.core.results.numbers import percent_text, ratio_text
 from labtui.core.results.rows import LawFit, Prediction, ResultRow, Results
@@ -48,8 +49,9 @@ def _law_chart(fit: LawFit, family: Family, prediction: Prediction | None) -> Ch
     series = [_measured(rows), *_curve(fit, last)]
     series.append(Series(name="ideal", points=(Point(x=1, y=1), Point(x=last, y=last)), role="ideal"))
     if prediction is not None:
-        mark = interval_point(last, prediction.speedup, label=ratio_text(prediction.speedup), hollow=True)
-        series.append(Series(name=f"expected on {last} GPUs", points=(mark,), role="reference"))
+        series.append(
+            Series(name=f"expected on {last} GPUs", points=(_expected(fit, prediction),), role="reference")
+        )
     notes = [f"Serial fraction {percent_text(fit.serial_fraction)} from {fit.points} sizes."]
     notes += [sentence for sentence in (fit.note, prediction.note if prediction else "") if sentence]
     return ChartSpec(
@@ -62,6 +64,15 @@ def _law_chart(fit: LawFit, family: Family, prediction: Prediction | None) -> Ch
         notes=tuple(notes),
         practice=fit.practice,
     )
+
+
+def _expected(fit: LawFit, prediction: Prediction) -> Point:
+    """What this law itself expects, with the band of both laws around it."""
+    both = prediction.speedup
+    own = law_speedup(fit.law, fit.serial_fraction.value, prediction.n_gpus)
+    value = both.value if own is None else own
+    expected = Interval(value, min(both.lo, value), max(both.hi, value))
+    return interval_point(prediction.n_gpus, expected, label=ratio_text(expected), hollow=True)
 
 
 def _measured(rows: Iterable[ResultRow]) -> Series:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -103,11 +104,20 @@ def _of(model: str | None) -> str:
 
 
 def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
-    """At most so many of the values, evenly chosen, the last always among them."""
-    if len(values) <= most:
-        return values
-    step = -(-len(values) // most)
-    return [*values[:-1:step], values[-1]]
+    """At most so many epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
+    if len(values) <= 2 * most:
+        return values[:: 1 if len(values) <= most else 2]
+    step = next(step for step in _steps() if len(_multiples(values, step)) < most)
+    return [values[0], *_multiples(values, step)]
+
+
+def _steps() -> Iterator[int]:
+    return (factor * 10**power for power in itertools.count() for factor in (5, 10, 20))
+
+
+def _multiples(values: Sequence[float], step: int) -> list[float]:
+    """The multiples of a step among the values, those that stand too close to the first left out."""
+    return [value for value in values if value % step == 0 and value - values[0] > step / 2]
 
 
 def gpu_chart(

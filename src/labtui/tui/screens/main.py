@@ -10,17 +10,17 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import OptionList
 
 from labtui.tui import actions
 from labtui.tui.messages import PaneAsked, RunChosen, TaskChosen
 from labtui.tui.view import Picture, task_rows, waiting_line
 from labtui.tui.widgets.chrome import KeyLine, OneLine, ProblemLines, TabBar
 from labtui.tui.widgets.header import HeaderBar
-from labtui.tui.widgets.task_list import NextStep, TaskLine, TaskList
-from labtui.tui.widgets.task_pane import TaskPane
+from labtui.tui.widgets.task_line import TaskLine
 
 if TYPE_CHECKING:
+    from textual.widgets import OptionList
+
     from labtui.tui.app import LabApp
 
 PANE_FOCUS = {"task": "#pane-task", "runs": "#runs-table", "log": "#log-out", "charts": "#pane-charts"}
@@ -50,9 +50,7 @@ class MainScreen(Screen[None]):
         yield HeaderBar()
         yield TaskLine()
         with Horizontal(id="body"):
-            with Vertical(id="side"):
-                yield TaskList(id="tasks")
-                yield NextStep()
+            yield Vertical(id="side")
             with Vertical(id="main"):
                 yield TabBar()
                 yield Vertical(id="panes")
@@ -68,13 +66,16 @@ class MainScreen(Screen[None]):
         self.call_later(self._first_pane)
 
     async def _first_pane(self) -> None:
+        from labtui.tui.widgets.task_list import NextStep, TaskList
+
+        await self.query_one("#side").mount(TaskList(id="tasks"), NextStep())
         await self._ensure_pane(self.pane)
         self._after_switch()
         if self.picture is not None:
-            self._show_pane(self.picture)
+            self.show(self.picture)
         self.app.call_after_refresh(self.app.begin)
         if self.query_one("#side").display and self.pane == "task":
-            self.query_one(TaskList).focus()  # choosing a task is what one does first
+            self.query_one("#tasks").focus()  # choosing a task is what one does first
         else:
             self.focus_pane()
 
@@ -109,6 +110,8 @@ class MainScreen(Screen[None]):
             pane.report = self.app.report_sentence
             pane.stored = self.app.check_again
             return pane
+        from labtui.tui.widgets.task_pane import TaskPane
+
         return TaskPane(id="pane-task")
 
     async def show_pane(self, name: str) -> None:
@@ -158,8 +161,8 @@ class MainScreen(Screen[None]):
         with self.app.batch_update():
             self.query_one(HeaderBar).picture = picture
             self.query_one(TaskLine).picture = picture
-            self.query_one(TaskList).show(picture)
-            self.query_one(NextStep).picture = picture
+            for widget in self.query_one("#side").children:
+                widget.show(picture)  # type: ignore[attr-defined]
             self.query_one("#waiting", OneLine).text = waiting_line(picture)
             self.query_one(ProblemLines).problems = picture.state.problems
             self._show_pane(picture)
@@ -208,8 +211,8 @@ class MainScreen(Screen[None]):
         event.stop()
         await self.show_pane(event.pane)
 
-    @on(OptionList.OptionSelected, "#tasks")
-    def _task_taken(self, event: OptionList.OptionSelected) -> None:
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter in the list of tasks goes back to the pane."""
         event.stop()
         self.query_one("#body").remove_class("-open")
         self.focus_pane()
@@ -223,7 +226,8 @@ class MainScreen(Screen[None]):
     def action_task_list(self) -> None:
         """Go to the list of tasks; on narrow screens it opens over the pane."""
         self.query_one("#body").add_class("-open")
-        self.query_one(TaskList).focus()
+        if found := self.query("#tasks"):
+            found.first().focus()
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
