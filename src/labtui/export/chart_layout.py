@@ -1,11 +1,12 @@
-"""Charts on slides: always the same size, two beside each other; a single one with its numbers beside it."""
+"""Charts on slides: two of one size beside each other; a single one with its numbers beside it, or as wide as both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from labtui.core.charts import ChartSpec
-from labtui.core.results.numbers import clean
+from labtui.core.charts import ChartSpec, Point
+from labtui.core.interval import Interval
+from labtui.core.results.numbers import clean, percent_text, plain_seconds_text
 from labtui.export import measure
 from labtui.export.deck_model import Paragraph, Run, Table
 from labtui.export.flow import LEADING
@@ -28,9 +29,11 @@ def chart_pages(charts: Sequence[ChartSpec], geometry: Geometry) -> list[tuple[I
     for at in range(0, len(charts), 2):
         pair = charts[at : at + 2]
         cells = [_cell(geometry.body, place) for place in range(2)]
+        numbers = _numbers(pair[0], cells[1]) if len(pair) == 1 else []
+        if len(pair) == 1 and not numbers:
+            cells = [geometry.body]
         items: list[Item] = [_chart(spec, cell) for spec, cell in zip(pair, cells, strict=False)]
-        if len(pair) == 1:
-            items += _numbers(pair[0], cells[1])
+        items += numbers
         pages.append(tuple(items))
     return pages
 
@@ -88,10 +91,9 @@ def _text(text: str, size: float, room: float, *, most: int, bold: bool = False)
 def _numbers(spec: ChartSpec, cell: Box) -> list[Item]:
     """The chart's numbers as a table, for a chart that stands alone; nothing when they are too many."""
     rows = [
-        (clean(series.name), _tick(spec, point.x), clean(point.label))
+        (clean(series.name), _tick(spec, point.x), clean(point.label) or _plain(spec, point))
         for series in bar_series(spec)
         for point in series.points
-        if point.label
     ]
     if not rows or len(rows) > _MOST_ROWS:
         return []
@@ -105,6 +107,16 @@ def _numbers(spec: ChartSpec, cell: Box) -> list[Item]:
     return [
         TableItem(box, laid.widths, laid.heights, laid.cells, laid.numeric, laid.size, laid.size * LEADING)
     ]
+
+
+def _plain(spec: ChartSpec, point: Point) -> str:
+    """The value of a mark that carries no label, in the digits its bounds allow."""
+    value = Interval(
+        point.y,
+        min(point.y, point.lo) if point.lo is not None else point.y,
+        max(point.y, point.hi) if point.hi is not None else point.y,
+    )
+    return percent_text(value) if spec.percent else plain_seconds_text(value)
 
 
 def _tick(spec: ChartSpec, x: float) -> str:

@@ -22,6 +22,9 @@ from labtui.export.files import write_whole
 from labtui.export.measurements import Measurements
 from labtui.export.shape import with_kind
 
+_TOO_SLOW = 3
+"""Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
+
 Progress = Callable[[str, float], None]
 """Told what is being done and which fraction (0 to 1) is behind."""
 
@@ -64,12 +67,30 @@ def _of_model(spec: ChartSpec, model: str) -> NamedChart:
 def _over_epochs(results: Results, model: str) -> Iterable[ChartSpec]:
     for practice in (False, True):
         for chart in (
-            epoch_chart(results, model=model, practice=practice),
+            _without_cpu(results, model=model, practice=practice),
             accuracy_chart(results, model=model, practice=practice),
         ):
             if not chart.empty:
                 other = any(row.practice is not practice for row in results.rows if row.model == model)
                 yield replace(chart, key=f"{chart.key}-practice") if practice and other else chart
+
+
+def _without_cpu(results: Results, *, model: str, practice: bool) -> ChartSpec:
+    """The epochs of a network; those of a much slower CPU are left out, or one could not tell the others apart."""
+    rows = [row for row in results.rows if row.model == model and row.practice is practice]
+    slow = [row for row in rows if row.device == "cpu"]
+    whole = epoch_chart(results, model=model, practice=practice)
+    bare = epoch_chart(
+        replace(results, rows=tuple(row for row in rows if row not in slow)), model=model, practice=practice
+    )
+    if not slow or bare.empty or _longest(whole) < _TOO_SLOW * _longest(bare):
+        return whole
+    note = "Epochs on the CPU take many times as long and are not drawn here."
+    return replace(bare, notes=(*bare.notes, note))
+
+
+def _longest(chart: ChartSpec) -> float:
+    return max((point.y for series in chart.series for point in series.points), default=0.0)
 
 
 def gpu_charts(measurements: Measurements, *, tasks: Sequence[str] = ()) -> tuple[ChartSpec, ...]:

@@ -13,6 +13,7 @@ from typing import Literal
 from labtui.export import measure
 from labtui.export.deck_model import Block, Callout, Code, CodeLine, Paragraph, Run, Table
 from labtui.export.layout import (
+    BULLET_GAP,
     Box,
     CodeItem,
     Geometry,
@@ -112,7 +113,7 @@ def _paragraph(paragraph: Paragraph, owner: int, room: float, scale: float) -> l
         runs = tuple(replace(run, tone="quiet") if run.tone == "ink" else run for run in runs)
     indent = _INDENT * paragraph.level
     if paragraph.bullet:
-        hang = measure.width(paragraph.bullet, size, bold=True) + 13
+        hang = measure.width(paragraph.bullet, size, bold=True) + BULLET_GAP * size + 5
         indent = max(indent, hang + _INDENT * max(paragraph.level - 1, 0))
     lines = measure.wrap(runs, size, max(room - indent, 80.0))
     leading = size * LEADING

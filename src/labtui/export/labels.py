@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place beside a mark: the text's centre from the mark's, and how little it is liked. `name` as PowerPoint has it."""
+    """A place beside a mark: the text's centre from the mark's, how little it is liked, its name in PowerPoint."""
 
     name: str
     dx: float
@@ -94,9 +94,7 @@ def placed(
     for _ in range(_ROUNDS):
         before = list(chosen)
         for at, each in enumerate(wanted):
-            others = [
-                _box(wanted[i], spot) for i, spot in enumerate(chosen) if spot is not None and i != at
-            ]
+            others = [_box(wanted[i], spot) for i, spot in enumerate(chosen) if spot is not None and i != at]
             chosen[at] = min(
                 choices[at],
                 key=lambda spot, each=each, others=others: (  # type: ignore[misc]

@@ -12,6 +12,9 @@ from labtui.core.charts import ChartSpec
 from labtui.export import measure
 from labtui.export.deck_model import Change, Deck, Paragraph, Run, Slide
 
+BULLET_GAP = 0.6
+"""Room between a bullet or a number and its text, in sizes of the text."""
+
 Line = tuple[Run, ...]
 PanelKind = Literal["missing", "empty", "quote", "code"]
 

@@ -8,6 +8,7 @@ from typing import Any
 from labtui.export import style
 from labtui.export.deck_model import Run
 from labtui.export.layout import (
+    BULLET_GAP,
     Box,
     ChartItem,
     CodeItem,
@@ -161,7 +162,8 @@ def _bullet(item: TextItem, paragraph: LaidParagraph, y: float) -> Mark:
     bold = paragraph.source.style == "question"
     run = Run(paragraph.bullet, bold=bold, tone="ink" if bold else "quiet")
     drop = _drop(paragraph.size, paragraph.leading)
-    return text_line((run,), item.box.x, y + drop, paragraph.indent - 8, paragraph.size, align="right")
+    room = paragraph.indent - BULLET_GAP * paragraph.size
+    return text_line((run,), item.box.x, y + drop, room, paragraph.size, align="right")
 
 
 def _drop(size: float, leading: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from labtui.core.charts import ChartSpec, Point, Series
@@ -11,6 +11,11 @@ from labtui.core.results.numbers import clean
 from labtui.export import shape, style
 
 _TEXT = 10
+_MARGINS = (54.0, 8.0, 10.0, 70.0)
+"""Points left of, over, right of and under a chart's plot: for numbers, names of axes and a legend of two lines."""
+_THIN = 0.045
+"""A part of a whole smaller than this has no room for its value."""
+_MOST_TICKS = 12
 _DENSE = 30
 """Series with more points than this are lines without marks."""
 
@@ -59,8 +64,8 @@ def _sorted(series: Series) -> list[Point]:
 # --------------------------------------------------------------------------- looks
 
 
-def dress_chart(chart: Any, spec: ChartSpec) -> None:
-    """Colours, labels, error bars and axes of a chart that PowerPoint's data are in."""
+def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: float = 299.0) -> None:
+    """Colours, labels, error bars and axes of a chart that PowerPoint's data are in; its size in points."""
     from pptx.util import Pt
 
     chart.has_title = False
@@ -72,6 +77,7 @@ def dress_chart(chart: Any, spec: ChartSpec) -> None:
         _dress_lines(chart, spec)
     _legend(chart, spec)
     _axes(chart, spec)
+    _plot_place(chart, width, height)
 
 
 def _dress_bars(chart: Any, spec: ChartSpec) -> None:
@@ -85,7 +91,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     for at, series in enumerate(bars):
         points = [shape.points_at(series).get(x) for x, _ in groups]
         _fill_bars(drawn[at], at, points)
-        _labels(drawn[at], spec, points, inside=shape.stacked(spec))
+        _labels(drawn[at], points, sides=_bar_sides(spec, points))
         if not shape.stacked(spec) or at == 0:
             _error_bars(drawn[at], points)
     for curve in drawn[len(bars) :]:
@@ -114,8 +120,21 @@ def _fill_bars(drawn: Any, at: int, points: Sequence[Point | None]) -> None:
         look.line.color.rgb = shade
 
 
+def _bar_sides(spec: ChartSpec, points: Sequence[Point | None]) -> dict[int, str]:
+    """Where the value of each bar stands: in a part of a whole, at the top within a bar, or over it."""
+    if shape.label_mode(spec) == "none":
+        return {}
+    known = [point for point in points if point is not None]
+    if shape.stacked(spec):
+        return {id(point): "ctr" for point in known if point.y >= _THIN}
+    high = shape.y_limits(spec, headroom=0.0)[1] or 1.0
+    inside = shape.labels_in_bars(spec)
+    return {id(point): "inEnd" if inside and point.y / high > 2 * _THIN else "outEnd" for point in known}
+
+
 def _dress_lines(chart: Any, spec: ChartSpec) -> None:
     measured = shape.bar_series(spec)
+    sides = _line_sides(spec)
     for line, (series, _) in zip(chart.plots[0].series, _xy_series(spec), strict=True):
         if series.role == "band":
             _plain_line(line, style.SERIES[5], dashed=False, width=0.75)
@@ -124,19 +143,31 @@ def _dress_lines(chart: Any, spec: ChartSpec) -> None:
             _plain_line(line, style.QUIET if ideal else style.SERIES[5], dashed=ideal)
         else:
             at = next(place for place, each in enumerate(measured) if each is series)
-            _measured_line(line, spec, measured, at)
+            _measured_line(line, _sorted(series), at, sides)
 
 
-def _measured_line(line: Any, spec: ChartSpec, measured: Sequence[Series], at: int) -> None:
+def _line_sides(spec: ChartSpec) -> dict[int, str]:
+    """Where the value of each mark stands, as our own drawings find it, among the places PowerPoint knows."""
+    first, last = _x_range(spec)
+    high = shape.y_limits(spec, headroom=0.05)[1]
+    low = min(0.0, shape.y_limits(spec, headroom=0.05)[0])
+    width, height = 360.0, 220.0
+    view = shape.View(
+        first, low, width / ((last - first) or 1.0), height / ((high - low) or 1.0), width, height
+    )
+    spots = shape.value_spots(spec, view, _TEXT, 1.0, names="tblr")
+    return {id(point): spot.name for point, spot in spots}
+
+
+def _measured_line(line: Any, points: Sequence[Point], at: int, sides: Mapping[int, str]) -> None:
     """A line with marks, labels and error bars in the colour of its place."""
     from pptx.util import Pt
 
-    points = _sorted(measured[at])
     line.smooth = False
     line.format.line.color.rgb = _rgb(style.colour(at))
     line.format.line.width = Pt(1.25 if len(points) > _DENSE else 2)
     _marks(line, at, points)
-    _labels(line, spec, points, series=measured, place=at)
+    _labels(line, points, sides=sides)
     if len(points) <= _DENSE:
         _error_bars(line, points)
 
@@ -145,18 +176,19 @@ def _marks(line: Any, at: int, points: Sequence[Point]) -> None:
     from pptx.enum.chart import XL_MARKER_STYLE as MARK
 
     marks = (MARK.CIRCLE, MARK.SQUARE, MARK.TRIANGLE, MARK.DIAMOND)
-    if len(points) > _DENSE:
-        line.marker.style = MARK.NONE
-        return
     shade = _rgb(style.colour(at))
-    line.marker.style, line.marker.size = marks[at % len(marks)], 8
-    line.marker.format.fill.solid()
-    line.marker.format.fill.fore_color.rgb = shade
-    line.marker.format.line.color.rgb = shade
+    dense = len(points) > _DENSE
+    if dense:
+        line.marker.style = MARK.NONE
+    else:
+        line.marker.style, line.marker.size = marks[at % len(marks)], 8
+        line.marker.format.fill.solid()
+        line.marker.format.fill.fore_color.rgb = shade
+        line.marker.format.line.color.rgb = shade
     for place, point in enumerate(points):
         if point.hollow or point.live:
             mark = line.points[place].marker
-            mark.style, mark.size = marks[at % len(marks)], 9
+            mark.style, mark.size = marks[at % len(marks)], 6 if dense else 9
             mark.format.fill.solid()
             mark.format.fill.fore_color.rgb = _rgb(style.PAPER)
             mark.format.line.color.rgb = shade
@@ -178,31 +210,18 @@ def _plain_line(line: Any, shade: str, *, dashed: bool, width: float = 1.5) -> N
 # --------------------------------------------------------------------------- labels, errors, ideal line
 
 
-def _labels(
-    drawn: Any,
-    spec: ChartSpec,
-    points: Sequence[Point | None],
-    *,
-    inside: bool = False,
-    series: Sequence[Series] = (),
-    place: int = 0,
-) -> None:
-    """A label per point, bound to its value, in the digits the chart's own label has."""
-    from pptx.enum.chart import XL_LABEL_POSITION as POSITION
+def _labels(drawn: Any, points: Sequence[Point | None], *, sides: Mapping[int, str]) -> None:
+    """A label per point, bound to its value, in the digits the chart's own label has; `sides` by a point's identity."""
     from pptx.oxml import parse_xml
 
-    if shape.label_mode(spec) == "none":
-        return
     marks = []
     for at, point in enumerate(points):
-        if point is None or not point.label or (inside and point.y < 0.045):
+        if point is None or not point.label or (side := sides.get(id(point))) is None:
             continue
-        if shape.repeated_label(series, place, point):
-            continue
-        below = bool(series) and shape.side_of_label(spec, series, place, point) < 0
-        where = POSITION.CENTER if inside else POSITION.OUTSIDE_END if not series else POSITION.ABOVE
-        where = POSITION.BELOW if below else where
-        marks.append(_label_xml(at, number_format(point.label), _POSITIONS[where.name], light=inside))
+        light = side in ("ctr", "inEnd") and not point.hollow and not point.live
+        marks.append(_label_xml(at, number_format(point.label), side, light=light))
+    if not marks:
+        return
     hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
     labels = parse_xml(f"<c:dLbls {_NS}>{''.join(marks)}{hidden}</c:dLbls>")
     _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
@@ -213,7 +232,6 @@ _NS = (
     'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 )
 _SHOWN = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
-_POSITIONS = {"CENTER": "ctr", "OUTSIDE_END": "outEnd", "ABOVE": "t", "BELOW": "b"}
 
 
 def _label_xml(at: int, form: str, position: str, *, light: bool) -> str:
@@ -308,15 +326,44 @@ def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
 
 
 def _legend(chart: Any, spec: ChartSpec) -> None:
+    """A legend under the chart, without the edges of a band: the curve between them is named."""
     from pptx.enum.chart import XL_LEGEND_POSITION
+    from pptx.oxml import parse_xml
     from pptx.util import Pt
 
-    shown = [each for each in spec.series if each.points]
+    shown = [each for each in spec.series if each.points and each.role != "band"]
     chart.has_legend = len(shown) > 1
-    if chart.has_legend:
-        chart.legend.position = XL_LEGEND_POSITION.BOTTOM
-        chart.legend.include_in_layout = False
-        chart.legend.font.size = Pt(_TEXT if len(shown) <= 6 else 8)
+    if not chart.has_legend:
+        return
+    chart.legend.position = XL_LEGEND_POSITION.BOTTOM
+    chart.legend.include_in_layout = False
+    chart.legend.font.size = Pt(_TEXT if len(shown) <= 4 else _TEXT - 1 if len(shown) <= 8 else 8)
+    if spec.kind == "lines":
+        entries = chart.legend._element.find(_tag("c:legendPos"))
+        bands = [at for at, (series, _) in enumerate(_xy_series(spec)) if series.role == "band"]
+        for at in reversed(bands):
+            entries.addnext(
+                parse_xml(f'<c:legendEntry {_NS}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>')
+            )
+
+
+def _plot_place(chart: Any, width: float, height: float) -> None:
+    """The plot at one place in every chart of a size, so that charts beside each other stand level."""
+    from pptx.oxml import parse_xml
+
+    left, top, right, bottom = _MARGINS
+    place = {
+        "x": left / width,
+        "y": top / height,
+        "w": max(0.3, 1 - (left + right) / width),
+        "h": max(0.3, 1 - (top + bottom) / height),
+    }
+    edges = '<c:layoutTarget val="inner"/><c:xMode val="edge"/><c:yMode val="edge"/>'
+    sizes = "".join(f'<c:{name} val="{value:.5f}"/>' for name, value in place.items())
+    plot = chart._chartSpace.chart.plotArea
+    for old in plot.findall(_tag("c:layout")):
+        plot.remove(old)
+    plot.insert(0, parse_xml(f"<c:layout {_NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>"))
 
 
 def _axes(chart: Any, spec: ChartSpec) -> None:
@@ -349,13 +396,21 @@ def _axes(chart: Any, spec: ChartSpec) -> None:
 
 
 def _x_scale(axis: Any, spec: ChartSpec) -> None:
+    """One tick per GPU or epoch where they are few; the room before the first and after the last has no number."""
     xs = [point.x for series in spec.series for point in series.points]
-    first, last = min(xs), max(xs)
-    whole = all(x == round(x) for x, _ in spec.x_ticks) and bool(spec.x_ticks)
-    if whole and last - first <= 12:
-        axis.minimum_scale, axis.maximum_scale, axis.major_unit = max(0.0, first - 1), last + 1, 1
     axis.tick_labels.number_format_is_linked = False
     axis.tick_labels.number_format = "General"
+    whole = all(x == round(x) for x, _ in spec.x_ticks) and bool(spec.x_ticks)
+    if whole and max(xs) - min(xs) <= _MOST_TICKS:
+        axis.minimum_scale, axis.maximum_scale = _x_range(spec)
+        axis.major_unit = 1
+        axis.tick_labels.number_format = f'[<{min(xs):g}]"";[>{max(xs):g}]"";General'
+
+
+def _x_range(spec: ChartSpec) -> tuple[float, float]:
+    xs = [point.x for series in spec.series for point in series.points]
+    first, last = min(xs), max(xs)
+    return (max(0.0, first - 1), last + 1) if last - first <= _MOST_TICKS else (0.0, last)
 
 
 def _axis_title(axis: Any, text: str) -> None:

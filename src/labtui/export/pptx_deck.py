@@ -252,6 +252,6 @@ def _chart(slide: Any, item: ChartItem, look: Look) -> None:
     frame._element.nvGraphicFramePr.cNvPr.set(
         "descr", f"{item.spec.title}. {' '.join(item.spec.notes)}".strip()
     )
-    dress_chart(frame.chart, item.spec)
+    dress_chart(frame.chart, item.spec, width=box.w, height=box.h)
     if item.notes is not None:
         _text(slide, item.notes, look)

@@ -145,7 +145,9 @@ def value_spots(
     lines = [line for each in (*series, *curve_series(spec)) for line in _segments(each, view)]
     lines += [line for each in series for point in each.points for line in _error_line(point, view)]
     room = Rect(-0.1 * view.width, 1.0, 1.05 * view.width, view.height + 0.5 * text)
-    return list(zip(shown, placed(wanted, lines, room=room, text=text, taken=taken, names=names), strict=True))
+    return list(
+        zip(shown, placed(wanted, lines, room=room, text=text, taken=taken, names=names), strict=True)
+    )
 
 
 def _segments(series: Series, view: View) -> Iterable[Segment]:

@@ -65,7 +65,7 @@ def task_slides(contents: LabContents, task: Task) -> tuple[Slide, ...]:
             Slide(
                 title=f"{title}: results",
                 kicker=kicker,
-                blocks=tuple(result_blocks(results, laws=laws)),
+                blocks=(*result_blocks(results, laws=laws), *_pooled(task, results)),
                 practice=practice,
             )
         )
@@ -230,12 +230,10 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
         return
     yield plain("What was checked", "heading")
     for item in met:
-        shown = f" ({item.evidence})" if item.evidence else ""
-        yield plain(f"{_capital(item.sentence)}{shown}", bullet="✓", level=1)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:] if "." not in text.split()[0] else text
+        first = item.sentence.split()[0]
+        shown = f" ({item.evidence})" if item.evidence and first not in item.evidence else ""
+        said = item.sentence if "." in first else item.sentence[:1].upper() + item.sentence[1:]
+        yield plain(f"{said}{shown}", bullet="✓", level=1)
 
 
 def _missing(contents: LabContents, task: Task) -> tuple[Paragraph, ...]:
@@ -335,6 +333,16 @@ def result_blocks(results: Results, *, laws: bool) -> Iterable[Block]:
         sentences = [*_laws(results), *predicted, *sentences]
     for sentence in dict.fromkeys(each.strip() for each in sentences):
         yield plain(sentence, "note")
+
+
+def _pooled(task: Task, results: Results) -> Iterable[Block]:
+    """Says where a row of a task rests on runs of other tasks as well."""
+    names = _task_names(task)
+    for row in results.measured:
+        others = sorted({run.task_id for run in row.members if run.task_id} - names)
+        if others and any(run.task_id in names for run in row.members):
+            tasks = f"task{'s' if len(others) > 1 else ''} {', '.join(others)}"
+            yield plain(f"{clean(row.configuration.label)}: pooled with the equal runs of {tasks}.", "note")
 
 
 def _laws(results: Results) -> list[str]:

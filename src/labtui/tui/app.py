@@ -34,8 +34,6 @@ class LabApp(Operations, HarmlessApp[int]):
     CSS_PATH = [  # noqa: RUF012 - as Textual declares it
         STYLES / "base.tcss",
         STYLES / "main.tcss",
-        STYLES / "modals.tcss",
-        STYLES / "plan.tcss",
     ]
     COMMANDS: ClassVar[set[Any]] = {ActionProvider}
     COMMAND_PALETTE_BINDING = "f24"  # ours is in the registry

@@ -32,10 +32,19 @@ def _instead(char: str) -> str:
 
 
 class Harmless(LineFilter):
-    """Makes every segment of every line inert."""
+    """Makes every segment of every line inert, after the filters that Textual itself wants.
+
+    One filter for all of them, because each filter of an app costs a new `Strip` per line.
+    """
+
+    def __init__(self, before: tuple[LineFilter, ...] = ()) -> None:
+        super().__init__()
+        self.before = before
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, each as wide as before."""
+        for each in self.before:
+            segments = each.apply(segments, background)
         if all(segment.control or segment.text.isprintable() for segment in segments):
             return segments
         return [
@@ -44,12 +53,14 @@ class Harmless(LineFilter):
         ]
 
 
-_HARMLESS = Harmless()
-
-
 class HarmlessApp(App[_Result]):
     """What every app of ours is made from."""
 
+    _gate = Harmless()
+
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and ours."""
-        return [*super().get_line_filters(), _HARMLESS]
+        """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
+        before = tuple(super().get_line_filters())
+        if before != self._gate.before:
+            self._gate = Harmless(before)
+        return [self._gate]

@@ -9,14 +9,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from labtui.core.early_end import early_end_refusal
 from labtui.core.state import RunState, SubmissionState
+from labtui.tui.screens.modal import Modal
 
 
-class AskMinutes(ModalScreen[int | None]):
+class AskMinutes(Modal[int | None]):
     """Whole minutes, or None when left. What makes no sense for this job is said before it is asked of Slurm."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False)]

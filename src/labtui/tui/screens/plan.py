@@ -31,6 +31,7 @@ from labtui.tui.plan_table import (
     rows_of,
     scaled,
 )
+from labtui.tui.screens.modal import STYLES
 from labtui.tui.screens.plan_fixing import PlanFixing
 from labtui.tui.themes import roles
 from labtui.tui.widgets.chrome import KeyLine
@@ -69,6 +70,7 @@ class Previewed(Message):
 class PlanScreen(PlanFixing, Screen[None]):
     """Over the main screen; leaving it submits nothing."""
 
+    CSS_PATH = STYLES / "plan.tcss"
     PLACES = ("plan",)
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("plan")]

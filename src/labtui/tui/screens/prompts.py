@@ -9,8 +9,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
+
+from labtui.tui.screens.modal import Modal
 
 TITLES = {
     "password": "Password",
@@ -20,14 +21,14 @@ TITLES = {
 }
 
 
-def prompt_screen(question: Any) -> ModalScreen[str | None]:
+def prompt_screen(question: Any) -> Modal[str | None]:
     """The modal for a question of the login."""
     if question.kind == "host-key":
         return AskHostKey(question)
     return AskSecret(question)
 
 
-class AskSecret(ModalScreen[str | None]):
+class AskSecret(Modal[str | None]):
     """A password, passphrase or code; hidden unless the server says that it may be seen. Nothing of it is kept."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "refuse", "cancel", show=False)]
@@ -63,7 +64,7 @@ class AskSecret(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class Confirm(ModalScreen[bool | None]):
+class Confirm(Modal[bool | None]):
     """Yes or no. `escape` means no; the cursor is on no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -105,7 +106,7 @@ class Confirm(ModalScreen[bool | None]):
         self.focus_next()
 
 
-class AskHostKey(ModalScreen[str | None]):
+class AskHostKey(Modal[str | None]):
     """An unknown server shows its key's fingerprint; only "yes" goes on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

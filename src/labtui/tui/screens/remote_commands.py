@@ -11,11 +11,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
 from labtui.tui import format as words
 from labtui.tui.logtext import display_text
+from labtui.tui.screens.modal import Modal
 from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
 
 COLUMNS = (
@@ -29,7 +29,7 @@ EVERY = 1.0
 SLURM = ("squeue", "sbatch", "sacct", "scancel", "scontrol")
 
 
-class RemoteCommands(ModalScreen[None]):
+class RemoteCommands(Modal[None]):
     """A table and, below, the whole command under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,m", "close", "close", show=False)]

@@ -9,13 +9,13 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from labtui.core.state import LabState
+from labtui.tui.screens.modal import Modal
 
 
-class TextScreen(ModalScreen[bool | None]):
+class TextScreen(Modal[bool | None]):
     """A page of text; `copy` puts it on the clipboard with c, `ask` makes it a yes-or-no question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

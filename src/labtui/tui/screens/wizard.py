@@ -165,7 +165,6 @@ class WizardApp(HarmlessApp[Path | None]):
     TITLE = "labtui"
     CSS_PATH = [  # noqa: RUF012 - as Textual declares it
         STYLES / "base.tcss",
-        STYLES / "modals.tcss",
         STYLES / "wizard.tcss",
     ]
     ENABLE_COMMAND_PALETTE = False
