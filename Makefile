@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_DIR ?= .cluster
 PYTEST_ARGS ?=
+# Most tests wait for a real cluster rather than compute, so there are more workers than cores.
+WORKERS ?= 3
 
 .PHONY: help
 help:  ## list the targets
@@ -45,7 +47,7 @@ practice: $(VENV)/runtime.stamp  ## open labtui on the practice cluster (no acco
 
 .PHONY: test
 test: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## set everything up and run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/test.stamp  ## format, lint, types and the import rules
@@ -67,7 +69,7 @@ bench: $(VENV)/test.stamp  ## measure, as ratios beside what a user would use in
 .PHONY: coverage
 coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## run all tests and say what they reach
 	$(BIN)/coverage erase
-	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
