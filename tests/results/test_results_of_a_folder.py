@@ -150,6 +150,6 @@ def test_a_folder_that_is_open_elsewhere_is_read_all_the_same(folder, capsys):
 def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, capsys):
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     monkeypatch.chdir(made.path)
-    assert main(["results"]) == 0
+    assert main(["results"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and "a run needs two epochs" in said.err

@@ -169,7 +169,7 @@ def test_a_single_epoch_is_absent_and_not_zero(capsys, tmp_path):
     )
     code, out, _ = call(capsys, "--json", str(log))
     told = json.loads(out)
-    assert code == 0 and told["rows"] == []
+    assert code == 1 and told["rows"] == []
     (alone,) = told["without_steady_time"]
     assert alone["warmup_seconds"]["value"] == 29 and any("warm-up" in note for note in alone["notes"])
 

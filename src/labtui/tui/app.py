@@ -234,7 +234,8 @@ class LabApp(Operations, HarmlessApp[int]):
         from labtui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            place = self.screen.pane if isinstance(self.screen, MainScreen) else "plan"
+            self.push_screen(HelpScreen(place))
 
     def action_remote_commands(self) -> None:
         """What labtui asked the cluster."""

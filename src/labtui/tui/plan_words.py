@@ -30,8 +30,8 @@ SEVERITY = {"error": "✘ error", "warning": "! warning"}
 FORMS = {
     "cpu": "on the CPU",
     "one-gpu": "one GPU",
-    "one-job": "one job for all sizes",
-    "job-per-size": "one job per size",
+    "one-job": "all sizes",
+    "job-per-size": "this size",
 }
 
 

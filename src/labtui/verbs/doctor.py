@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.core.doctor import Check, Wanted, worst_status
+from labtui.errors import UsageError
 from labtui.stdio import trusted
 from labtui.verbs.connecting import (
     add_connection_arguments,
@@ -24,6 +25,7 @@ from labtui.verbs.connecting import (
     prompter_here,
     wanted_of,
 )
+from labtui.verbs.terminal import say
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
@@ -75,17 +77,30 @@ def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
         session.note_places(seen)
 
 
+def _here(args: argparse.Namespace) -> Path | None:
+    """The lab folder here or above; None without one, or when a cluster was named instead."""
+    from labtui.engine.folder import find_folder
+
+    if args.cluster:
+        return None
+    try:
+        return find_folder()
+    except UsageError:
+        say(f"There is no lab folder here, so this is about the profile {DEFAULT_PROFILE} (see --cluster).")
+        return None
+
+
 def _what_is_meant(
     args: argparse.Namespace,
 ) -> tuple[Profile, Overrides, Wanted, LabFolder | None]:
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
-    from labtui.engine.folder import SETTINGS_FILE, LabFolder
+    from labtui.engine.folder import LabFolder
     from labtui.engine.profiles import load_profile
     from labtui.engine.settings import read_settings
 
     overrides, wanted = overrides_of(args), wanted_of(args)
-    path = Path(args.folder or ".")
-    if not args.folder and (args.cluster or not (path / SETTINGS_FILE).is_file()):
+    path = Path(args.folder) if args.folder else _here(args)
+    if path is None:
         return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted, None
     folder = LabFolder.open(path)
     told = read_settings(folder.settings_path)

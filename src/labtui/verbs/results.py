@@ -71,13 +71,15 @@ def _share(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the numbers; 2 when a file could not be read."""
+    """Print the numbers; 1 when there are none yet, 2 when a file could not be read."""
     given = of_files(args.files) if args.files else _of_folder()
     results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
     if not results.measured and not args.json:
         print(f"labtui: {_NOTHING}", file=sys.stderr)
-    return 2 if given.unread else 0
+    if given.unread:
+        return 2
+    return 0 if results.measured else 1
 
 
 # --------------------------------------------------------------------------- the answer

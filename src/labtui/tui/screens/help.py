@@ -16,14 +16,15 @@ from labtui.tui.actions import ACTIONS
 from labtui.tui.screens.modal import Modal
 
 
-def help_page() -> Table:
-    """Groups of actions: key, name, what it does."""
+def help_page(place: str = "") -> Table:
+    """Groups of actions: key, name, what it does. Those of the screen or pane one is in come first."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
     seen = ""
-    for action in ACTIONS:
+    here = {action.group for action in ACTIONS if action.places == (place,)}
+    for action in sorted(ACTIONS, key=lambda action: action.group not in here):
         if action.group != seen:
             table.add_row("", "", "") if seen else None
             table.add_row(Text(action.group, style="bold underline"), "", "")
@@ -47,6 +48,10 @@ class HelpScreen(Modal[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "close", "close", show=False)]
 
+    def __init__(self, place: str = "") -> None:
+        super().__init__()
+        self.place = place
+
     def compose(self) -> ComposeResult:
         """Title, page, keys."""
         with Vertical(classes="page"):
@@ -56,7 +61,7 @@ class HelpScreen(Modal[None]):
                 classes="page-title",
             )
             with VerticalScroll(classes="page-text"):
-                yield Static(help_page())
+                yield Static(help_page(self.place))
             yield Static(Text("esc closes", style="dim"), markup=False, classes="page-keys")
 
     def on_mount(self) -> None:
