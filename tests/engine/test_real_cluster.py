@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from labtui.core.events import ConnectionChanged
 from labtui.core.model import JobPhase, SubmissionStatus
 from labtui.core.state import SubmissionState
 from labtui.engine.ports import SystemClock
@@ -107,10 +108,16 @@ def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(
         session.watch_logs({token})
         until(lambda: b"line 3\n" in mirror(session, token), "the first lines")
         connections = proxy.connections
+        statuses: list[str] = []  # as they are told: waking may connect again at once
+        session.subscribe(
+            lambda update: statuses.extend(
+                event.status for event in update.events if isinstance(event, ConnectionChanged)
+            )
+        )
         proxy.freeze()
         clock.slept += 600
         began = time.monotonic()
-        until(lambda: session.state.connection.status != "online", "the dead line to be noticed")
+        until(lambda: any(status != "online" for status in statuses), "the dead line to be noticed")
         print(f"noticed after {time.monotonic() - began:.1f} s")
         until(lambda: session.state.connection.status == "online", "the new connection")
         assert proxy.connections > connections
