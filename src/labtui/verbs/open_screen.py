@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,9 @@ from labtui.errors import UsageError
 
 if TYPE_CHECKING:
     from labtui.core.state import LabState
+    from labtui.engine.session import Session
+
+LOOK_S = 2.0
 
 
 def open_folder(named: str | None) -> int:
@@ -92,6 +97,7 @@ def show(
 
     prompter = ScreenPrompter()
     session = Session.open(folder, prompter=prompter, start=False)
+    threading.Thread(target=_leave_with_the_terminal, args=(session,), daemon=True).start()
     try:
         app = LabApp(session, prompter=prompter, lessons=practice_notes, factor=practice_factor)
         code = app.run()
@@ -102,6 +108,24 @@ def show(
     if sys.stdout.isatty():
         _say_what_goes_on(session.state)
     return code or 0
+
+
+def _leave_with_the_terminal(session: Session) -> None:
+    """End the program when its window is gone without a hang-up (as under nohup).
+
+    Textual's own threads would read the end of input for ever, and wait for ever to write.
+    """
+    while _terminal_there():
+        time.sleep(LOOK_S)
+    session.close()
+    os._exit(129)  # as a hang-up would have ended it
+
+
+def _terminal_there() -> bool:
+    try:
+        return sys.__stdin__ is not None and sys.__stdin__.isatty()
+    except (OSError, ValueError):
+        return False
 
 
 def _say_what_goes_on(state: LabState) -> None:
