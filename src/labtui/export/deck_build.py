@@ -16,8 +16,9 @@ from labtui.export.charts import all_charts
 from labtui.export.code import difference, whole
 from labtui.export.contents import ChangedScript, LabContents
 from labtui.export.deck_model import Block, Deck, Slide, Table, one_line, plain
+from labtui.export.result_blocks import law_blocks, result_blocks
 from labtui.export.shape import bar_series
-from labtui.export.task_slides import result_blocks, task_slides
+from labtui.export.task_slides import task_slides
 
 _MOST_LINES = 14
 _FORMS = {
@@ -159,10 +160,13 @@ def _everything(contents: LabContents, shown: Sequence[Slide]) -> list[Slide]:
         Slide(
             title="All results",
             kicker="Appendix",
-            blocks=tuple(result_blocks(contents.results, laws=True)),
+            blocks=tuple(result_blocks(contents.results)),
             practice=practice,
         )
     ]
+    if contents.results.fits:
+        laws = tuple(law_blocks(contents.results))
+        slides.append(Slide(title="All laws", kicker="Appendix", blocks=laws, practice=practice))
     if more:
         slides.append(Slide(title="Further charts", kicker="Appendix", charts=tuple(more), practice=practice))
     return slides

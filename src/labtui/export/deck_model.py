@@ -84,7 +84,8 @@ class Slide:
     """One or more pages under one title. Blocks flow over to further pages; charts stand two by two.
 
     `kicker` is the small line over the title (the task). `practice` puts the practice mark on every page.
-    `empty` marks the slide of a task with nothing yet.
+    `empty` marks the slide of a task with nothing yet. `joins`: the blocks stand below those of the slide before,
+    under its title, where one page holds both.
     """
 
     title: str
@@ -93,6 +94,7 @@ class Slide:
     charts: tuple[ChartSpec, ...] = ()
     practice: bool = False
     empty: bool = False
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ _SCALES = (1.28, 1.14, 1.0, 0.94, 0.88)
 _MOST_CODE = 1.09
 _BEFORE = {"body": 6.0, "question": 8.0, "heading": 12.0, "subheading": 9.0, "note": 6.0}
 _INDENT = 20.0
+_SHARES = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 _PAD = 10.0
 _GAP = 10.0
 _TORN = 3
@@ -76,11 +77,7 @@ def flow_pages(blocks: Sequence[Block], geometry: Geometry) -> list[tuple[Item, 
     """
     best: list[list[Unit]] | None = None
     for scale in _SCALES:
-        tables = [block for block in blocks if isinstance(block, Table)]
-        most = min((lay_table(each, geometry.body.w, scale=scale).size for each in tables), default=99.0)
-        fit = _Fit(geometry, scale, most)
-        units = [unit for owner, block in enumerate(blocks) for unit in _units(block, owner, fit)]
-        pages = _paged(units, geometry.body.h)
+        pages = _balanced(_all_units(blocks, geometry, scale), geometry.body.h)
         if len(pages) <= 1:
             best = pages
             break
@@ -89,7 +86,19 @@ def flow_pages(blocks: Sequence[Block], geometry: Geometry) -> list[tuple[Item, 
     return [tuple(_place(page, geometry)) for page in best or []]
 
 
+def fit_one_page(blocks: Sequence[Block], geometry: Geometry) -> bool:
+    """Whether the blocks stand on one page in their full size."""
+    return len(_paged(_all_units(blocks, geometry, 1.0), geometry.body.h)) <= 1
+
+
 # --------------------------------------------------------------------------- units
+
+
+def _all_units(blocks: Sequence[Block], geometry: Geometry, scale: float) -> list[Unit]:
+    tables = [block for block in blocks if isinstance(block, Table)]
+    most = min((lay_table(each, geometry.body.w, scale=scale).size for each in tables), default=99.0)
+    fit = _Fit(geometry, scale, most)
+    return [unit for owner, block in enumerate(blocks) for unit in _units(block, owner, fit)]
 
 
 def _units(block: Block, owner: int, fit: _Fit) -> list[Unit]:
@@ -204,6 +213,16 @@ def _paged(units: Sequence[Unit], room: float) -> list[list[Unit]]:
                 page = [*page, Unit("table", unit.table.heights[0], 4.0, unit.owner, table=unit.table)]
         page = [*page, unit]
     return [*pages, page] if page else pages
+
+
+def _balanced(units: Sequence[Unit], room: float) -> list[list[Unit]]:
+    """As few pages as possible, and then as equally full as can be: no page with two lines at the end."""
+    pages = _paged(units, room)
+    for share in _SHARES if len(pages) > 1 else ():
+        other = _paged(units, room * share)
+        if len(other) == len(pages) and all(_height(page) <= room for page in other):
+            return other
+    return pages
 
 
 def _height(units: Sequence[Unit]) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 Segment = tuple[float, float, float, float]
 """From (x0, y0) to (x1, y1); y grows upwards."""
 _MARK = 3.4
-_CROSSED, _ON_MARK, _ON_TEXT, _OUTSIDE = 1.0, 1.5, 3.0, 20.0
+_CROSSED, _ON_MARK, _ON_TEXT, _OUTSIDE, _ASTRAY = 1.0, 1.5, 3.0, 20.0, 14.0
 _ROUNDS = 3
 
 
@@ -65,9 +65,10 @@ def spots(wanted: Wanted, text: float, names: str = "") -> list[Spot]:
     near = 0.12 * text + wanted.h / 2
     far = wanted.w / 2 + 0.22 * text
     likes = {"t": 0.0 if wanted.side > 0 else 5.0, "b": 5.0 if wanted.side > 0 else 0.0, "r": 8.0, "l": 8.0}
+    # At the far end of a long error bar a value would be read as the bar's end.
     found = [
-        Spot("t", 0.0, up, likes["t"]),
-        Spot("b", 0.0, down, likes["b"]),
+        Spot("t", 0.0, up, likes["t"] + 0.6 * wanted.above),
+        Spot("b", 0.0, down, likes["b"] + 0.6 * wanted.below),
         Spot("r", aside, 0.0, likes["r"]),
         Spot("l", -aside, 0.0, likes["l"]),
         Spot("tl", -far, near, likes["t"] + 2.5),
@@ -98,7 +99,9 @@ def placed(
             chosen[at] = min(
                 choices[at],
                 key=lambda spot, each=each, others=others: (  # type: ignore[misc]
-                    spot.dislike + _cost(_box(each, spot), lines, marks, [*taken, *others], room)
+                    spot.dislike
+                    + _cost(_box(each, spot), lines, marks, [*taken, *others], room)
+                    + _astray(each, spot, wanted)
                 ),
             )
         if chosen == before:
@@ -109,6 +112,14 @@ def placed(
 def _box(wanted: Wanted, spot: Spot) -> Rect:
     x, y = wanted.x + spot.dx, wanted.y + spot.dy
     return Rect(x - wanted.w / 2, y - wanted.h / 2, x + wanted.w / 2, y + wanted.h / 2)
+
+
+def _astray(one: Wanted, spot: Spot, wanted: Sequence[Wanted]) -> float:
+    """What it costs to stand nearer to another mark than to one's own: it would be read as that one's."""
+    x, y = one.x + spot.dx, one.y + spot.dy
+    own = math.hypot(spot.dx, spot.dy)
+    near = [math.hypot(other.x - x, other.y - y) for other in wanted if other is not one]
+    return _ASTRAY if near and min(near) < own - 0.01 else 0.0
 
 
 def _cost(

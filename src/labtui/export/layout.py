@@ -5,7 +5,8 @@ Both formats draw these pages, so neither can cut off or overlap what the other 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.core.charts import ChartSpec
@@ -173,7 +174,7 @@ def lay_out(deck: Deck, geometry: Geometry | None = None) -> LaidDeck:
     """Give everything its place."""
     geometry = geometry or Geometry()
     pages: list[Page] = []
-    for slide in deck.slides:
+    for slide in _joined(deck.slides, geometry):
         bodies = _bodies(slide, geometry)
         title = (Run(slide.title, bold=True),)
         lines, size = _title(title, geometry.title)
@@ -192,6 +193,22 @@ def lay_out(deck: Deck, geometry: Geometry | None = None) -> LaidDeck:
                 )
             )
     return LaidDeck(deck=deck, geometry=geometry, front=_front(deck, geometry), pages=tuple(pages))
+
+
+def _joined(slides: Sequence[Slide], geometry: Geometry) -> list[Slide]:
+    """The slides, with those that join the one before put there where one page holds both at full size."""
+    from labtui.export.flow import fit_one_page
+
+    joined: list[Slide] = []
+    for slide in slides:
+        last = joined[-1] if joined else None
+        if slide.joins and last is not None and last.kicker == slide.kicker and not last.charts:
+            blocks = (*last.blocks, *slide.blocks)
+            if fit_one_page(blocks, geometry):
+                joined[-1] = replace(last, blocks=blocks, practice=last.practice or slide.practice)
+                continue
+        joined.append(slide)
+    return joined
 
 
 def _kicker(slide: Slide, part: int, parts: int) -> str:

@@ -192,6 +192,7 @@ def _values(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
             ha="center",
             va="center",
             size=canvas.text * _VALUE,
+            color=shape.value_colour(shape.bar_series(spec), point),
             zorder=6,
             bbox=_GROUND,
         )

@@ -9,13 +9,10 @@ from typing import Any
 from labtui.core.charts import ChartSpec, Point, Series
 from labtui.core.results.numbers import clean
 from labtui.export import shape, style
+from labtui.export.pptx_axes import NS, TEXT, dress_axes, rgb, tag, x_range
 
-_TEXT = 10
-_MARGINS = (54.0, 8.0, 10.0, 70.0)
-"""Points left of, over, right of and under a chart's plot: for numbers, names of axes and a legend of two lines."""
 _THIN = 0.045
 """A part of a whole smaller than this has no room for its value."""
-_MOST_TICKS = 12
 _DENSE = 30
 """Series with more points than this are lines without marks."""
 
@@ -69,15 +66,14 @@ def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: fl
     from pptx.util import Pt
 
     chart.has_title = False
-    chart.font.size = Pt(_TEXT)
-    chart.font.color.rgb = _rgb(style.INK)
+    chart.font.size = Pt(TEXT)
+    chart.font.color.rgb = rgb(style.INK)
     if spec.kind == "bars":
         _dress_bars(chart, spec)
     else:
         _dress_lines(chart, spec)
-    _legend(chart, spec)
-    _axes(chart, spec)
-    _plot_place(chart, width, height)
+    bands = [at for at, (series, _) in enumerate(_xy_series(spec)) if series.role == "band"]
+    dress_axes(chart, spec, bands if spec.kind == "lines" else (), width, height)
 
 
 def _dress_bars(chart: Any, spec: ChartSpec) -> None:
@@ -99,7 +95,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
 
 
 def _fill_bars(drawn: Any, at: int, points: Sequence[Point | None]) -> None:
-    shade = _rgb(style.colour(at))
+    shade = rgb(style.colour(at))
     drawn.format.fill.solid()
     drawn.format.fill.fore_color.rgb = shade
     drawn.invert_if_negative = False
@@ -113,10 +109,10 @@ def _fill_bars(drawn: Any, at: int, points: Sequence[Point | None]) -> None:
             look.fill.patterned()
             look.fill.pattern = MSO_PATTERN.WIDE_UPWARD_DIAGONAL
             look.fill.fore_color.rgb = shade
-            look.fill.back_color.rgb = _rgb(style.PAPER)
+            look.fill.back_color.rgb = rgb(style.PAPER)
         else:
             look.fill.solid()
-            look.fill.fore_color.rgb = _rgb(style.PAPER)
+            look.fill.fore_color.rgb = rgb(style.PAPER)
         look.line.color.rgb = shade
 
 
@@ -143,31 +139,33 @@ def _dress_lines(chart: Any, spec: ChartSpec) -> None:
             _plain_line(line, style.QUIET if ideal else style.SERIES[5], dashed=ideal)
         else:
             at = next(place for place, each in enumerate(measured) if each is series)
-            _measured_line(line, _sorted(series), at, sides)
+            _measured_line(line, _sorted(series), at, sides, several=len(measured) > 1)
 
 
 def _line_sides(spec: ChartSpec) -> dict[int, str]:
     """Where the value of each mark stands, as our own drawings find it, among the places PowerPoint knows."""
-    first, last = _x_range(spec)
+    first, last = x_range(spec)
     high = shape.y_limits(spec, headroom=0.05)[1]
     low = min(0.0, shape.y_limits(spec, headroom=0.05)[0])
     width, height = 360.0, 220.0
     view = shape.View(
         first, low, width / ((last - first) or 1.0), height / ((high - low) or 1.0), width, height
     )
-    spots = shape.value_spots(spec, view, _TEXT, 1.0, names="tblr")
+    spots = shape.value_spots(spec, view, TEXT, 1.0, names="tblr")
     return {id(point): spot.name for point, spot in spots}
 
 
-def _measured_line(line: Any, points: Sequence[Point], at: int, sides: Mapping[int, str]) -> None:
+def _measured_line(
+    line: Any, points: Sequence[Point], at: int, sides: Mapping[int, str], *, several: bool
+) -> None:
     """A line with marks, labels and error bars in the colour of its place."""
     from pptx.util import Pt
 
     line.smooth = False
-    line.format.line.color.rgb = _rgb(style.colour(at))
+    line.format.line.color.rgb = rgb(style.colour(at))
     line.format.line.width = Pt(1.25 if len(points) > _DENSE else 2)
     _marks(line, at, points)
-    _labels(line, points, sides=sides)
+    _labels(line, points, sides=sides, shade=style.colour(at) if several else style.INK)
     if len(points) <= _DENSE:
         _error_bars(line, points)
 
@@ -176,7 +174,7 @@ def _marks(line: Any, at: int, points: Sequence[Point]) -> None:
     from pptx.enum.chart import XL_MARKER_STYLE as MARK
 
     marks = (MARK.CIRCLE, MARK.SQUARE, MARK.TRIANGLE, MARK.DIAMOND)
-    shade = _rgb(style.colour(at))
+    shade = rgb(style.colour(at))
     dense = len(points) > _DENSE
     if dense:
         line.marker.style = MARK.NONE
@@ -190,7 +188,7 @@ def _marks(line: Any, at: int, points: Sequence[Point]) -> None:
             mark = line.points[place].marker
             mark.style, mark.size = marks[at % len(marks)], 6 if dense else 9
             mark.format.fill.solid()
-            mark.format.fill.fore_color.rgb = _rgb(style.PAPER)
+            mark.format.fill.fore_color.rgb = rgb(style.PAPER)
             mark.format.line.color.rgb = shade
 
 
@@ -201,7 +199,7 @@ def _plain_line(line: Any, shade: str, *, dashed: bool, width: float = 1.5) -> N
 
     line.marker.style = XL_MARKER_STYLE.NONE
     line.smooth = False
-    line.format.line.color.rgb = _rgb(shade)
+    line.format.line.color.rgb = rgb(shade)
     line.format.line.width = Pt(width)
     if dashed:
         line.format.line.dash_style = MSO_LINE.DASH
@@ -210,7 +208,9 @@ def _plain_line(line: Any, shade: str, *, dashed: bool, width: float = 1.5) -> N
 # --------------------------------------------------------------------------- labels, errors, ideal line
 
 
-def _labels(drawn: Any, points: Sequence[Point | None], *, sides: Mapping[int, str]) -> None:
+def _labels(
+    drawn: Any, points: Sequence[Point | None], *, sides: Mapping[int, str], shade: str = style.INK
+) -> None:
     """A label per point, bound to its value, in the digits the chart's own label has; `sides` by a point's identity."""
     from pptx.oxml import parse_xml
 
@@ -219,27 +219,23 @@ def _labels(drawn: Any, points: Sequence[Point | None], *, sides: Mapping[int, s
         if point is None or not point.label or (side := sides.get(id(point))) is None:
             continue
         light = side in ("ctr", "inEnd") and not point.hollow and not point.live
-        marks.append(_label_xml(at, number_format(point.label), side, light=light))
+        marks.append(_label_xml(at, number_format(point.label), side, style.PAPER if light else shade))
     if not marks:
         return
     hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
-    labels = parse_xml(f"<c:dLbls {_NS}>{''.join(marks)}{hidden}</c:dLbls>")
+    labels = parse_xml(f"<c:dLbls {NS}>{''.join(marks)}{hidden}</c:dLbls>")
     _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
 
-_NS = (
-    'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" '
-    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
-)
 _SHOWN = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
 
 
-def _label_xml(at: int, form: str, position: str, *, light: bool) -> str:
-    shade = (style.PAPER if light else style.INK).lstrip("#").upper()
+def _label_xml(at: int, form: str, position: str, colour: str) -> str:
+    shade = colour.lstrip("#").upper()
     shown = "".join(f'<c:{name} val="{int(name == "showVal")}"/>' for name in _SHOWN)
     return (
         f'<c:dLbl><c:idx val="{at}"/><c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr/>'
-        f'<c:txPr><a:bodyPr/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{_TEXT * 100}" b="0"><a:solidFill>'
+        f'<c:txPr><a:bodyPr/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{TEXT * 100}" b="0"><a:solidFill>'
         f'<a:srgbClr val="{shade}"/></a:solidFill></a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
         f'<c:dLblPos val="{position}"/>{shown}</c:dLbl>'
     )
@@ -260,13 +256,13 @@ def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
     known = [point for point in points if point is not None]
     if not shape.has_errors(known):
         return
-    scatter = drawn._element.find(_tag("c:xVal")) is not None
+    scatter = drawn._element.find(tag("c:xVal")) is not None
     sizes = [shape.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
     low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
     line = '<c:spPr><a:ln w="9525"><a:solidFill><a:srgbClr val="1F2A33"/></a:solidFill></a:ln></c:spPr>'
     direction = '<c:errDir val="y"/>' if scatter else ""
     bars = parse_xml(
-        f"<c:errBars {_NS}>{direction}"
+        f"<c:errBars {NS}>{direction}"
         '<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>'
         f"<c:plus>{high}</c:plus><c:minus>{low}</c:minus>{line}</c:errBars>"
     )
@@ -286,146 +282,31 @@ def _as_line(plot: Any, drawn: Any) -> None:
 
     series = drawn._element
     bars = plot._element
-    axes = [axis.get("val") for axis in bars.findall(_tag("c:axId"))]
+    axes = [axis.get("val") for axis in bars.findall(tag("c:axId"))]
     bars.remove(series)
     for name in ("c:invertIfNegative", "c:spPr"):
-        for found in series.findall(_tag(name)):
+        for found in series.findall(tag(name)):
             series.remove(found)
     looks = parse_xml(
-        f'<c:spPr {_NS}><a:ln w="19050"><a:solidFill><a:srgbClr val="{style.QUIET.lstrip("#").upper()}"/></a:solidFill>'
+        f'<c:spPr {NS}><a:ln w="19050"><a:solidFill><a:srgbClr val="{style.QUIET.lstrip("#").upper()}"/></a:solidFill>'
         '<a:prstDash val="dash"/></a:ln></c:spPr>'
     )
-    series.find(_tag("c:tx")).addnext(looks)
-    looks.addnext(parse_xml(f'<c:marker {_NS}><c:symbol val="none"/></c:marker>'))
-    series.append(parse_xml(f'<c:smooth {_NS} val="0"/>'))
+    series.find(tag("c:tx")).addnext(looks)
+    looks.addnext(parse_xml(f'<c:marker {NS}><c:symbol val="none"/></c:marker>'))
+    series.append(parse_xml(f'<c:smooth {NS} val="0"/>'))
     line = parse_xml(
-        f'<c:lineChart {_NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
+        f'<c:lineChart {NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
         f'<c:axId val="{axes[0]}"/><c:axId val="{axes[1]}"/></c:lineChart>'
     )
     line.insert(2, series)
     bars.addnext(line)
 
 
-def _tag(name: str) -> str:
-    from pptx.oxml.ns import qn
-
-    return str(qn(name))
-
-
 def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
     """Put a child where the schema wants it: before the first of these elements."""
-    tags = {_tag(name) for name in before}
+    tags = {tag(name) for name in before}
     for place, found in enumerate(parent):
         if found.tag in tags:
             parent.insert(place, child)
             return
     parent.append(child)
-
-
-# --------------------------------------------------------------------------- axes and legend
-
-
-def _legend(chart: Any, spec: ChartSpec) -> None:
-    """A legend under the chart, without the edges of a band: the curve between them is named."""
-    from pptx.enum.chart import XL_LEGEND_POSITION
-    from pptx.oxml import parse_xml
-    from pptx.util import Pt
-
-    shown = [each for each in spec.series if each.points and each.role != "band"]
-    chart.has_legend = len(shown) > 1
-    if not chart.has_legend:
-        return
-    chart.legend.position = XL_LEGEND_POSITION.BOTTOM
-    chart.legend.include_in_layout = False
-    chart.legend.font.size = Pt(_TEXT if len(shown) <= 4 else _TEXT - 1 if len(shown) <= 8 else 8)
-    if spec.kind == "lines":
-        entries = chart.legend._element.find(_tag("c:legendPos"))
-        bands = [at for at, (series, _) in enumerate(_xy_series(spec)) if series.role == "band"]
-        for at in reversed(bands):
-            entries.addnext(
-                parse_xml(f'<c:legendEntry {_NS}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>')
-            )
-
-
-def _plot_place(chart: Any, width: float, height: float) -> None:
-    """The plot at one place in every chart of a size, so that charts beside each other stand level."""
-    from pptx.oxml import parse_xml
-
-    left, top, right, bottom = _MARGINS
-    place = {
-        "x": left / width,
-        "y": top / height,
-        "w": max(0.3, 1 - (left + right) / width),
-        "h": max(0.3, 1 - (top + bottom) / height),
-    }
-    edges = '<c:layoutTarget val="inner"/><c:xMode val="edge"/><c:yMode val="edge"/>'
-    sizes = "".join(f'<c:{name} val="{value:.5f}"/>' for name, value in place.items())
-    plot = chart._chartSpace.chart.plotArea
-    for old in plot.findall(_tag("c:layout")):
-        plot.remove(old)
-    plot.insert(0, parse_xml(f"<c:layout {_NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>"))
-
-
-def _axes(chart: Any, spec: ChartSpec) -> None:
-    from pptx.enum.chart import XL_TICK_MARK
-    from pptx.util import Pt
-
-    across, up = chart.category_axis, chart.value_axis
-    _axis_title(up, f"{clean(spec.y_label)}")
-    _axis_title(across, clean(spec.x_label))
-    for axis in (across, up):
-        axis.major_tick_mark = XL_TICK_MARK.NONE
-        axis.minor_tick_mark = XL_TICK_MARK.NONE
-        axis.tick_labels.font.size = Pt(_TEXT)
-        axis.tick_labels.font.color.rgb = _rgb(style.QUIET)
-    across.has_major_gridlines = False
-    up.has_major_gridlines = True
-    up.major_gridlines.format.line.color.rgb = _rgb(style.RULE)
-    up.major_gridlines.format.line.width = Pt(0.75)
-    up.format.line.fill.background()
-    across.format.line.color.rgb = _rgb(style.FAINT)
-    up.tick_labels.number_format_is_linked = False
-    low, high = shape.y_limits(spec, headroom=0.0)
-    up.tick_labels.number_format = "0%" if spec.percent else "#,##0" if high >= 10 else "General"
-    if low >= 0:
-        up.minimum_scale = 0
-    if spec.percent and low >= 0 and 0.9 <= high <= 1.06:
-        up.maximum_scale, up.major_unit = 1.1, 0.2
-    if spec.kind == "lines":
-        _x_scale(across, spec)
-
-
-def _x_scale(axis: Any, spec: ChartSpec) -> None:
-    """One tick per GPU or epoch where they are few; the room before the first and after the last has no number."""
-    xs = [point.x for series in spec.series for point in series.points]
-    axis.tick_labels.number_format_is_linked = False
-    axis.tick_labels.number_format = "General"
-    whole = all(x == round(x) for x, _ in spec.x_ticks) and bool(spec.x_ticks)
-    if whole and max(xs) - min(xs) <= _MOST_TICKS:
-        axis.minimum_scale, axis.maximum_scale = _x_range(spec)
-        axis.major_unit = 1
-        axis.tick_labels.number_format = f'[<{min(xs):g}]"";[>{max(xs):g}]"";General'
-
-
-def _x_range(spec: ChartSpec) -> tuple[float, float]:
-    xs = [point.x for series in spec.series for point in series.points]
-    first, last = min(xs), max(xs)
-    return (max(0.0, first - 1), last + 1) if last - first <= _MOST_TICKS else (0.0, last)
-
-
-def _axis_title(axis: Any, text: str) -> None:
-    from pptx.util import Pt
-
-    axis.has_title = bool(text)
-    if text:
-        frame = axis.axis_title.text_frame
-        frame.text = text
-        font = frame.paragraphs[0].runs[0].font
-        font.size, font.bold = Pt(_TEXT), False
-        font.color.rgb = _rgb(style.QUIET)
-
-
-def _rgb(colour: str) -> Any:
-    from pptx.dml.color import RGBColor
-
-    return RGBColor.from_string(colour.lstrip("#").upper())

@@ -13,7 +13,7 @@ from typing import Literal
 
 from labtui.core.charts import ChartSpec, Kind, Point, Series
 from labtui.core.results.numbers import clean
-from labtui.export import measure
+from labtui.export import measure, style
 from labtui.export.labels import Rect, Segment, Spot, Wanted, placed
 
 SWITCHABLE = ("epoch-time", "throughput", "speedup", "efficiency", "first-epoch")
@@ -137,7 +137,9 @@ def value_spots(
         for point in each.points:
             if point.label and not repeated_label(series, at, point):
                 x, y = view.at(point.x, point.y)
-                below, above = (size * view.up for size in error_sizes(point))
+                # PowerPoint puts a value close to its mark, whatever the length of the error bar.
+                sizes = (0.0, 0.0) if names else error_sizes(point)
+                below, above = (size * view.up for size in sizes)
                 said = clean(point.label) + (" live" if point.live else "")
                 wide, side = measure.width(said, text * share), side_of_label(spec, series, at, point)
                 shown.append(point)
@@ -171,6 +173,15 @@ def side_of_label(spec: ChartSpec, series: Sequence[Series], place: int, point: 
         if other.x == point.x
     ]
     return -1 if others and point.y < min(others) else 1
+
+
+def value_colour(series: Sequence[Series], point: Point) -> str:
+    """The colour of a value: that of its line where there are several, so that it is read as that line's."""
+    if len(series) < 2:
+        return style.INK
+    return next(
+        style.colour(at) for at, each in enumerate(series) if any(one is point for one in each.points)
+    )
 
 
 def repeated_label(series: Sequence[Series], place: int, point: Point) -> bool:

@@ -8,25 +8,17 @@ from dataclasses import replace
 from labtui.core.charts import ChartSpec
 from labtui.core.lab.edition import ChartsCheck, FitCheck, HandInCheck, MetricCheck, Task
 from labtui.core.model import JobPhase, RunPhase
-from labtui.core.results import ResultRow, Results
+from labtui.core.results import Results
 from labtui.core.results.charts import scaling_lines, split_practice, task_charts, unique_keys
 from labtui.core.results.law_charts import law_charts
 from labtui.core.results.more_charts import cpu_gpu_chart, loss_chart
-from labtui.core.results.numbers import clean, count_text, range_text, ratio_text
+from labtui.core.results.numbers import clean, count_text
 from labtui.core.results.run_charts import accuracy_chart, epoch_chart
-from labtui.core.results.tables import (
-    AS_PRINTED,
-    PRECISE,
-    Column,
-    cells,
-    law_lines,
-    note_lines,
-    prediction_sentence,
-)
 from labtui.core.state import RunState
 from labtui.export.contents import LabContents
 from labtui.export.deck_model import Block, Callout, Paragraph, Run, Slide, Table, one_line, plain
 from labtui.export.markdown import blocks_of
+from labtui.export.result_blocks import law_blocks, pooled_notes, result_blocks
 
 _STATES = {
     RunPhase.WAITING: "in the waiting line",
@@ -65,16 +57,32 @@ def task_slides(contents: LabContents, task: Task) -> tuple[Slide, ...]:
             Slide(
                 title=f"{title}: results",
                 kicker=kicker,
-                blocks=(*result_blocks(results, laws=laws), *_pooled(task, results)),
+                blocks=(*result_blocks(results), *pooled_notes(results, _task_names(task))),
                 practice=practice,
+                joins=not _still_missing(first),
             )
         )
+        if laws and results.fits:
+            blocks = tuple(law_blocks(results))
+            slides.append(
+                Slide(
+                    title=f"{title}: serial fractions",
+                    kicker=kicker,
+                    blocks=blocks,
+                    practice=practice,
+                    joins=True,
+                )
+            )
         charts = chart_specs(task, own, results, contents.results)
         if charts:
             slides.append(Slide(title=f"{title}: charts", kicker=kicker, charts=charts, practice=practice))
     if touched and (task.questions or not answer.empty):
         slides.append(_answers(contents, task, kicker))
     return tuple(slides)
+
+
+def _still_missing(slide: Slide) -> bool:
+    return any(isinstance(block, Callout) for block in slide.blocks)
 
 
 def _only_hands_in(task: Task) -> bool:
@@ -139,10 +147,16 @@ def chart_specs(task: Task, own: Results, results: Results, lab: Results) -> tup
             charts += task_charts(_of(results, model))
     charts += _together(task, results, lab)
     charts += _cpu_against_gpu(results) if not scaling else ()
-    accuracy = any(isinstance(check, MetricCheck) for check in task.checks)
+    accuracy = _about_accuracy(task)
     if accuracy or not charts:
-        charts += _over_epochs(of_tasks(own if own.rows else results, _task_names(task)), accuracy=accuracy)
+        compared = results if len(_models(results)) > 1 or not own.rows else own
+        charts += _over_epochs(of_tasks(compared, _task_names(task)), accuracy=accuracy)
     return unique_keys(chart for chart in charts if not chart.empty)
+
+
+def _about_accuracy(task: Task) -> bool:
+    asked = any(isinstance(check, MetricCheck) for check in task.checks)
+    return asked or "accuracy" in task.title.lower()
 
 
 def _together(task: Task, results: Results, lab: Results) -> tuple[ChartSpec, ...]:
@@ -231,8 +245,9 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
     yield plain("What was checked", "heading")
     for item in met:
         first = item.sentence.split()[0]
-        shown = f" ({item.evidence})" if item.evidence and first not in item.evidence else ""
-        said = item.sentence if "." in first else item.sentence[:1].upper() + item.sentence[1:]
+        file = "." in first  # a file's name stays as it is, and is its own evidence
+        shown = f" ({item.evidence})" if item.evidence and not file else ""
+        said = item.sentence if file else item.sentence[:1].upper() + item.sentence[1:]
         yield plain(f"{said}{shown}", bullet="✓", level=1)
 
 
@@ -307,67 +322,7 @@ def _software(contents: LabContents, runs: Sequence[RunState]) -> str:
     return f"Software: {versions}. Script: {scripts}.{wanted} Cluster: {clean(contents.cluster)}."
 
 
-# --------------------------------------------------------------------------- results and answers
-
-
-def result_blocks(results: Results, *, laws: bool) -> Iterable[Block]:
-    """Both readings as tables, then what follows from them, in sentences; `laws` with the fitted laws."""
-    yield plain("All epochs but the first, with what the printed digits leave open", "subheading")
-    yield _table(results.rows, PRECISE)
-    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
-    if printed:
-        yield plain("As printed: whole seconds of epoch 2, as textbooks do", "subheading")
-        yield _table(printed, AS_PRINTED)
-    for row in results.measured:
-        if row.acceleration is not None:
-            yield plain(
-                f"{clean(row.model)}: one GPU is {ratio_text(row.acceleration)} times as fast as the CPU "
-                f"({range_text(row.acceleration)}). That is acceleration; it says nothing about scaling."
-            )
-    sentences = note_lines(results)
-    if laws:
-        predicted = [
-            *map(prediction_sentence, results.predictions),
-            *(each.note for each in results.predictions),
-        ]
-        sentences = [*_laws(results), *predicted, *sentences]
-    for sentence in dict.fromkeys(each.strip() for each in sentences):
-        yield plain(sentence, "note")
-
-
-def _pooled(task: Task, results: Results) -> Iterable[Block]:
-    """Says where a row of a task rests on runs of other tasks as well."""
-    names = _task_names(task)
-    for row in results.measured:
-        others = sorted({run.task_id for run in row.members if run.task_id} - names)
-        if others and any(run.task_id in names for run in row.members):
-            tasks = f"task{'s' if len(others) > 1 else ''} {', '.join(others)}"
-            yield plain(f"{clean(row.configuration.label)}: pooled with the equal runs of {tasks}.", "note")
-
-
-def _laws(results: Results) -> list[str]:
-    """A sentence for each law with its own remarks behind it, so that each remark stands with its law."""
-    lines: list[str] = []
-    for line in law_lines(results.fits):
-        if line.startswith(" ") and lines:
-            lines[-1] = f"{lines[-1]} {line.strip()}"
-        else:
-            lines.append(line)
-    return lines
-
-
-_MODEL = Column("model", lambda row: clean(row.model), number=False)
-
-
-def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
-    """Rows as a table; where all are practice the page says so, and the rows need not."""
-    if all(row.practice for row in rows):
-        columns = (_MODEL, *columns[1:])
-    return Table(
-        headings=tuple(column.heading for column in columns),
-        rows=tuple(tuple(line) for line in cells(rows, columns)),
-        numeric=tuple(column.number for column in columns),
-    )
+# --------------------------------------------------------------------------- answers
 
 
 def _answers(contents: LabContents, task: Task, kicker: str) -> Slide:
