@@ -47,6 +47,7 @@ def test_a_key(connect: Connect) -> None:
     connection.connect()
     assert methods(connection) == ("publickey",) and not person.asked
     assert connection.run("id -un").out.strip() == connection.user
+    assert connection._transport().remote_cipher == "aes128-gcm@openssh.com", "the quick one goes first"
 
 
 def test_an_encrypted_key_is_opened_once(connect: Connect, student: Student) -> None:

@@ -159,6 +159,11 @@ def _start(endpoint: Endpoint, way: Any) -> paramiko.Transport:
     return transport
 
 
+def quick_first(ciphers: tuple[str, ...]) -> tuple[str, ...]:
+    """AES-GCM before the others: it encrypts and authenticates in one call, twice as fast as two from Python."""
+    return tuple(sorted(ciphers, key=lambda name: "-gcm@" not in name))
+
+
 def _enter(
     transport: paramiko.Transport, endpoint: Endpoint, own_file: Path, prompter: Prompter, memory: Memory
 ) -> Welcome:
@@ -166,6 +171,7 @@ def _enter(
     known = lines_of(endpoint, own_file)
     options = transport.get_security_options()
     options.key_types = preferred_types(known, endpoint, tuple(options.key_types))
+    options.ciphers = quick_first(tuple(options.ciphers))
     try:
         transport.start_client(timeout=BANNER_LIMIT_S * 2)
         if not transport.initial_kex_done:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 REQUEST = 32 * 1024
 """What one request reads; every server allows it. One request at a time would cost a round trip each."""
-LARGE_REQUEST = 64 * 1024
-"""What OpenSSH's server reads at once since 8.5 (its own client asks for as much): twice as fast."""
+LARGE_REQUEST = 255 * 1024
+"""What OpenSSH's server reads at once since 8.5: as many bytes for an eighth of the requests, twice as fast."""
 PIPELINE_REQUESTS = 64
 """How many requests are on the way at once: paramiko's bookkeeping grows with the square of them."""
 MAX_PACKET = 256 * 1024
