@@ -22,7 +22,7 @@ def shell(tmp_path: Path):
     bin_dir.mkdir()
     log = tmp_path / "log"
     # ssh drops its options and the host, joins the other words with blanks, and the remote shell reads them.
-    ssh = 'while [ "${1#-}" != "$1" ]; do shift 2; done\nshift\nexec bash -c "$*"\n'
+    ssh = 'while [ "${1#-}" != "$1" ]; do [ "$1" = -n ] || shift; shift; done\nshift\nexec bash -c "$*"\n'
     record = f'printf "%s\\0" "$(basename "$0")" "$@" >> {shlex.quote(str(log))}\n'
     for name, body in {
         "ssh": ssh, "scp": record, "sbatch": record, "squeue": record, "sacct": record, "scancel": record,

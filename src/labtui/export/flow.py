@@ -5,6 +5,7 @@ A heading stays with what follows it; a table's first line is repeated; short pa
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -35,7 +36,9 @@ _SCALES = (1.28, 1.14, 1.0, 0.94, 0.88)
 _MOST_CODE = 1.09
 _BEFORE = {"body": 6.0, "question": 8.0, "heading": 12.0, "subheading": 9.0, "note": 6.0}
 _INDENT = 20.0
-_SHARES = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+_SHARES = tuple(at / 20 for at in range(8, 20))
+"""Shares of a page's height at which pages are parted to see whether they come out better."""
+_MOST_BALANCED = 400
 _PAD = 10.0
 _GAP = 10.0
 _TORN = 3
@@ -76,14 +79,17 @@ def flow_pages(blocks: Sequence[Block], geometry: Geometry) -> list[tuple[Item, 
     What fits one page is set as large as it fits; what does not is set a little smaller where that saves a page.
     """
     best: list[list[Unit]] | None = None
+    chosen: list[Unit] = []
     for scale in _SCALES:
-        pages = _balanced(_all_units(blocks, geometry, scale), geometry.body.h)
+        units = _all_units(blocks, geometry, scale)
+        pages = _paged(units, geometry.body.h)
         if len(pages) <= 1:
-            best = pages
+            best, chosen = pages, units
             break
         if scale <= 1.0 and (best is None or len(pages) < len(best)):
-            best = pages
-    return [tuple(_place(page, geometry)) for page in best or []]
+            best, chosen = pages, units
+    pages = _balanced(chosen, geometry.body.h, best or [])
+    return [tuple(_place(page, geometry)) for page in pages]
 
 
 def fit_one_page(blocks: Sequence[Block], geometry: Geometry) -> bool:
@@ -215,14 +221,27 @@ def _paged(units: Sequence[Unit], room: float) -> list[list[Unit]]:
     return [*pages, page] if page else pages
 
 
-def _balanced(units: Sequence[Unit], room: float) -> list[list[Unit]]:
-    """As few pages as possible, and then as equally full as can be: no page with two lines at the end."""
-    pages = _paged(units, room)
-    for share in _SHARES if len(pages) > 1 else ():
+def _balanced(units: Sequence[Unit], room: float, pages: list[list[Unit]]) -> list[list[Unit]]:
+    """As many pages, better parted: at questions and headings where that can be, then as equally full as can be."""
+    best, score = pages, _parting(pages)
+    for share in _SHARES if len(pages) > 1 and len(units) <= _MOST_BALANCED else ():
         other = _paged(units, room * share)
-        if len(other) == len(pages) and all(_height(page) <= room for page in other):
-            return other
-    return pages
+        fits = len(other) == len(pages) and all(_height(page) <= room for page in other)
+        if fits and (found := _parting(other)) < score:
+            best, score = other, found
+    return best
+
+
+def _parting(pages: Sequence[Sequence[Unit]]) -> tuple[int, int, float]:
+    """How badly pages are parted: blocks torn apart, pages that begin with no heading, height of the fullest."""
+    breaks = list(itertools.pairwise(pages))
+    torn = sum(one[-1].owner == other[0].owner for one, other in breaks)
+    plain = sum(not _begins(other[0]) for _, other in breaks)
+    return torn, plain, max(map(_height, pages), default=0.0)
+
+
+def _begins(unit: Unit) -> bool:
+    return unit.text is not None and unit.text.source.style in ("question", "heading", "subheading")
 
 
 def _height(units: Sequence[Unit]) -> float:

@@ -12,6 +12,7 @@ from labtui.export.layout import (
     Box,
     ChartItem,
     CodeItem,
+    Geometry,
     Item,
     LaidDeck,
     LaidParagraph,
@@ -85,10 +86,15 @@ def page_marks(page: Page, laid: LaidDeck, pictures: dict[int, str]) -> Iterable
         )
         y += page.title_size * 1.25
     if page.slide.practice:
-        yield from practice_mark(geometry.body.right, geometry.kicker.y - 3)
+        yield from practice_mark(geometry.body.right, practice_top(geometry))
     yield from _footer(page, laid)
     for item in page.items:
         yield from item_marks(item, pictures)
+
+
+def practice_top(geometry: Geometry) -> float:
+    """Where the practice mark begins on a page: clear of a title that runs below it."""
+    return max(1.0, geometry.kicker.y - 10)
 
 
 def practice_mark(right: float, y: float, *, left: bool = False) -> Iterable[Mark]:

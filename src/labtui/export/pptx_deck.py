@@ -23,7 +23,7 @@ from labtui.export.layout import (
     TableItem,
     TextItem,
 )
-from labtui.export.paint import PANELS, shortened
+from labtui.export.paint import PANELS, practice_top, shortened
 from labtui.export.pptx_charts import chart_data, dress_chart
 from labtui.export.pptx_parts import add_table, rectangle, set_paragraph, write_line
 from labtui.export.pptx_theme import EMU, Look, put
@@ -91,7 +91,7 @@ def _page(page: Page, laid: LaidDeck, look: Look) -> None:
         text_box(slide, laid.geometry.kicker, [((kicker,), 11.0)], ours=look.ours, name="kicker")
     if page.slide.practice:
         box = laid.geometry.body
-        _practice(slide, Box(box.right - 272, max(1.0, laid.geometry.kicker.y - 3), 272, 19))
+        _practice(slide, Box(box.right - 272, practice_top(laid.geometry), 272, 19))
     _footers(slide, look, laid.deck.footer)
     for item in page.items:
         _item(slide, item, look)

@@ -97,9 +97,9 @@ def remote(line: Line, command: str) -> str:
     """A command for the cluster's login shell, quoted for ours.
 
     `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
-    command.
+    command. `-n` because ssh would else read the lines that were pasted after it.
     """
-    return shlex.join(["ssh", *line.options(), line.target, f"bash -lc {shlex.quote(command)}"])
+    return shlex.join(["ssh", "-n", *line.options(), line.target, f"bash -lc {shlex.quote(command)}"])
 
 
 def _in(directory: str, command: str) -> str:
