@@ -75,10 +75,10 @@ def spots(wanted: Wanted, text: float, names: str = "") -> list[Spot]:
         Spot("tr", far, near, likes["t"] + 2.5),
         Spot("br", far, -near, likes["b"] + 2.5),
         Spot("bl", -far, -near, likes["b"] + 2.5),
-        Spot("ttl", -far, near + 0.8 * text, likes["t"] + 6.0),
-        Spot("bbr", far, -near - 0.8 * text, likes["b"] + 6.0),
+        Spot("ttl", -far, near + 0.8 * text, likes["t"] + 12.0),
+        Spot("bbr", far, -near - 0.8 * text, likes["b"] + 12.0),
     ]
-    return [spot for spot in found if not names or len(spot.name) == 1 and spot.name in names]
+    return [spot for spot in found if not names or (len(spot.name) == 1 and spot.name in names)]
 
 
 def placed(
