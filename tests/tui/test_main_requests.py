@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.widgets import TextArea
 
 from labtui.tui.app import LabApp
@@ -184,6 +185,21 @@ async def test_answers_are_stored_and_never_written_over(
         await until(pilot, beside.exists)
         assert path.read_text() == "from a friend\n"
         assert "mine" in beside.read_text()
+
+
+async def test_what_is_typed_right_after_the_key_for_writing_is_text(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    """All keys are there before the first is looked at, as when the computer is busy: `s` must not mean submit."""
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "How close is the speedup" in text_of(app))
+        for key in ("ctrl+n", "s", "o"):
+            pressed = Key(key, key if len(key) == 1 else None)
+            pressed.set_sender(app)
+            app._driver.send_message(pressed)  # type: ignore[union-attr]
+        await until(pilot, lambda: "so" in main_of(app).query_one("#answer-text", TextArea).text.split("\n"))
+        assert not evening_session.asked
 
 
 async def test_leaving_stores_what_was_typed(evening_session: ReplayedSession, app_of: Make) -> None:

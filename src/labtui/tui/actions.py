@@ -15,6 +15,7 @@ class Action:
     """`name` is the method (``action_<name>``) with its argument; `keys` the first one shown.
 
     `places` are the screens or panes where it can be used; `foot` puts it into the bottom line there.
+    `urgent` ones are over before the next key is looked at: what follows is text, not the next action.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Action:
     group: str
     places: tuple[str, ...] = ("main",)
     foot: bool = False
+    urgent: bool = False
 
     @property
     def key_label(self) -> str:
@@ -138,6 +140,7 @@ ACTIONS: tuple[Action, ...] = (
         "Files",
         ("answers",),
         foot=True,
+        urgent=True,
     ),
     Action("change_cell", "enter", "change", "change the selected number", "Plan", ("plan",), foot=True),
     Action("send", "s", "submit", "submit what is shown, after asking", "Plan", ("plan",), foot=True),
@@ -226,7 +229,9 @@ def actions_in(place: str) -> tuple[Action, ...]:
 def bindings(place: str) -> list[Binding]:
     """Textual's bindings for a screen or pane."""
     return [
-        Binding(action.keys, action.name, action.label, show=False, tooltip=action.help)
+        Binding(
+            action.keys, action.name, action.label, show=False, tooltip=action.help, priority=action.urgent
+        )
         for action in actions_in(place)
     ]
 

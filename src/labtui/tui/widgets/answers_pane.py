@@ -98,7 +98,7 @@ class AnswersPane(Container):
         """Go to the next place where an answer is missing, and write there."""
         if not self._to_placeholder(self.editor.cursor_location[0]):
             self.report("Every question here has an answer.")
-        self.editor.focus()
+        self.screen.set_focus(self.editor)  # at once: `focus` would come after keys that wait already
 
     def _to_placeholder(self, after: int) -> bool:
         """Select the next placeholder below line `after`, or the first one: what is typed takes its place."""
