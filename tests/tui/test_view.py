@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,14 @@ def test_a_run_that_its_time_limit_will_end_says_in_which_epoch() -> None:
     roomy = picture([*going, wide], run_id=1)
     assert roomy.run is not None
     assert len(view.run_detail(roomy, roomy.run)) == 1
+
+
+def test_a_rehearsals_clock_goes_on_at_its_own_pace_between_two_looks() -> None:
+    going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
+    seen = observed("lt1", "7", JobPhase.RUNNING, NOW - 2, elapsed_s=60.0, start_time=NOW - 62)
+    shown = replace(picture([*going, seen], run_id=1), factor=30.0)
+    assert shown.run is not None
+    assert "since 2 min" in view.run_detail(shown, shown.run)[0]
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
     if job.phase is JobPhase.QUEUED:
         return _queued_words(submission, job, picture)
     if job.phase is JobPhase.RUNNING:
-        return [_running_words(submission, picture.now), *_limit_words(picture, submission)]
+        return [_running_words(submission, _cluster_now(picture, job)), *_limit_words(picture, submission)]
     if job.phase is JobPhase.UNKNOWN:
         since = f" since {words.duration(picture.now - job.unknown_since)}" if job.unknown_since else ""
         return [f"{head}: unknown{since}. The cluster has not said what became of it."]
@@ -301,6 +301,11 @@ def _start_words(estimate: float | None, now: float) -> str:
     )
 
 
+def _cluster_now(picture: Picture, job: JobView) -> float:
+    """The present for a job that was last looked at a while ago: a rehearsal's clock goes faster than ours."""
+    return job.seen_at + max(0.0, picture.now - job.seen_at) * (picture.factor or 1.0)
+
+
 def _running_words(submission: SubmissionState, now: float) -> str:
     job = submission.job
     if job is None:
@@ -328,7 +333,9 @@ def _limit_words(picture: Picture, submission: SubmissionState) -> list[str]:
 
     run = running_run(submission, picture.state.runs)
     row = _rows_by_run(picture).get(run.run_id) if run is not None else None
-    warning = limit_warning(submission, picture.state.runs, row, picture.now)
+    if submission.job is None:
+        return []
+    warning = limit_warning(submission, picture.state.runs, row, _cluster_now(picture, submission.job))
     return [warning] if warning else []
 
 
