@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import platform
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +12,7 @@ import pytest
 from tests.cluster import Cluster, ClusterSettings, Student, missing_requirements
 
 NO_CLUSTER = "no test cluster here: "
+NO_TENSORFLOW = "no TensorFlow here: "
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -32,20 +35,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip cluster tests where no cluster can be started, saying what is missing."""
+    """Skip what needs a cluster or TensorFlow where there is none, saying what is missing."""
     if item.get_closest_marker("cluster") and (reasons := missing_requirements()):
         pytest.skip(NO_CLUSTER + "; ".join(reasons))
+    if item.get_closest_marker("tensorflow") and importlib.util.find_spec("tensorflow") is None:
+        pytest.skip(f"{NO_TENSORFLOW}it is not installed for Python {platform.python_version()}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say aloud how many tests did not meet a real Slurm, and why."""
+    """Say aloud how many tests did not meet a real Slurm or a real TensorFlow, and why."""
     counted: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", []):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        if NO_CLUSTER in text:
-            counted[text.split(NO_CLUSTER, 1)[1]] += 1
-    for reason, number in counted.items():
-        terminalreporter.write_line(f"{number} cluster tests were SKIPPED ({reason})", yellow=True, bold=True)
+        for kind, missing in (("cluster", NO_CLUSTER), ("training", NO_TENSORFLOW)):
+            if missing in text:
+                counted[f"{kind} tests were SKIPPED ({text.split(missing, 1)[1]})"] += 1
+    for told, number in counted.items():
+        terminalreporter.write_line(f"{number} {told}", yellow=True, bold=True)
 
 
 @pytest.fixture(scope="session")
