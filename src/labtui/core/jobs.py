@@ -72,7 +72,8 @@ def _newest(rows: Iterable[JobRow] | Iterable[AccountingRow]) -> dict[str, JobRo
 
 
 def _seen(old: JobView, new: JobView) -> JobView:
-    started_over = old.phase is JobPhase.RUNNING and new.phase is JobPhase.QUEUED
+    ran = old.phase is JobPhase.RUNNING or (old.phase is not JobPhase.QUEUED and old.start_time is not None)
+    started_over = ran and new.phase is JobPhase.QUEUED
     return replace(
         new,
         restarts=old.restarts + (1 if started_over else 0),
