@@ -182,7 +182,7 @@ def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
 def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again() -> None:
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    running = JobRow(job_id="7", display_id="7", state="RUNNING", start_time=5.0)
+    running = JobRow(job_id="7", display_id="7", state="RUNNING", start=5.0)
     lab = reduce_all(lab, observe(lab, Tick(jobs=(running,)), 10.0))
     silent = Tick(jobs=None, accounting=None, problem="squeue failed")
     for moment in (20.0, 4000.0):
