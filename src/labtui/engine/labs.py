@@ -25,6 +25,8 @@ from labtui.errors import DataError, FolderError, LabError, UsageError
 MAX_EDITION_BYTES = 4 * 1024 * 1024
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
 _CHARTS: tuple[ChartKey, ...] = ("epoch-time", "throughput", "speedup", "efficiency")
+_OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
+"""Charts that say something else than the four whose names theirs begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,13 @@ def _originals() -> dict[str, bytes]:
     return {name: assets.read_remote(name) for name in assets.list_remote()}
 
 
+def _chart_of(stem: str) -> ChartKey | None:
+    """Which of the lab's four charts a file's name tells of."""
+    if any(other in stem for other in _OTHER_CHARTS):
+        return None
+    return next((key for key in _CHARTS if key in stem), None)
+
+
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
     """Exported charts, recognised by the chart key, and models, in the file name."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
@@ -217,7 +226,7 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
     for path in sorted(folder.plots.rglob("*")):
         if path.suffix not in _CHART_FILES or not path.is_file():
             continue
-        chart = next((key for key in _CHARTS if key in path.stem), None)
+        chart = _chart_of(path.stem)
         if chart is not None:
             named = tuple(model for model in models if model in path.stem)
             yield ExportFact(

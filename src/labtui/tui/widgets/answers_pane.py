@@ -96,7 +96,8 @@ class AnswersPane(Container):
 
     def next_question(self) -> None:
         """Go to the next place where an answer is missing, and write there."""
-        if not self._to_placeholder(self.editor.cursor_location[0]):
+        here = self.editor.cursor_location[0]
+        if not self._to_placeholder(here if self.editor.has_focus else here - 1):
             self.report("Every question here has an answer.")
         self.screen.set_focus(self.editor)  # at once: `focus` would come after keys that wait already
 
