@@ -132,8 +132,11 @@ async def test_the_evening_on_the_screens(
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     app, session, events = open_app(lab)
     async with app.run_test(size=(120, 40)) as pilot:
-        await come_to(pilot, lambda: isinstance(app.screen, AskHostKey), "the question about the host key")
-        assert "SHA256:" in text_of(app)
+        await come_to(
+            pilot,
+            lambda: isinstance(app.screen, AskHostKey) and "SHA256:" in text_of(app),
+            "the question about the host key",
+        )
         await pilot.press("y")
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         await submit_two_sizes(pilot, app)
@@ -191,12 +194,14 @@ async def test_a_code_is_asked_on_the_screen_and_a_wrong_one_is_a_sentence(
     lab.save_settings(changed(lab.settings(), port=student.code_port, host_key=student.host_key))
     app, session, _ = open_app(lab)
     async with app.run_test(size=(80, 24)) as pilot:
-        await come_to(pilot, lambda: isinstance(app.screen, AskSecret), "the question about the code")
+        await come_to(
+            pilot, lambda: isinstance(app.screen, AskSecret) and app.focused, "the question about the code"
+        )
         await pilot.press(*"000", "enter")
         await come_to(pilot, lambda: "needs login" in text_of(app), "the refusal")
         assert "Traceback" not in text_of(app)
         await pilot.press("u")  # never tried again without the student
-        await come_to(pilot, lambda: isinstance(app.screen, AskSecret), "the question again")
+        await come_to(pilot, lambda: isinstance(app.screen, AskSecret) and app.focused, "the question again")
         await pilot.press(*student.code, "enter")
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
     session.close()

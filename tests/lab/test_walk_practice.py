@@ -19,7 +19,7 @@ MORE_EPOCHS = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 def test_from_empty_folder_to_all_boxes(name, tmp_path):
     from labtui.practice.cluster import PracticeCluster
 
-    with PracticeCluster.start(tmp_path / "cluster", factor=1000) as cluster:
+    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
         login = cluster.login
         folder = walk.folder_of(
             tmp_path / "lab",
