@@ -81,6 +81,15 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
     assert len(trouble.happened[0].text) > 80
 
 
+@pytest.mark.parametrize("name", [name for name in INCIDENTS if INCIDENTS[name].moment == "PENDING"])
+def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
+    cluster = Cluster()
+    trouble = IncidentPlan(cluster, [name], 1)
+    cluster.submit(1000.0)
+    assert [lesson.name for lesson in trouble.happened] == [name], "before anything else could look"
+    trouble.close()
+
+
 def test_time_limit():
     cluster = Cluster()
     job = running_job(cluster)

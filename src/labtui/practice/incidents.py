@@ -203,6 +203,7 @@ class IncidentPlan:
         self._stop = threading.Event()
         self.happened: list[Lesson] = []
         if names:
+            cluster.controller.arrivals.append(self._arrived)
             threading.Thread(target=self._watch, name="practice-incidents", daemon=True).start()
 
     def close(self) -> None:
@@ -213,12 +214,17 @@ class IncidentPlan:
         while self._waiting and not self._stop.wait(0.1):
             self.look(self._cluster.clock.now())
 
+    def _arrived(self, now: float) -> None:
+        """A job is in the queue: with time running fast it may be gone from there before the next look."""
+        if not self._stop.is_set() and self._waiting and INCIDENTS[self._waiting[0]].moment == PENDING:
+            self.look(now)
+
     def look(self, now: float) -> None:
         """Let the next incident happen if its moment has come."""
-        if not self._waiting:
-            return
-        incident = INCIDENTS[self._waiting[0]]
         with self._cluster.controller.lock:
+            if not self._waiting:
+                return
+            incident = INCIDENTS[self._waiting[0]]
             ripe = [
                 job
                 for job in self._cluster.controller.accounting()
@@ -226,10 +232,10 @@ class IncidentPlan:
                 and job.job_id not in self._struck
                 and (incident.moment == PENDING or job.elapsed_s(now) >= 60)
             ]
-        if not ripe:
-            return
-        self._waiting.pop(0)
-        self._struck.add(ripe[0].job_id)
+            if not ripe:
+                return
+            self._waiting.pop(0)
+            self._struck.add(ripe[0].job_id)
         incident.strike(self._cluster, ripe[0], now, self._chance)
         self.happened.append(incident.lesson)
         self._notify(incident.lesson)

@@ -49,6 +49,8 @@ class Controller:
         self.accounting_down_until = 0.0
         self.waits: dict[int, list[tuple[str, float]]] = {}
         """Reasons a job is made to wait for, each with the seconds it lasts (incidents fill it)."""
+        self.arrivals: list[Callable[[float], None]] = []
+        """Told the time when a job was put into the queue, before anything can start it; under the lock."""
         self._next_id = 1
         self._gpus: dict[int, tuple[int, ...]] = {}
         self._kill_at: dict[int, float] = {}
@@ -134,6 +136,8 @@ class Controller:
                 reason="JobHeldUser" if request.held else "BeginTime" if request.begin_after_s else "None",
             )
             self.jobs[job_id] = job
+            for told in self.arrivals:
+                told(now)
             return job
 
     def cancel(self, job_id: int, now: float) -> str:
