@@ -3,6 +3,9 @@
 One step looks at one log. Logs on screen are due five times a second, those of running jobs every two seconds,
 those of waiting jobs hardly ever. A log that has more to read is due at once, but after each look at a log on
 screen another one has its turn.
+
+A log that is far behind is copied first and read second: reading for epochs costs more than copying on a fast
+line, and the bytes are what could be lost. Every half second of copying one piece is read, so that charts move.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ QUIET_S = 3.0
 QUIET_UNCLEAR_S = 15.0
 """The same where the log does not show an end: a parallel file system may bring the last lines late."""
 
+COPY_AHEAD_S = 0.5
+"""A log that is far behind is copied for so long before the next piece of it is read."""
+
 DISK_KEY = "mirror"
 
 
@@ -46,6 +52,8 @@ class Followed:
     copy: LogCopy
     looked_at: float | None = None
     again_at: float | None = None
+    read_at: float = 0.0
+    behind: bool = False
     quiet_since: float | None = None
     looks_since_end: int = 0
     complete: bool = False
@@ -74,7 +82,7 @@ class Tailer:
         """The line was broken: what we have may not be what is there any more."""
         for item in self._followed.values():
             item.copy.doubt()
-            item.again_at = self._context.now()
+            item.behind, item.again_at = False, self._context.now()
 
     def script_ended(self, token: str) -> bool:
         """Whether a submission's own log shows that everything planned was done."""
@@ -174,26 +182,37 @@ class Tailer:
         return reader
 
     def _parse_backlog(self, submission: SubmissionState, item: Followed) -> bool:
-        """Read what a mirror already holds (after a start); one piece per step. Says whether there was any."""
-        reader = self._reader(submission)
+        """Read what a mirror already holds: after a start, or copied ahead. One piece; says whether there was any."""
+        reader, now = self._reader(submission), self._context.now()
         done = reader.parsed.get(item.stream)
-        if done is None or done >= item.copy.size:
+        if done is None or done >= item.copy.size or (item.behind and now - item.read_at < COPY_AHEAD_S):
             return False
         with item.copy.local.open("rb") as file:
             file.seek(done)
             data = file.read(CATCH_UP_SLICE)
-        at = self._context.at()
-        self._context.commit_all(reader.feed(item.stream, data, self._context.state, at))
-        item.again_at = self._context.now()
+        events = reader.feed(item.stream, data, self._context.state, self._context.at())
+        if any(isinstance(event, RunEnded) for event in events):
+            self._news()
+        self._context.commit_all(events)
+        item.again_at = item.read_at = self._context.now()
         return bool(data)
+
+    def _ahead(self, item: Followed, reader: SubmissionReader) -> bool:
+        """Whether the mirror holds bytes that were not read yet."""
+        return reader.parsed.get(item.stream, item.copy.size) < item.copy.size
 
     def _take(self, submission: SubmissionState, item: Followed, step: Step) -> None:
         context, now, at = self._context, self._context.now(), self._context.at()
         events: list[AnyEvent] = []
+        reader = self._reader(submission)
+        before = item.copy.size - len(step.grown)
+        in_turn = not step.behind and reader.parsed.get(item.stream, before) == before
+        item.behind = step.behind
         if step.grown:
             if submission.logs.get(item.stream) is None:
                 events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
-            events.extend(self._reader(submission).feed(item.stream, step.grown, context.state, at))
+            if in_turn:
+                events.extend(reader.feed(item.stream, step.grown, context.state, at))
             began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
             if began or any(isinstance(event, RunEnded) for event in events):
                 self._news()
@@ -204,7 +223,7 @@ class Tailer:
         context.commit_all(events)
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
-        item.looked_at, item.again_at = now, now if step.behind else None
+        item.looked_at, item.again_at = now, now if step.behind or self._ahead(item, reader) else None
 
     def _grew(self, submission: SubmissionState, item: Followed, *, complete: bool) -> LogGrew:
         return LogGrew(
@@ -242,12 +261,8 @@ class Tailer:
         self._reader(submission).restart(item.stream)
         self._context.commit_all(events)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
-        item.quiet_since, item.complete, item.last_look, item.again_at = (
-            None,
-            False,
-            False,
-            self._context.now(),
-        )
+        item.quiet_since, item.complete, item.last_look, item.behind = None, False, False, False
+        item.again_at = self._context.now()
 
     def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
         path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)

@@ -1,0 +1,105 @@
+"""A log far behind is copied first; it is read for epochs meanwhile on a slow line, afterwards on a fast one."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.core.model import JobPhase, RunPhase
+from labtui.engine import copying, tailing
+from labtui.errors import ConnectionLost
+from tests.engine.conftest import Bench, draft
+from tests.engine.scripted import keras_log
+
+PIECE = 10_000
+NOISE = b"2026-11-21 10:00:00.000000: I tensorflow/core/some/file.cc:12] something harmless\n" * 400
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (copying, tailing):
+        monkeypatch.setattr(module, "CATCH_UP_SLICE", PIECE)
+    monkeypatch.setattr(copying, "SLICE", PIECE // 2)
+
+
+def long_log() -> bytes:
+    """Five epochs with some 30 kB between each two."""
+    lines = keras_log(5, 4, 4, 4, 4).splitlines(keepends=True)
+    return b"".join(line + (NOISE if b"loss" in line else b"") for line in lines)
+
+
+def far_behind(bench: Bench) -> str:
+    """A running job whose log was written while nobody looked."""
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.run(40, lambda: job(bench).phase is JobPhase.RUNNING)
+    bench.session.watch_logs({future.result()})
+    bench.cluster.write("100", long_log())
+    return future.result()
+
+
+def job(bench: Bench):
+    (submission,) = bench.session.state.submissions.values()
+    return submission.job
+
+
+def mirrored(bench: Bench, token: str) -> bytes:
+    path = bench.session.log_path(token, "out")
+    return path.read_bytes() if path else b""
+
+
+def epochs(bench: Bench) -> list[int]:
+    return [sample.epoch for sample in bench.session.state.runs[1].epochs]
+
+
+def test_on_a_fast_line_the_bytes_come_first(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    assert epochs(bench) in ([], [1]), "one piece at most was read meanwhile"
+    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+
+
+def test_on_a_slow_line_each_piece_is_read_before_the_next_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = far_behind(bench)
+    read = bench.cluster.read
+
+    def slowly(path: str, offset: int, limit: int) -> bytes:
+        bench.clock.sleep(1.0)
+        return read(path, offset, limit)
+
+    monkeypatch.setattr(bench.cluster, "read", slowly)
+    seen = []
+    while mirrored(bench, token) != long_log():
+        bench.step()
+        seen.append((len(epochs(bench)), len(mirrored(bench, token))))
+    for known, size in seen:
+        whole = long_log()[: max(0, size - 2 * PIECE)].count(b" - loss")
+        assert known >= whole, f"{known} epochs known with {size} bytes copied"
+    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+
+
+def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench: Bench) -> None:
+    token = far_behind(bench)
+    while len(mirrored(bench, token)) < 4 * PIECE:
+        bench.step()
+    bench.cluster.fail("stat", ConnectionLost("The connection is gone."))
+    bench.cluster.end("100")
+    bench.run(300, lambda: bench.session.state.runs[1].phase is RunPhase.DONE)
+    bench.run(60, lambda: mirrored(bench, token) == long_log())
+    assert epochs(bench) == [1, 2, 3, 4, 5]
+    stored = [event for event in bench.session._store.events() if type(event).__name__ == "EpochSeen"]
+    assert len(stored) == 5
+
+
+def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench: Bench) -> None:
+    token = far_behind(bench)
+    while len(mirrored(bench, token)) < 4 * PIECE:
+        bench.step()
+    bench.cluster.put("100", keras_log(5, 4, 4))
+    bench.run(60, lambda: epochs(bench) == [1, 2, 3])
+    assert b"".join(path.read_bytes() for path in bench.session.folder.logs.glob("*restart1*")) == keras_log(
+        5, 4, 4
+    )
