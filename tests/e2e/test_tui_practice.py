@@ -56,21 +56,7 @@ def cluster() -> Iterator[PracticeCluster]:
 
 def lab_on(cluster: PracticeCluster, path: Path, edition: str = "hpc4ai-ch10") -> LabFolder:
     """A fresh lab folder on the practice cluster, as `labtui practice` makes it."""
-    login = cluster.login
-    settings = Settings(
-        edition=edition,
-        profile="practice",
-        practice=True,
-        host=login.host,
-        port=login.port,
-        user=login.user,
-        identity=str(login.identity_file),
-        host_key=login.host_key,
-        account=login.account,
-        root=login.root,
-        data_dir=login.data_dir,
-        container=login.container,
-    )
+    settings = Settings(edition=edition, **cluster.login.settings)
     return LabFolder.create(path, settings, withheld=withheld_scripts(load_edition(edition)))
 
 

@@ -20,22 +20,7 @@ def test_from_empty_folder_to_all_boxes(name, tmp_path):
     from labtui.practice.cluster import PracticeCluster
 
     with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
-        login = cluster.login
-        folder = walk.folder_of(
-            tmp_path / "lab",
-            name,
-            profile="practice",
-            practice=True,
-            host=login.host,
-            port=login.port,
-            user=login.user,
-            identity=str(login.identity_file),
-            host_key=login.host_key,
-            account=login.account,
-            root=login.root,
-            data_dir=login.data_dir,
-            container=login.container,
-        )
+        folder = walk.folder_of(tmp_path / "lab", name, **cluster.login.settings)
         with Session.open(folder.path) as session:
             edition = session.edition
             assert not any(box.done for box in walk.boxes(session).values())

@@ -30,21 +30,7 @@ pytestmark = [
 def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
     edition = load_edition("hpc4ai-ch10")
     with PracticeCluster.start(train=True) as cluster:
-        login = cluster.login
-        settings = Settings(
-            edition=edition.id,
-            profile="practice",
-            practice=True,
-            host=login.host,
-            port=login.port,
-            user=login.user,
-            identity=str(login.identity_file),
-            host_key=login.host_key,
-            account=login.account,
-            root=login.root,
-            data_dir=login.data_dir,
-            container=login.container,
-        )
+        settings = Settings(edition=edition.id, **cluster.login.settings)
         lab = LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(edition))
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):

@@ -74,3 +74,13 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
         )
     (script,) = session.folder.slurm.glob("*.slurm")
     assert "#SBATCH" in script.read_text()
+
+
+async def test_a_run_that_fitted_is_not_halved(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.5")
+        await pilot.press("2", "h")
+        await until(pilot, lambda: "did not run out of memory" in text_of(app))
+        assert not isinstance(app.screen, PlanScreen)

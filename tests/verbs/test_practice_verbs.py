@@ -30,22 +30,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PracticeCluste
 @pytest.fixture
 def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     """Lab 5 on the practice cluster, with a ResNet152 of the student's own; it is the current directory."""
-    login = cluster.login
-    made = walk.folder_of(
-        tmp_path / "lab",
-        "cc-mei-2025-lab5",
-        profile="practice",
-        practice=True,
-        host=login.host,
-        port=login.port,
-        user=login.user,
-        identity=str(login.identity_file),
-        host_key=login.host_key,
-        account=login.account,
-        root=f"{login.root}/{tmp_path.name}",
-        data_dir=login.data_dir,
-        container=login.container,
-    )
+    settings = {**cluster.login.settings, "root": f"{cluster.login.root}/{tmp_path.name}"}
+    made = walk.folder_of(tmp_path / "lab", "cc-mei-2025-lab5", **settings)
     text = (made.scripts / "ResNet50.py").read_text().replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2")
     (made.scripts / "ResNet152.py").write_text(text)
     monkeypatch.chdir(made.path)

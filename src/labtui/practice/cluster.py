@@ -14,8 +14,9 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import paramiko
 
@@ -53,6 +54,13 @@ class Login:
     root: str
     data_dir: str
     container: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The same as what a `lab.toml` says of it, by its keys; marked as practice."""
+        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "qos"}
+        identity = str(told.pop("identity_file"))
+        return {**told, "identity": identity, "profile": "practice", "practice": True}
 
 
 class PracticeCluster:

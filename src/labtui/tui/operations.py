@@ -71,16 +71,16 @@ class Operations:
         if run is None or run.outcome != "oom":
             self.notify("The selected run did not run out of memory.", markup=False)
             return
-        from labtui.tui.plan_table import halved, rows_of
+        from labtui.engine.batches import halve_after
         from labtui.tui.screens.plan import PlanScreen
 
         try:
-            drafts = self.session.drafts(run.task_id)
+            proposal = halve_after(self.session, run.run_id)
         except LabError as error:
             self.report(error)
             return
-        rows = halved(rows_of(drafts), run.spec)
-        await self.push_screen(PlanScreen(self.session, self.desk.edition, run.task_id, drafts, rows))
+        self.notify(proposal.sentence, timeout=8, markup=False)
+        await self.push_screen(PlanScreen(self.session, self.desk.edition, run.task_id, proposal.drafts))
 
     async def search_batch(self: Any) -> None:
         """The plan of one job that finds the largest batch that fits one GPU, with what it costs."""

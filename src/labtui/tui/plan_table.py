@@ -116,15 +116,6 @@ def _options(text: str) -> tuple[str, ...]:
         raise UsageError("A quote is not closed in these options.", "Close it, or leave it out.") from None
 
 
-def halved(rows: Sequence[PlanRow], spec: RunSpec) -> tuple[PlanRow, ...]:
-    """Half of a spec's per-GPU batch for all runs of its model, so that they stay comparable; others are left out."""
-    each = max(1, spec.per_gpu_batch // 2)
-    return tuple(
-        changed(row, "per_gpu", str(each)) if row.spec.model == spec.model else replace(row, included=False)
-        for row in rows
-    )
-
-
 def _whole(text: str, what: str, low: int, high: int) -> int:
     try:
         number = int(text.replace(",", "").strip())

@@ -117,25 +117,13 @@ def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     from labtui.engine.settings import Settings, changed
 
     path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
-    login = cluster.login
-    told = {
-        "practice": True,
-        "host": login.host,
-        "port": login.port,
-        "user": login.user,
-        "identity": str(login.identity_file),
-        "host_key": login.host_key,
-        "account": login.account,
-        "root": login.root,
-        "data_dir": login.data_dir,
-        "container": login.container,
-    }
+    told = cluster.login.settings
     if (path / SETTINGS_FILE).exists():
         folder = LabFolder.open(path)
         folder.save_settings(changed(folder.settings(), **told))
     else:
         withheld = withheld_scripts(load_edition(arguments.lab))
-        settings = Settings(edition=arguments.lab, profile="practice", **told)
+        settings = Settings(edition=arguments.lab, **told)
         folder = LabFolder.create(path, settings, withheld=withheld)
     return folder.path
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -81,12 +80,11 @@ class PlanScreen(PlanFixing, Screen[None]):
         edition: Edition,
         task_id: str,
         drafts: tuple[SubmissionDraft, ...],
-        rows: Sequence[PlanRow] = (),
     ) -> None:
         super().__init__()
         self.session, self.edition, self.task_id = session, edition, task_id
         self.planned = drafts
-        self.rows = list(rows or rows_of(drafts))
+        self.rows = list(rows_of(drafts))
         self.form = form_of(drafts)
         self.drafts: tuple[SubmissionDraft, ...] = drafts
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
