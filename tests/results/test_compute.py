@@ -145,12 +145,12 @@ def test_live_and_broken_runs_count_and_say_so():
     live = only_row(run(1, [9, 5], live=True))
     assert live.live and live.epoch_seconds is not None
     broken = only_row(run(1, [9, 5], outcome="time-limit"))
-    assert any("ended early (time-limit)" in note for note in broken.notes)
+    assert any("ended early (was stopped by its time limit)" in note for note in broken.notes)
 
 
 def test_runs_without_epochs_are_named():
     results = compute_results([run(1, [], outcome="oom")])
-    assert not results.rows and "oom" in results.left_out[0].reason
+    assert not results.rows and "ran out of GPU memory" in results.left_out[0].reason
 
 
 def test_every_row_knows_its_log_lines():

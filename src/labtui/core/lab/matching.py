@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from labtui.core.lab.edition import Edition, RunsCheck, Task
 from labtui.core.lab.evidence import Evidence
 from labtui.core.lab.plan import planned_specs
-from labtui.core.model import RunSpec
+from labtui.core.model import DEEDS, RunSpec
 from labtui.core.results.trace import Origin, cite
 from labtui.core.state import RunState
 
@@ -127,8 +127,8 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
             else f"it is {run.phase.value}"
         )
     if run.outcome not in check.outcomes:
-        wanted = " or ".join(OUTCOME_WORDS[outcome] for outcome in check.outcomes)
-        return f"it {OUTCOME_WORDS[run.outcome]}; the task wants a run that {wanted}"
+        wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
+        return f"it {DEEDS[run.outcome]}; the task wants a run that {wanted}"
     if len(run.epochs) < check.min_epochs:
         one = len(run.epochs) == 1
         return (
@@ -136,17 +136,6 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
             f"{' (the first one is warm-up)' if one else ''}"
         )
     return ""
-
-
-OUTCOME_WORDS = {
-    "completed": "ran to its end",
-    "unfinished": "never finished",
-    "oom": "ran out of GPU memory",
-    "time-limit": "was stopped by its time limit",
-    "cancelled": "was cancelled",
-    "failed": "failed",
-}
-"""What happened to a run, after "it" or "a run that"."""
 
 
 def plan_words(spec: RunSpec) -> str:
@@ -158,7 +147,6 @@ def plan_words(spec: RunSpec) -> str:
 
 
 __all__ = [
-    "OUTCOME_WORDS",
     "Match",
     "cite_run",
     "match_planned",

@@ -17,6 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from labtui.core.interval import Interval
+from labtui.core.model import DEEDS
 from labtui.core.results import printed
 from labtui.core.results.grouping import find_baseline, group_runs, same_work
 from labtui.core.results.laws import karp_flatt
@@ -131,7 +132,7 @@ def _run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     notes = []
     if guessed := sorted({word for run in members for word in run.guessed}):
         notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not tell.")
-    if early := [run.run.outcome for run in members if ended_early(run.run.outcome)]:
+    if early := [DEEDS[run.run.outcome] for run in members if ended_early(run.run.outcome)]:
         notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
     if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
         notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")

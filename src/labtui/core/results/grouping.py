@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from labtui.core.model import DEEDS
 from labtui.core.results.measured import MeasuredRun
 from labtui.core.results.rows import Configuration, LeftOut
 
@@ -41,7 +42,7 @@ def _unusable(run: MeasuredRun) -> str:
     if run.no_gpu:
         return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
     if not run.run.epochs and run.run.throughput is None:
-        return f"no epoch was finished ({run.run.outcome})"
+        return f"no epoch was finished: it {DEEDS[run.run.outcome]}"
     return ""
 
 
