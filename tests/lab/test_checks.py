@@ -162,7 +162,10 @@ def test_a_changed_script_makes_the_box_stale_and_another_run_fresh():
     stale = replace(evidence, scripts=changed)
     box = check("10.5", stale)
     assert box.status == "stale"
-    assert box.missing.startswith("ResNet50.py changed after run 3")
+    assert box.missing == "ResNet50.py changed after runs 3, 4 and 5: run them again, or undo the change.", (
+        "one sentence for one change"
+    )
+    assert [item.missing for item in box.items if item.stale] == [box.missing] * 3
     assert check("10.3", stale).status == "done"  # it rests on ResNet50_seq.py
     again = with_submissions(stale, script_hashes={p: f.sha256 for p, f in changed.items()})
     assert check("10.5", again).status == "done"

@@ -1,7 +1,8 @@
 """One SSH connection: connect, run, ping, files, close.
 
-It belongs to one thread (the lane); `close` alone may be called from another, to unblock it. It keeps one
-SFTP channel and opens at most two exec channels at a time (sshd refuses the tenth channel).
+One thread (the lane) connects and moves files; `run` may also be called beside it, and `close` from any thread, to
+unblock the others. It keeps one SFTP channel and opens at most two exec channels at a time (sshd refuses the tenth
+channel).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ LOOK_LIMIT_S = 30.0
 
 
 class SlurmCluster:
-    """Slurm's verbs on one connection; belongs to the connection's thread."""
+    """Slurm's verbs on one connection; those that move no files may run beside the connection's thread."""
 
     def __init__(self, connection: Connection, profile: Profile) -> None:
         self.connection = connection

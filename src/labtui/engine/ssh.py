@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SshCluster:
-    """One connection with Slurm behind it. `close` may be called from any thread, the rest from one."""
+    """One connection with Slurm behind it. Files and `connect` belong to one thread; commands may run beside it."""
 
     def __init__(self, connection: Connection, profile: Profile) -> None:
         from labtui.cluster.slurm_cluster import SlurmCluster

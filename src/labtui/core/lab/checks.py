@@ -7,7 +7,7 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -104,10 +104,24 @@ def _missing(items: list[CheckItem]) -> str:
 
 
 def _runs(edition: Edition, task: Task, check: schema.RunsCheck, evidence: Evidence) -> list[CheckItem]:
-    return [_run_item(task, match, check, evidence) for match in match_runs(edition, task, check, evidence)]
+    matches = match_runs(edition, task, check, evidence)
+    return [_run_item(task, match, check, evidence, _stale(match, matches)) for match in matches]
 
 
-def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evidence) -> CheckItem:
+def _stale(match: Match, matches: Sequence[Match]) -> str:
+    """One sentence for all runs that became stale by the same change; empty when this one did not."""
+    if not match.changed:
+        return ""
+    numbers = [str(other.run.run_id) for other in matches if other.run and other.changed == match.changed]
+    runs, them = (f"run {numbers[0]}", "it") if len(numbers) == 1 else (f"runs {_listed(numbers)}", "them")
+    return f"{_listed(match.changed)} changed after {runs}: run {them} again, or undo the change."
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evidence, stale: str) -> CheckItem:
     elsewhere = f" (task {match.task_id})" if match.task_id != task.id else ""
     sentence = f"{plan_words(match.spec)}{elsewhere}: run, at least {check.min_epochs} epochs read"
     if check.min_epochs == 0:
@@ -119,15 +133,12 @@ def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evide
     if match.why_not:
         missing = f"{match.spec.label} does not count yet: run {match.run.run_id}, {match.why_not}."
         return CheckItem(met=False, sentence=sentence, evidence=where, missing=missing)
-    stale = (
-        f"{', '.join(match.changed)} changed after run {match.run.run_id}: run it again, or undo the change."
-    )
     return CheckItem(
         met=True,
         sentence=sentence,
         evidence=where,
-        missing=stale if match.changed else "",
-        stale=bool(match.changed),
+        missing=stale,
+        stale=bool(stale),
         practice=match.practice,
     )
 
