@@ -1,0 +1,99 @@
+"""Opening a lab folder whose log has a gigabyte: its last line on the screen, and memory; beside `less +G`.
+
+`python benchmarks/open_big_log.py [--log-mb 1000]`. The clock runs from the start of the program: labtui paints, gets
+the key of the log pane, and shows the end of the log; `less` shows the same. Seconds mean nothing on another machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import select
+import shutil
+import signal
+import statistics
+import struct
+import sys
+import tempfile
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.first_paint import LABTUI, make_lab
+from labtui.engine import mirrors
+from tests.tui.replay import open_session
+
+LINE = b"1234/5000 [=====>........] - ETA: 12s - loss: 2.1234 - accuracy: 0.2345 of a long progress bar\n"
+LAST = b"the-last-line-of-all\n"
+
+
+def grow(lab: Path, megabytes: int) -> Path:
+    """Make one mirror of the lab folder that long; its path."""
+    session = open_session(lab, start=False)
+    submission = session.state.submissions["lt000000000000000ddd"]
+    path = mirrors.current_path(session.folder, submission, "out")
+    session.close()
+    assert path is not None
+    piece = LINE * (1_000_000 // len(LINE) + 1)
+    with path.open("ab") as file:
+        for _ in range(megabytes):
+            file.write(piece[:1_000_000])
+        file.write(b"\n" + LAST)
+    return path
+
+
+def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> tuple[float, float]:
+    """Seconds until the last stage's words are shown, and the peak memory in MB; a stage's words bring its keys."""
+    started = time.perf_counter()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.execv(command[0], command)
+    try:
+        ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        for words, keys in stages:
+            seen = b""
+            while words not in seen:
+                if time.perf_counter() - started > 120:
+                    raise SystemExit(f"{command}: no {words!r}; last output {seen[-400:]!r}")
+                if select.select([terminal], [], [], 0.05)[0]:
+                    seen = (seen + os.read(terminal, 1 << 16))[-(1 << 18) :]
+            if keys:
+                os.write(terminal, keys)
+        seconds = time.perf_counter() - started
+        status = Path(f"/proc/{child}/status")
+        peak = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return seconds, int(peak[0]) / 1024
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+def main() -> int:
+    """Print the table; exit 0."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--log-mb", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        lab = make_lab(Path(place) / "lab")
+        path = grow(lab, arguments.log_mb)
+        ways = {
+            "labtui": ([sys.executable, "-c", LABTUI, str(lab)], [(b"nct_345", b"l"), (LAST.strip(), b"")])
+        }
+        if less := shutil.which("less"):
+            ways["less +G"] = ([less, "+G", str(path)], [(LAST.strip(), b"")])
+        shown = {name: [until_shown(*way) for _ in range(arguments.rounds)] for name, way in ways.items()}
+    for name, rounds in shown.items():
+        seconds, peak = statistics.median(s for s, _ in rounds), max(p for _, p in rounds)
+        print(f"end of a log of {arguments.log_mb} MB   {name:<8} {seconds:6.2f} s   {peak:5.0f} MB at most")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
