@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SshCluster:
-    """One connection with Slurm behind it. Files and `connect` belong to one thread; commands may run beside it."""
+    """One connection with Slurm behind it. Files and `connect` belong to one thread; commands may run aside."""
 
     def __init__(self, connection: Connection, profile: Profile) -> None:
         from labtui.cluster.slurm_cluster import SlurmCluster
