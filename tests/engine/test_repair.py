@@ -10,6 +10,7 @@ import pytest
 from labtui.core.jobheader import read_script_facts
 from labtui.core.model import RunPhase, SubmissionStatus
 from labtui.engine.folder import LabFolder
+from labtui.engine.lessons import lessons_of_draft
 from labtui.engine.repair import repair
 from labtui.engine.session import Session
 from labtui.errors import FolderError, StoreError
@@ -70,7 +71,6 @@ def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Be
     first.cluster.reachable = False
     first.session.submit(draft())
     first.session.close()
-    (first.path / "labtui.db").write_bytes(b"nothing")
     repair(LabFolder.open(first.path))
     first.cluster.reachable = True
     first.cluster.calls.clear()
@@ -80,6 +80,48 @@ def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Be
     second.run(60, lambda: len(second.cluster.jobs) == 1)
     verbs = [verb for verb, _ in second.cluster.calls if verb in ("find_token", "submit")]
     assert verbs == ["find_token", "submit"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_only_a_script_tells_of_is_looked_up_and_never_sent(
+    open_bench: Callable[..., Bench], there: bool
+) -> None:
+    first = open_bench()
+    first.cluster.reachable = there
+    if there:
+        first.online()
+    sent = first.session.submit(draft())
+    first.run(20, (lambda: sent.done()) if there else None)
+    first.session.close()
+    (first.path / "labtui.db").write_bytes(b"nothing")
+    assert repair(LabFolder.open(first.path)).submissions_rebuilt == 1
+    first.cluster.reachable = True
+    first.cluster.calls.clear()
+    second = open_bench(first.cluster)
+    second.run(60)
+    (submission,) = second.session.state.submissions.values()
+    assert "submit" not in [verb for verb, _ in second.cluster.calls]
+    if there:
+        assert submission.job is not None
+        assert submission.job.job_id == "100"
+    else:
+        assert submission.status is SubmissionStatus.WITHDRAWN
+        assert "the cluster has no job of it" in submission.sentence
+        assert "Submit the task again" in submission.hint
+
+
+def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[..., Bench]) -> None:
+    first = open_bench()
+    first.online()
+    asked = first.session.test_only(draft())
+    first.run(20, asked.done)
+    assert asked.result().ok
+    told = lessons_of_draft(first.session, draft())
+    assert any("slurm/by-hand/" in lesson.text for lesson in told)
+    assert len(list((first.path / "slurm/by-hand").glob("*.slurm"))) == 1
+    first.session.close()
+    (first.path / "labtui.db").unlink()
+    assert repair(LabFolder.open(first.path)).submissions_rebuilt == 0
 
 
 def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., Bench]) -> None:

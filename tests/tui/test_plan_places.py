@@ -72,7 +72,7 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
             pilot,
             lambda: isinstance(app.screen, TextScreen) and "make a directory on the cluster" in text_of(app),
         )
-    (script,) = session.folder.slurm.glob("*.slurm")
+    (script,) = (session.folder.slurm / "by-hand").glob("*.slurm")
     assert "#SBATCH" in script.read_text()
 
 

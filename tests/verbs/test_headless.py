@@ -157,6 +157,7 @@ def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Clus
     assert [item["path"] for item in row["files"] if item["changed"]] == ["ResNet50.py"]
     assert cluster.jobs() == before
     assert lab.json("queue", "--offline")["runs"] == []
+    assert not list(lab.folder.glob("slurm/**/*.slurm")), "nothing here says that it was wanted"
 
 
 def test_the_log_is_followed_to_its_end(lab: Labtui, cluster: Cluster) -> None:

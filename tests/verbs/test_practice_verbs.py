@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,22 @@ def test_a_terminal_is_asked_before_a_halved_batch_is_sent(folder: LabFolder, ca
     assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 0
     capsys.readouterr()
     assert len(told(capsys, "queue", "--offline")["runs"]) == 2
+
+
+def test_the_queue_alone_tells_that_ones_own_limit_ended_a_run(folder: LabFolder, capsys) -> None:
+    """Nobody watches; the training is stopped by Slurm and says only that somebody stopped it."""
+    assert (
+        main(["submit", "7", "--gpus", "1", "--batch-size", "512", "--epochs", "200", "--yes", "--wait"]) == 0
+    )
+    assert main(["cancel", "1", "--after", "10"]) == 0
+    end = time.monotonic() + 120
+    row = told(capsys, "queue")["runs"][0]
+    while row["job"]["phase"] != "finished" and time.monotonic() < end:
+        time.sleep(0.5)
+        row = told(capsys, "queue")["runs"][0]
+    assert (row["job"]["slurm_state"], row["outcome"], row["phase"]) == ("TIMEOUT", "time-limit", "failed")
+    assert 0 < row["epochs"]["read"] < 200
+    assert row["limit_warning"] == ""
+    (errors,) = folder.logs.glob("*.err")
+    assert re.search(r"CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*$", errors.read_text(), re.MULTILINE)
+    assert "terminated from outside" in errors.read_text()

@@ -38,6 +38,7 @@ class SubmissionPlanned(Event, frozen=True, kw_only=True, tag="submission-planne
 
     `remote_logs` maps a stream to its remote path as we dictate it; ``%j`` in it stands for the job id to come.
     `script_hashes` are SHA-256 hex digests of the pushed files by relative path: a check turns stale by them.
+    `rebuilt` says that only a job script tells of it, found when a folder was repaired: it is never sent by itself.
     """
 
     token: str
@@ -55,6 +56,7 @@ class SubmissionPlanned(Event, frozen=True, kw_only=True, tag="submission-planne
     remote_logs: dict[str, str] = {}
     script_hashes: dict[str, str] = {}
     practice: bool = False
+    rebuilt: bool = False
 
 
 class SubmissionChanged(Event, frozen=True, kw_only=True, tag="submission-changed"):

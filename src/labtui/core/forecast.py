@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from labtui.core.interval import Interval
-from labtui.core.model import RunPhase, RunSpec
+from labtui.core.model import JobPhase, RunPhase, RunSpec
 from labtui.core.results.rows import ResultRow, Results
 from labtui.core.state import RunState, SubmissionState
 
@@ -100,7 +100,9 @@ def limit_warning(
     not counted: their pace is another one.
     """
     job, run = submission.job, running_run(submission, runs)
-    if job is None or run is None or row is None or row.epoch_seconds is None or not job.time_limit_s:
+    if job is None or job.phase is not JobPhase.RUNNING or not job.time_limit_s:
+        return ""
+    if run is None or row is None or row.epoch_seconds is None:
         return ""
     rest = remaining_seconds(run.spec.epochs, len(run.epochs), row)
     left = job.time_limit_s - (job.elapsed_s or 0.0) - max(0.0, now - job.seen_at)

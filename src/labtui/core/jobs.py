@@ -37,6 +37,17 @@ def live(state: LabState) -> tuple[SubmissionState, ...]:
     )
 
 
+def unread(state: LabState) -> tuple[SubmissionState, ...]:
+    """The submissions whose job is over and whose log does not yet say how every run ended."""
+    return tuple(
+        item
+        for item in state.submissions.values()
+        if item.job is not None
+        and item.job.phase is JobPhase.FINISHED
+        and any(state.runs[run_id].outcome is None for run_id in item.run_ids)
+    )
+
+
 def vanished(state: LabState) -> tuple[str, ...]:
     """The job ids to ask accounting about: those that a good answer of the queue did not hold."""
     return tuple(

@@ -113,10 +113,12 @@ class SubmissionStatus(StrEnum):
 
     WAITING = "waiting"  # in our own waiting line
     SENDING = "sending"  # the intent is stored, the answer is not here yet
-    UNKNOWN = "unknown"  # no answer: looked up by token, never resent
+    UNKNOWN = "unknown"  # no answer: looked up by token, and nothing is sent before it is certain
     ACCEPTED = "accepted"  # Slurm gave it a job id
     REFUSED = "refused"  # Slurm said never
-    WITHDRAWN = "withdrawn"  # the student took it back before it was sent
+    WITHDRAWN = (
+        "withdrawn"  # the student took it back before it was sent, or must say again that it is wanted
+    )
 
 
 class JobPhase(StrEnum):

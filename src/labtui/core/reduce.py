@@ -115,6 +115,7 @@ def _planned(state: LabState, event: SubmissionPlanned) -> LabState:
         remote_logs=dict(event.remote_logs),
         script_hashes=dict(event.script_hashes),
         practice=event.practice,
+        rebuilt=event.rebuilt,
     )
     runs = {
         run.run_id: RunState(

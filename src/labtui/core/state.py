@@ -58,6 +58,7 @@ class SubmissionState:
     job: JobView | None = None
     logs: Mapping[Stream, LogState] = field(default_factory=dict)
     practice: bool = False
+    rebuilt: bool = False  # from its job script alone: looked up, never sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from labtui.core.events import PathsSeen
 from labtui.core.jobs import live
 from labtui.engine.context import Context, Done, outcome_of
 from labtui.engine.line import Line
-from labtui.engine.planning import SCRIPT_NAME, Planned
+from labtui.engine.planning import DRY_RUN, SCRIPT_NAME, Planned
 from labtui.engine.polling import Poller
 from labtui.engine.requests import RequestQueue, Urgency
 from labtui.engine.sending import Sender, absolute
@@ -106,11 +106,12 @@ class Lane:
         self._requests.put(work, needs_line=False)
 
     def test_only(self, planned: Planned) -> Future[TestOnly]:
-        """Push a submission's files to its directory and ask Slurm about them, without submitting."""
+        """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
 
         def work() -> TestOnly:
-            directory = absolute(self._context, planned.event.remote_dir)
-            self._context.cluster.push(planned.files, directory)
+            root = absolute(self._context, planned.event.remote_dir).rpartition("/")[0]
+            directory = f"{root}/{DRY_RUN}"
+            self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
             return self._context.cluster.test_only(directory, SCRIPT_NAME, ())
 
         return self._requests.put(work)

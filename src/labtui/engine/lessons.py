@@ -27,14 +27,14 @@ def line_of(session: Session) -> Line:
 
 
 def lessons_of_draft(session: Session, draft: SubmissionDraft) -> tuple[Lesson, ...]:
-    """What submitting a draft by hand takes; its job script is written under `slurm/` so that the commands work.
+    """What submitting a draft by hand takes; its job script is written to `slurm/by-hand/` so that the commands work.
 
     Raises:
         TemplateError, FolderError: as for submitting it.
     """
-    from labtui.engine.planning import plan
+    from labtui.engine.planning import BY_HAND, plan
 
-    planned = plan(session, draft, None)
+    planned = plan(session, draft, None, keep_in=BY_HAND)
     script = planned.event.script_file
     subject = Subject(
         remote_dir=planned.event.remote_dir,

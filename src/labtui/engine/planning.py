@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 SCRIPT_NAME = "job.slurm"
 """The job script's name in its remote directory."""
+BY_HAND = "slurm/by-hand"
+"""Where a job script lies that the student may submit without labtui."""
+DRY_RUN = "dry-run"
+"""The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
 PLACES_FRESH_S = 600.0
 """How long an answer about a remote path is worth something: nobody moves a data set every minute."""
 MISSING_FRESH_S = 20.0
@@ -126,8 +130,11 @@ def new_token() -> str:
     return f"lt{secrets.token_hex(10)}"
 
 
-def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep: bool = True) -> Planned:
-    """Give a draft its token, directory, run numbers and job script; `keep` writes the script under `slurm/`.
+def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep_in: str = "slurm") -> Planned:
+    """Give a draft its token, directory, run numbers and job script.
+
+    The script is written into the folder `keep_in` of the lab folder; nowhere when that is empty. A script under
+    `slurm/` itself says that its submission was wanted: what only looks keeps it elsewhere.
 
     Raises:
         TemplateError: when the template does not fit the draft.
@@ -139,8 +146,8 @@ def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep: 
     named = replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-6:]}")
     text = script if script is not None else render(session, named, token, remote_dir)
     files = {**session.folder.script_files(), SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
-    script_file = f"slurm/{named.job_name}.slurm"
-    if keep:
+    script_file = f"{keep_in or 'slurm'}/{named.job_name}.slurm"
+    if keep_in:
         write_private(session.folder.inside(script_file), text.encode())
     first = max(session.state.runs, default=0) + 1
     event = SubmissionPlanned(
@@ -192,7 +199,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     from labtui.core.lab.plan import expectation
     from labtui.core.preflight import paths_to_ask, preflight
 
-    planned = plan(session, draft, script, keep=False)
+    planned = plan(session, draft, script, keep_in="")
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
     needed = paths_to_ask(planned.files, draft, session.profile)
     now = session.clock.wall()
@@ -211,7 +218,7 @@ def places_to_ask(session: Session, draft: SubmissionDraft, script: str | None) 
     """The remote paths of a draft that `Session.look_at` should be given before its preview."""
     from labtui.core.preflight import paths_to_ask
 
-    planned = plan(session, draft, script, keep=False)
+    planned = plan(session, draft, script, keep_in="")
     needed = paths_to_ask(planned.files, draft, session.profile)
     return unknown_places(session.state, needed, session.clock.wall())
 

@@ -30,6 +30,9 @@ _OUTCOME_OF_STATE: dict[str, Outcome] = {
 }
 
 
+_TIME_OVER = ("TIMEOUT", "DEADLINE")
+
+
 class SubmissionReader:
     """Reads the two logs of one submission. Gives events that the state does not know yet, and only those."""
 
@@ -225,6 +228,8 @@ def _ended(
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
     """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
+    if read is not None and read.outcome == "cancelled" and job.slurm_state in _TIME_OVER:
+        return "time-limit"  # a training ended by a signal cannot tell whose signal it was
     if read is not None and read.outcome != "unfinished":
         return read.outcome
     return _OUTCOME_OF_STATE.get(job.slurm_state, "unfinished")

@@ -3,7 +3,8 @@
 Three witnesses, in this order: every event that the old file still gives; the job scripts under `slurm/`, whose
 heads say what was submitted; the mirrors under `logs/`, whose names say which job it became and whose bytes say what
 it did. The old file is kept. Nothing on the cluster is touched; what a rebuilt submission became there is found by
-its token the next time there is a connection.
+its token the next time there is a connection. One that only its script tells of may have been taken back: when no job
+of it is there, it is not sent, and says so.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ def _files(folder: LabFolder, state: LabState) -> tuple[dict[str, bytes], dict[s
         script = folder.inside(submission.script_file)
         if (
             submission.job is not None
+            or submission.rebuilt
             or (known and blobs.keys() >= set(known.values()))
             or not script.is_file()
         ):
@@ -143,6 +145,7 @@ def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> 
         remote_dir=remote_dir,
         remote_logs=logs_of(remote_dir, facts.job_name, gpus=facts.gpus),
         practice=facts.practice,
+        rebuilt=True,
     )
 
 

@@ -29,6 +29,8 @@ UNKNOWN_SENTENCE = (
     "Slurm's answer did not arrive; labtui looks whether the job is there. It is never sent twice."
 )
 UNKNOWN_KEY = "unknown-submission"
+REBUILT_SENTENCE = "Only its job script was found when the folder was repaired; the cluster has no job of it."
+REBUILT_HINT = "It is not sent by itself. Submit the task again if you still want this run."
 
 
 class Sender:
@@ -143,6 +145,8 @@ class Sender:
             self._accepted(submission, job_id)
         elif token in self._to_cancel:
             self._withdraw(submission)
+        elif submission.rebuilt:
+            self._change(token, SubmissionStatus.WITHDRAWN, sentence=REBUILT_SENTENCE, hint=REBUILT_HINT)
         else:
             self._change(
                 token, SubmissionStatus.WAITING, sentence="It did not reach Slurm; it is sent again."

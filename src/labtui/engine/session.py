@@ -318,7 +318,7 @@ class Session:
         self._must_write()
         from labtui.engine.planning import plan
 
-        return self._running_lane().test_only(plan(self, draft, script))
+        return self._running_lane().test_only(plan(self, draft, script, keep_in=""))
 
     def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
         """Ask the cluster whether remote paths are there; the answer becomes part of the state (`places`).

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from labtui.practice.slurm.job import Job
 
@@ -60,11 +61,14 @@ class JobRunner:
         script = home / "slurm_script"
         script.write_bytes(job.script)
         script.chmod(0o700)
-        mode = "ab" if job.append else "wb"
         try:
             with contextlib.ExitStack() as files:
-                out = files.enter_context(open(job.stdout, mode))  # noqa: PTH123  a text of the cluster's, not a Path of ours
-                err = out if job.stderr == job.stdout else files.enter_context(open(job.stderr, mode))  # noqa: PTH123
+                out = files.enter_context(_opened(job.stdout, append=job.append))
+                err = (
+                    out
+                    if job.stderr == job.stdout
+                    else files.enter_context(_opened(job.stderr, append=job.append))
+                )
                 process = subprocess.Popen(
                     [str(script), *job.arguments],
                     cwd=job.work_dir,
@@ -168,3 +172,10 @@ def _signal_group(pid: int, number: int) -> None:
 def find_bash() -> str | None:
     """The bash that runs job scripts; None where there is none (plain Windows)."""
     return None if os.name == "nt" else shutil.which("bash")
+
+
+def _opened(path: str, *, append: bool) -> BinaryIO:
+    """A job's log. Always written at its end: slurmstepd and the script write to the same one."""
+    if not append:
+        open(path, "wb").close()  # noqa: PTH123  a text of the cluster's, not a Path of ours
+    return open(path, "ab")  # noqa: PTH123

@@ -7,7 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from labtui.core.model import JobView, SubmissionStatus
+from labtui.core.model import JobPhase, JobView, SubmissionStatus
 from labtui.core.profile import Profile
 from labtui.core.state import LabState, RunState
 from labtui.errors import LabError
@@ -16,6 +16,10 @@ from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_err
 
 if TYPE_CHECKING:
     from labtui.core.results.rows import ResultRow
+
+
+READ_END_S = 30.0
+"""How long the end of a finished job's log is waited for: it is quiet for a while before it counts as complete."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the queue once if a job lives, then print."""
-    from labtui.core.jobs import live
+    from labtui.core.jobs import live, unread
 
     with Open(args, start=False) as lab:
-        if not args.offline and live(lab.state):
+        if not args.offline and (live(lab.state) or unread(lab.state)):
             lab.session.start()
             _ask_once(lab)
         rows = [_row(lab.state, run, lab.session.profile) for run in lab.state.runs.values()]
@@ -47,16 +51,29 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask_once(lab: Open) -> None:
+    from labtui.core.jobs import live
+
     try:
         lab.online()
         if not lab.session.read_only:
-            lab.session.refresh()
-            lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
+            if live(lab.state):
+                lab.session.refresh()
+                lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
+            _read_ends(lab)
     except LabError as error:
         say_error(error)
         say("What follows is what was last known.")
     for problem in lab.state.problems:
         say(f"labtui: {problem.sentence}")
+
+
+def _read_ends(lab: Open) -> None:
+    """How the runs of jobs that are over ended stands in their logs."""
+    from labtui.core.jobs import unread
+
+    if tokens := {item.token for item in unread(lab.state)}:
+        lab.session.watch_logs(tokens)
+        lab.wait(lambda state: not unread(state), limit_s=READ_END_S)
 
 
 def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
@@ -149,6 +166,8 @@ def _how_it_ended(row: dict[str, Any]) -> str:
         return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` tries half the batch"
     if row["outcome"] == "time-limit":
         return "ended by its time limit"
+    if row["outcome"] is None and row["job"] and row["job"]["phase"] == JobPhase.FINISHED.value:
+        return f"the job is over ({row['job']['slurm_state']}); the end of its log is still to be read"
     return ""
 
 
