@@ -55,9 +55,15 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, c
     assert main(["watch"]) == 1
     said = capsys.readouterr()
     assert said.out.count("Halve the batch size") == 3, "each run says its advice once"
+    told_of_runs = [line for line in said.out.splitlines() if line.startswith("run ")]
+    assert told_of_runs
+    assert all("(practice)" in line for line in told_of_runs)
     assert "2,048 images per GPU do not fit" in said.err
     assert main(["queue", "--offline"]) == 0
-    assert "labtui submit 7 --halve 1" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "labtui submit 7 --halve 1" in listed
+    assert [line.split().count("practice") for line in listed.splitlines()] == [1, 1, 1]
+    assert all(row["practice"] for row in told(capsys, "queue", "--offline")["runs"])
     assert main(["submit", "7", "--halve", "2", "--wait"]) == 0
     said = capsys.readouterr()
     assert "1,024 images per GPU" in said.err

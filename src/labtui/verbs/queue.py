@@ -89,6 +89,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "task": run.task_id,
         "model": run.spec.model,
         "n_gpus": run.spec.n_gpus,
+        "practice": run.practice,
         "batch_size": run.spec.batch_size,
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "phase": run.phase.value,
@@ -148,11 +149,12 @@ def _print(rows: list[dict[str, Any]], state: LabState) -> None:
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
-        device = f"{row['n_gpus']} GPU" if row["n_gpus"] else "CPU"
+        device = (f"{row['n_gpus']} GPU{'s' * (row['n_gpus'] > 1)}") if row["n_gpus"] else "CPU"
         why = _how_it_ended(row) or _reason(job) or row["submission"]["sentence"]
         line = (
             f"{row['run']:>3}  {row['task']:<6} {row['model']:<10} {device:<6} {row['phase']:<10} {epochs:>6}"
         )
+        line += "  practice" if row["practice"] else ""
         print(plain(f"{line}  {job.get('job_id', '-'):<9} {why}").rstrip())
         if row["limit_warning"]:
             print(f"     {plain(row['limit_warning'])}")

@@ -99,10 +99,15 @@ def _row(run: RunState) -> dict[str, Any]:
         "task": run.task_id,
         "model": run.spec.model,
         "n_gpus": run.spec.n_gpus,
+        "practice": run.practice,
         "phase": run.phase.value,
         "outcome": run.outcome,
         "epochs": len(run.epochs),
     }
+
+
+def _name(run: RunState) -> str:
+    return f"{run.spec.label} (practice)" if run.practice else run.spec.label
 
 
 def _as_json(event: AnyEvent, state: LabState) -> None:
@@ -123,7 +128,7 @@ class _Teller:
             self._epoch(event, state.runs[event.run_id])
         elif isinstance(event, RunEnded):
             run = state.runs[event.run_id]
-            self._once(f"run {run.run_id}", f"run {run.run_id}  {run.spec.label}  {event.outcome}")
+            self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(run)}  {event.outcome}")
             for found in event.diagnosis:
                 self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
         elif isinstance(event, SamplesReset):
@@ -148,7 +153,7 @@ class _Teller:
     def _epoch(self, event: EpochSeen, run: RunState) -> None:
         sample = event.sample
         metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
-        line = f"run {run.run_id}  {run.spec.label}  epoch {sample.epoch}/{run.spec.epochs}"
+        line = f"run {run.run_id}  {_name(run)}  epoch {sample.epoch}/{run.spec.epochs}"
         self._once(f"run {run.run_id}", f"{line}  {sample.seconds.value:.2f} s  {metrics}")
 
     def _job(self, event: JobObserved) -> None:
