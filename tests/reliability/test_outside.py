@@ -93,6 +93,27 @@ def test_two_commands_and_one_file_channel_at_a_time() -> None:
     assert [semaphore.acquire(blocking=False) for _ in range(3)] == [True, True, False]
 
 
+def test_a_third_command_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two questions to a hung controller must not keep the lane, which reads the logs, from going on."""
+    from labtui.cluster import connection
+    from labtui.cluster.target import Endpoint, Target
+    from labtui.errors import ConnectionLost, RemoteFailure
+
+    monkeypatch.setattr(connection, "TURN_LIMIT_S", 0.05)
+    endpoint = Endpoint(alias="h", host="h", port=22, user="u")
+    line = connection.Connection(Target(endpoints=(endpoint,), own_known_hosts=Path("none")))
+    held = [line._execs.acquire(blocking=False) for _ in range(2)]
+    with pytest.raises(RemoteFailure, match="two earlier questions") as refused:
+        line.run("true")
+    assert refused.value.wait
+    assert refused.value.hint
+    for _ in held:
+        line._execs.release()
+    with pytest.raises(ConnectionLost):  # its turn came, and there is no line
+        line.run("true")
+    assert line._execs.acquire(blocking=False) and line._execs.acquire(blocking=False)
+
+
 names = st.one_of(
     st.text(), st.sampled_from([EVIL, SHELL, "../../x", "..", ".", "/etc/passwd", "CON", "a\0b", "C:\\x"])
 )

@@ -30,6 +30,8 @@ __all__ = ["CommandRecord", "CommandResult", "Connection", "FileStat", "RemoteCo
 T = TypeVar("T")
 OUTPUT_CAP = 8 << 20
 COMMAND_LIMIT_S = 60.0
+TURN_LIMIT_S = 10.0
+"""How long a command waits for its turn while two others have no answer."""
 FILE_LIMIT_S = 30.0
 
 
@@ -145,21 +147,33 @@ class Connection:
 
         Raises:
             ConnectionLost: the line broke or is silent; the command may or may not have run.
-            RemoteFailure: the login shell did not start the command at all.
+            RemoteFailure: the login shell did not start the command at all, or two others were still on their way.
         """
         named = command if isinstance(command, RemoteCommand) else RemoteCommand("shell", command)
         script = named.text if isinstance(command, RemoteCommand) else command
         at, began = time.time(), time.monotonic()
         status: int | None = None
         try:
-            with self._execs:
+            self._take_turn()
+            try:
                 result = self._execute(script, timeout_s, stdin, limit)
+            finally:
+                self._execs.release()
             status = result.status
         finally:
             self._record(CommandRecord(at, named.name, named.script, time.monotonic() - began, status))
         if not result.began:
             raise self._not_begun(result)
         return result
+
+    def _take_turn(self) -> None:
+        """Wait for one of the two command channels; not for ever: logs are read between two commands."""
+        if not self._execs.acquire(timeout=TURN_LIMIT_S):
+            raise RemoteFailure(
+                f"{self.host} has not answered two earlier questions yet.",
+                "Slurm or the login node may be busy; labtui asks again by itself.",
+                wait=True,
+            )
 
     def _execute(self, script: str, timeout_s: float, stdin: bytes, limit: int) -> CommandResult:
         import paramiko
