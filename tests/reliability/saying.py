@@ -1,0 +1,13 @@
+"""What every error owes the student."""
+
+from __future__ import annotations
+
+from labtui.errors import LabError
+
+
+def told(error: LabError, *words: str) -> None:
+    """A sentence and a hint, with these words in one of them."""
+    assert error.sentence.endswith((".", ")", "?")) or ":" in error.sentence, error.sentence
+    assert error.hint
+    for word in words:
+        assert word in f"{error.sentence} {error.hint}", (word, error.sentence, error.hint)
