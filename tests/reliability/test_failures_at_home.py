@@ -25,10 +25,10 @@ from labtui.errors import (
     FolderError,
     StoreError,
 )
-from tests.engine.conftest import Bench, lab_path, open_bench
+from tests.engine.conftest import Bench, bench, draft, lab_path, open_bench
 from tests.reliability.saying import told
 
-__all__ = ["lab_path", "open_bench"]  # fixtures
+__all__ = ["bench", "lab_path", "open_bench"]  # fixtures
 
 # ----------------------------------------------------------------------------- the doctor, before any connection
 
