@@ -10,8 +10,11 @@ import pytest
 from textual.widgets import Input, Select
 
 from labtui.engine.folder import LabFolder
+from labtui.engine.session import Session
+from labtui.engine.settings import Settings
 from labtui.errors import UsageError
 from labtui.tui.actions import ACTIONS
+from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
 from labtui.verbs import open_screen
 from tests.tui.replay import evening, make_folder, open_session
@@ -100,6 +103,35 @@ async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) ->
         "nct_345",
         2222,
     )
+
+
+async def test_the_wizard_asks_for_what_no_connection_could_begin_without(tmp_path: Path) -> None:
+    app = WizardApp(tmp_path / "new")
+    async with app.run_test(size=(80, 50)) as pilot:
+        app.screen.query_one("#cluster", Select).value = "mn5"
+        await pilot.click("#make")
+        await until(pilot, lambda: "account" in _answer(app))
+        assert "Fill it in above." in _answer(app)
+        await pilot.press("escape")
+    assert not (tmp_path / "new").exists()
+
+
+def _answer(app: WizardApp) -> str:
+    return str(app.screen.query_one("#wizard-answer").render())
+
+
+async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_path: Path) -> None:
+    folder = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
+    session = Session.open(folder.path, start=False)
+    app = LabApp(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: "none is known" in " ".join(text_of(app).split()))
+        assert "○ offline" in text_of(app)
+        await pilot.press("!")
+        await until(pilot, lambda: "depends on the account" in " ".join(text_of(app).split()))
+    with pytest.raises(UsageError, match="account"):
+        session.withdraw("lt1")
+    session.close()
 
 
 async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:

@@ -7,13 +7,27 @@ from typing import TYPE_CHECKING
 from labtui.engine.context import Context
 from labtui.engine.journal import Journal
 from labtui.engine.lane import Lane
-from labtui.engine.planning import lab_root
+from labtui.engine.planning import shared_dir
 from labtui.engine.ports import ClusterFactory
 from labtui.engine.store import Store
 
 if TYPE_CHECKING:
     from labtui.cluster.prompts import Prompter
+    from labtui.core.profile import Profile
     from labtui.engine.session import Session
+    from labtui.engine.settings import Settings
+
+
+def check_settings(settings: Settings, profile: Profile) -> None:
+    """Whether a lab folder with these settings could begin to connect; nothing is asked of the network.
+
+    Raises:
+        LabError: there is no login host, or the remote directory needs an account or user that is not known.
+    """
+    from labtui.engine.ssh import check_login, configured_user
+
+    check_login(settings, profile)
+    shared_dir(profile, settings, user=settings.user or profile.user or configured_user(settings, profile))
 
 
 def make_lane(
@@ -39,4 +53,4 @@ def make_lane(
         clock=session.clock,
         faults=session.faults,
     )
-    return Lane(context, f"{lab_root(session.profile, session.settings, user=session.user)}/scripts")
+    return Lane(context, shared_dir(session.profile, session.settings, user=session.user))

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.core.events import PathsSeen
+from labtui.core.events import ConnectionChanged, ErrorRaised, PathsSeen
 from labtui.core.model import Stream, SubmissionDraft
 from labtui.core.profile import Profile
 from labtui.core.state import LabState
@@ -29,7 +29,7 @@ from labtui.engine.ports import Clock, ClusterFactory, SystemClock
 from labtui.engine.profiles import load_profile
 from labtui.engine.settings import Settings
 from labtui.engine.store import Store
-from labtui.errors import FolderError, UsageError
+from labtui.errors import FolderError, LabError, UsageError
 
 if TYPE_CHECKING:
     from labtui.cluster.prompts import Prompter
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "Update"]
 
+SETTINGS_KEY = "settings"
 _COMMANDS_KEPT = 500
 
 
@@ -64,6 +65,7 @@ class Session:
         self._journal.replay(mirrors.sizes(folder, self._journal.state, clock.wall()))
         self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
         self._lane: Lane | None = None
+        self._not_started: LabError | None = None
         self._follower: Callable[[], None] | None = None
         self._prompter: Prompter | None = None
         self._factory: ClusterFactory | None = None
@@ -109,7 +111,11 @@ class Session:
         return session
 
     def start(self) -> None:
-        """Begin to connect, poll and follow (or, read-only, to follow the other process). Does nothing twice."""
+        """Begin to connect, poll and follow (or, read-only, to follow the other process). Does nothing twice.
+
+        Raises:
+            LabError: the settings lack what that needs (an account, a login host); the state says it, too.
+        """
         if self._lane is not None or self._follower is not None:
             return
         self._journal.start()
@@ -120,8 +126,18 @@ class Session:
             return
         from labtui.engine.assembly import make_lane
 
-        self._lane = make_lane(self, self._journal, self._store, self._prompter, self._factory)
+        try:
+            self._lane = make_lane(self, self._journal, self._store, self._prompter, self._factory)
+        except LabError as error:
+            self._not_started = error
+            self._say_offline(error)
+            raise
         self._lane.start()
+
+    def _say_offline(self, error: LabError) -> None:
+        at, sentence, hint = self.clock.wall(), error.sentence, error.hint
+        offline = ConnectionChanged(at=at, status="offline", sentence=sentence, hint=hint)
+        self._journal.commit((offline, ErrorRaised(at=at, key=SETTINGS_KEY, sentence=sentence, hint=hint)))
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Stop everything; returns within `timeout_s`. What was accepted stays with Slurm, what waits stays stored."""
@@ -207,6 +223,14 @@ class Session:
         """All segments of a log, oldest first: more than one when the remote log began anew."""
         submission = self.state.submissions.get(token)
         return mirrors.segment_paths(self.folder, submission, stream) if submission else ()
+
+    def files_of(self, token: str) -> dict[str, bytes]:
+        """The files of a submission as they were when it was planned, by relative path; none that is not stored.
+
+        Raises:
+            StoreError: when the database cannot be read.
+        """
+        return self._store.snapshot(token)
 
     def results(self) -> Results:
         """The numbers of this folder's runs (computed now, from the state)."""
@@ -372,5 +396,7 @@ class Session:
     def _running_lane(self) -> Lane:
         if self._lane is None:
             self._must_write()
+            if self._not_started is not None:
+                raise self._not_started
             raise FolderError("This session was opened to read only what is stored.", "Start it first.")
         return self._lane

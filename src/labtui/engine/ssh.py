@@ -142,6 +142,15 @@ def configured_user(settings: Settings, profile: Profile) -> str:
         return ""
 
 
+def check_login(settings: Settings, profile: Profile) -> None:
+    """Whether the settings name a login host that an SSH client could try.
+
+    Raises:
+        LabError: they do not.
+    """
+    _target(settings, profile)
+
+
 def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
     """Makes the cluster that a lab folder's settings name, as OpenSSH would reach it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
 from collections.abc import Callable, Sequence
@@ -88,7 +89,8 @@ class LabApp(Operations, HarmlessApp[int]):
         """Everything stored can be seen: now the network and the checks, whose threads take time from painting."""
         gc.enable()  # off since the start of the program, for a quicker first paint
         if self._start_session:
-            self.session.start()
+            with contextlib.suppress(LabError):  # the state says it: offline, and why
+                self.session.start()
         self.session.watch_logs(self.desk.tokens_on_screen())
         self.desk.check_later(self._repaint_soon)
         if self.desk.edition_problem is not None:

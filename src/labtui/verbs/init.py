@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from labtui.errors import UsageError
+from labtui.errors import LabError, UsageError
 from labtui.verbs.terminal import say
 
 
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the folder; say what to do next."""
     from labtui.core.lab.plan import withheld_scripts
+    from labtui.engine.assembly import check_settings
     from labtui.engine.folder import LabFolder
     from labtui.engine.labs import list_editions, load_edition
     from labtui.engine.profiles import list_profiles, load_profile
@@ -70,6 +71,10 @@ def run(args: argparse.Namespace) -> int:
     folder = LabFolder.create(args.dir, settings, withheld=withheld_scripts(edition))
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")
+    try:
+        check_settings(settings, profile)
+    except LabError as error:
+        say(f"Still missing: {error.sentence} {error.hint}")
     say(f"Next: cd {folder.path} && labtui doctor")
     return 0
 

@@ -147,12 +147,23 @@ class WizardScreen(Screen[None]):
             place = self.query_one("#dir", Input).value.strip()
             if not place:
                 raise UsageError("Say where the folder should be.")
+            self._check(settings)
             withheld = withheld_scripts(load_edition(settings.edition))
             folder = LabFolder.create(place, settings, withheld=withheld)
         except LabError as error:
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
         self.app.exit(folder.path)
+
+    def _check(self, settings: Settings) -> None:
+        """Refuse what no connection could ever begin with."""
+        from labtui.engine.assembly import check_settings
+        from labtui.engine.profiles import load_profile
+
+        try:
+            check_settings(settings, load_profile(settings.profile))
+        except UsageError as error:
+            raise UsageError(error.sentence, "Fill it in above.") from error
 
     def action_leave(self) -> None:
         """No folder."""
