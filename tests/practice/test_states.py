@@ -9,7 +9,8 @@ from labtui.practice.slurm.job import COMPLETING, FINAL, PENDING, RUNNING, TRANS
 from labtui.practice.slurm.request import Refused, build_request
 from labtui.practice.slurm.site import MIN_JOB_AGE_S, Site
 
-SITE = Site(user="nct01000", account="nct_000")
+SITE = Site(user="nct01000", account="nct_000", max_jobs=4)
+"""Few jobs at once, so that a short evening meets that limit, too."""
 
 
 class Runner:
@@ -103,6 +104,7 @@ class Evening(RuleBasedStateMachine):
         living = [job for job in self.control.accounting() if not job.finished]
         assert sum(job.qos == "acc_debug" for job in living) <= 1
         running = [job for job in living if job.state in (RUNNING, COMPLETING)]
+        assert len(running) <= SITE.max_jobs
         for node in SITE.nodes:
             here = [job for job in running if job.node == node.name]
             assert sum(job.cpus for job in here) <= node.cpus
@@ -146,3 +148,21 @@ def test_a_final_state_is_final():
         except ValueError:
             continue
         raise AssertionError(f"COMPLETED -> {state} was allowed")
+
+
+def test_no_more_scripts_run_at_once_than_the_laptop_bears():
+    site = Site(user="nct01000", account="nct_000")
+    runner = Runner()
+    control = Controller(site, runner, stamp=str)
+    options = {"account": "nct_000", "qos": "gp_training", "time": "10"}
+    request = build_request(options, name="job", work_dir="/home/x", site=site)
+    told = {"script": b"#!/bin/sh\n", "command": "job", "arguments": (), "environment": {}}
+    jobs = [control.submit(request, now=0.0, **told) for _ in range(45)]
+    control.advance(60.0)
+    assert len(runner.running) == site.max_jobs == 32, "112 CPUs would bear all of them"
+    waiting = [job for job in jobs if job.state == PENDING]
+    assert {job.reason for job in waiting} == {"Resources"}
+    assert control.start_estimate(waiting[0], 60.0) == 60.0 + 600, "when the first may be over"
+    control.ended(jobs[0].job_id, 0, 0, 100.0)
+    control.advance(101.0)
+    assert [job.state for job in waiting].count(RUNNING) == 1

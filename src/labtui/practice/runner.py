@@ -20,9 +20,6 @@ from typing import BinaryIO
 
 from labtui.practice.slurm.job import Job
 
-MAX_JOBS = 32
-"""Processes at once; more wait in the queue anyway, as the nodes are full long before."""
-
 WATCHDOG = Path(__file__).parent / "watchdog.py"
 
 

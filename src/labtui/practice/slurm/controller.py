@@ -293,7 +293,7 @@ class Controller:
             job.reason = "QOSMaxJobsPerUserLimit"
             return
         node = self._free_node(job, running)
-        if node is None:
+        if node is None or len(running) >= self.site.max_jobs:
             job.reason = "Resources"
             return
         self._start(job, node, running, now)
@@ -329,12 +329,10 @@ class Controller:
             return None
         with self.lock:
             waits = self.waits.get(job.job_id) or []
-            running = [
-                other
-                for other in self.jobs.values()
-                if other.state == RUNNING and other.partition == job.partition
-            ]
-            if self._free_node(job, running) is not None:
+            running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
+            full = len(running) >= self.site.max_jobs
+            if not full and self._free_node(job, running) is not None:
                 return waits[-1][1] if waits else now + SCHEDULE_DELAY_S
-            ends = sorted((other.start_time or now) + other.time_limit_s for other in running)
+            in_the_way = [other for other in running if full or other.partition == job.partition]
+            ends = sorted((other.start_time or now) + other.time_limit_s for other in in_the_way)
             return ends[0] if ends else None

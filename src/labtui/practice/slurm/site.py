@@ -34,7 +34,7 @@ class Qos:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Everything a submission is measured against."""
+    """Everything a submission is measured against. `max_jobs` is the laptop's limit: so many scripts run at once."""
 
     user: str
     account: str
@@ -52,6 +52,7 @@ class Site:
     )
     default_partition: str = "gpp"
     max_partition_s: int = 3 * 86400
+    max_jobs: int = 32
 
     @property
     def partitions(self) -> tuple[str, ...]:
