@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from labtui.cli import main
+from labtui.cluster.doctor import examine
+from labtui.cluster.prompts import NobodyThere
+from labtui.cluster.target import Overrides
 from labtui.core.doctor import (
     Check,
     Wanted,
@@ -60,6 +64,16 @@ def test_clocks() -> None:
     late = check_clock(2000.0, 1000.0)
     assert late.status == "warning" and "behind" in late.sentence and late.fix
     assert check_clock(None, 1000.0).status == "skipped"
+
+
+@pytest.mark.parametrize(("host", "named"), [("", True), ("h", True), ("elsewhere", False)])
+def test_the_host_for_copies_is_named_where_the_site_is_meant(host: str, named: bool) -> None:
+    profile = msgspec.structs.replace(PROFILE, login_hosts=("h",), data_hosts=("dt01.bsc.es",))
+    way = examine(
+        profile, Overrides(hosts=(host,) if host else (), use_ssh_program=False), Wanted(), NobodyThere()
+    )
+    before_connecting = [next(way) for _ in range(2)]
+    assert ("dt01.bsc.es" in before_connecting[1].sentence) == named
 
 
 def test_slurm_itself() -> None:

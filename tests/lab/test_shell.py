@@ -26,7 +26,7 @@ def shell(tmp_path: Path):
     record = f'printf "%s\\0" "$(basename "$0")" "$@" >> {shlex.quote(str(log))}\n'
     for name, body in {
         "ssh": ssh, "scp": record, "sbatch": record, "squeue": record, "sacct": record, "scancel": record,
-        "scontrol": record, "tail": record, "mkdir": record, "labtui": record,
+        "scontrol": record, "tail": record, "mkdir": record, "labtui": record, "ls": record, "sacctmgr": record,
     }.items():  # fmt: skip
         path = bin_dir / name
         path.write_text("#!/bin/bash\n" + body)
@@ -82,7 +82,35 @@ def test_every_action_has_a_sentence_and_commands_of_one_line():
         assert found.commands
         assert all("\n" not in command for command in found.commands)
         assert found.text.startswith(f"# {found.sentence}\n")
-    assert len(ACTIONS) == 10
+    assert len(ACTIONS) == 13
+
+
+def test_copies_go_to_the_sites_host_for_copies_and_nothing_else_does(shell):
+    line = replace(LINE, data_host="transfer1.bsc.es")
+    make, copy = lesson("push", line, SUBJECT).commands
+    assert "u1@alogin1.bsc.es" in make
+    assert shell(copy)[-1] == f"u1@transfer1.bsc.es:{NASTY}/"
+    fetch, *_ = lesson("results", line, SUBJECT).commands
+    assert shell(fetch)[-2:] == [f"u1@transfer1.bsc.es:{NASTY}/R n.31337.out", "."]
+    for action in ("log-in", "test", "submit", "queue", "log", "cancel", "end-after", "accounting", "rights"):
+        assert "transfer1" not in lesson(action, line, SUBJECT).text  # type: ignore[arg-type]
+
+
+def test_the_shared_scripts_ones_own_minutes_and_a_job_known_by_its_name(shell):
+    subject = replace(SUBJECT, shared_dir=f"{NASTY}/scripts", minutes=10, local_job="slurm/x.slurm")
+    make, copy = lesson("push-scripts", LINE, subject).commands
+    assert shell(make) == ["mkdir", "-p", f"{NASTY}/scripts"]
+    assert shell(copy)[-2:] == ["scripts/.", f"u1@alogin1.bsc.es:{NASTY}/scripts/"], (
+        "no job script goes there"
+    )
+    assert shell(lesson("end-after", LINE, subject).commands[0])[-1] == "TimeLimit=10"
+    named = replace(SUBJECT, job_name="R's $(touch PWNED)")
+    assert "--name=R's $(touch PWNED)" in shell(lesson("accounting", LINE, named).commands[0])
+    assert "twice" in lesson("submit", LINE, replace(SUBJECT, caution="else it is sent twice")).sentence
+    assert shell(lesson("places", LINE, replace(SUBJECT, paths=(NASTY, "/b c"))).commands[0])[-2:] == [
+        NASTY,
+        "/b c",
+    ]
 
 
 def test_what_a_config_file_says_is_not_repeated():

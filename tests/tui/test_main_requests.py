@@ -15,6 +15,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.bridge import ScreenPrompter
 from labtui.tui.screens.minutes import AskMinutes
 from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
+from labtui.tui.screens.texts import TextScreen
 from tests.tui.replay import (
     NOW,
     CommandLine,
@@ -49,6 +50,30 @@ async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: M
         await pilot.press("y")
         await until(pilot, lambda: bool(evening_session.asked))
         assert evening_session.asked[0][:2] == ("cancel", 4)
+
+
+@pytest.mark.parametrize(
+    ("task", "run", "words"),
+    [
+        ("10.6", 5, ("sbatch --parsable", "else it is sent twice", "sbatch --test-only")),
+        ("10.5", 4, ("scancel 31337", "TimeLimit=MINUTES")),
+        ("10.1", None, ("squeue --me",)),
+    ],
+)
+async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
+    evening_session: ReplayedSession, app_of: Make, task: str, run: int | None, words: tuple[str, ...]
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task(task)
+        if run is not None:
+            app.desk.choose_run(run)
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(app.screen, TextScreen))
+        shown = app.screen.page.plain  # type: ignore[attr-defined]
+        assert all(word in shown for word in (*words, "scp -r scripts/."))
+        assert shown.rstrip().endswith("labtui/hpc4ai-ch10/scripts/"), "pushing has its commands everywhere"
 
 
 async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(

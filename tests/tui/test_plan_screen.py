@@ -156,6 +156,32 @@ async def test_the_same_by_hand_can_be_copied(session: ReplayedSession, app_of: 
         assert "sbatch" in app.clipboard
 
 
+async def test_by_hand_sends_the_job_script_that_was_edited(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await open_plan(app, pilot)
+        screen.scripts[screen.drafts[0]] = "#!/bin/bash\necho mine\n"
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(app.screen, TextScreen))
+    (script,) = (session.folder.slurm / "by-hand").glob("*.slurm")
+    assert script.read_text() == "#!/bin/bash\necho mine\n"
+
+
+async def test_without_any_run_left_there_is_nothing_to_do_by_hand(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = await open_plan(app, pilot)
+        for row in range(len(screen.rows)):
+            screen.focus_table_at(row, column("gpus"))
+            await pilot.press("d")
+        await until(pilot, lambda: not screen.drafts)
+        await pilot.press("w")
+        await until(pilot, lambda: "Every run is left out." in text_of(app))
+        assert app.screen is screen
+
+
 def test_what_was_measured_changes_what_the_plan_expects(session: ReplayedSession) -> None:
     (draft, *_) = session.drafts("10.5")
     before = session.preview(draft)

@@ -148,16 +148,12 @@ def test_the_doctor_ticks_the_set_up(folder: LabFolder, capsys) -> None:
     assert reached() == [True]
 
 
-def test_the_commands_by_hand_submit_the_same_job(
-    folder: LabFolder, cluster: PracticeCluster, capsys
-) -> None:
-    assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
-    text = capsys.readouterr().out
-    commands = [line for line in text.splitlines() if re.match(r"(ssh|scp) ", line)][
-        1:
-    ]  # the first one logs in
+def by_hand(folder: LabFolder, text: str) -> str:
+    """Run the printed commands in the lab folder as a person would (logging in left out); what they said."""
+    commands = [line for line in text.splitlines() if re.match(r"(ssh|scp) .*(bash -lc|:)", line)]
+    assert commands, text
     programs = folder.path.parent / "programs"
-    programs.mkdir()
+    programs.mkdir(exist_ok=True)
     known = folder.path.parent / "known_hosts"
     for name in ("ssh", "scp"):
         (programs / name).write_text(
@@ -177,9 +173,58 @@ def test_the_commands_by_hand_submit_the_same_job(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^\d+$", done.stdout, re.MULTILINE), done.stdout
-    assert "ResNet152-1gpu" in done.stdout
+    return done.stdout
+
+
+def test_the_commands_by_hand_submit_the_same_job(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
+    said = by_hand(folder, capsys.readouterr().out)
+    assert re.search(r"^\d+$", said, re.MULTILINE), said
+    assert "ResNet152-1gpu" in said
     assert told(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
+
+
+def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a verb prints for `--show-commands`."""
+    capsys.readouterr()
+    assert main([*arguments, "--show-commands"]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    pushing = commands_of(capsys, "push")
+    by_hand(folder, pushing)
+    pushed = told(capsys, "push")
+    assert pushed["sent"] == [], "by hand everything came to the same place"
+    assert main(["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes"]) == 0
+    assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
+    first, second = told(capsys, "queue")["runs"]
+    assert (first["job"] is not None, second["job"]) == (True, None)
+    number = first["job"]["job_id"]
+    assert number in by_hand(folder, commands_of(capsys, "queue"))
+    rows = told(capsys, "queue", "--show-commands")["by_hand"]
+    assert [item["action"] for item in rows[0]["commands"]] == ["queue", "accounting"]
+    assert f"{number}.out" in commands_of(capsys, "log", "1")
+    assert f"{number}.err" in commands_of(capsys, "log", "1", "--err")
+    assert main(["cancel", "2", "--show-commands"]) == 0
+    assert "no job to cancel" in capsys.readouterr().err
+    by_hand(folder, commands_of(capsys, "cancel", "1", "--after", "60"))
+    by_hand(folder, commands_of(capsys, "cancel", "1"))
+    assert "CANCELLED" in by_hand(folder, commands_of(capsys, "queue"))
+    watching = commands_of(capsys, "watch")
+    sending = watching[watching.index("# sending ") :]
+    assert re.search(r"^\d+$", by_hand(folder, sending), re.MULTILINE), (
+        "what waits is sent from its own files"
+    )
+    row = told(capsys, "queue", "--offline")["runs"][1]
+    assert (row["submission"]["status"], row["job"]) == ("waiting", None), "by hand is by hand"
+    examined = by_hand(folder, commands_of(capsys, "doctor"))
+    assert cluster.login.data_dir in examined
+    assert "nct_000" in examined
 
 
 class Terminal(io.StringIO):

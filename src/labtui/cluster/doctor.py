@@ -72,6 +72,14 @@ def examine(
         )
         return
     yield from _configuration(profile, target)
+    if transfers := profile.data_host("" if not overrides.hosts else overrides.hosts[0]):
+        yield Check(
+            key="data-host",
+            title="Copies by hand",
+            status="ok",
+            sentence=f"The site wants large copies on {transfers}: the scp commands that labtui shows go there. "
+            "labtui's own small files go over the line it has.",
+        )
     yield from (_key(endpoint) for endpoint in target.endpoints[:1])
     yield _known(target)
     connection = Connection(target, prompter)

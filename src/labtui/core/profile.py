@@ -42,7 +42,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One cluster.
 
-    `login_hosts` are tried in turn; `data_hosts` serve transfers where a site separates them.
+    `login_hosts` are tried in turn. `data_hosts` serve copies by hand (`scp`) where a site separates them; labtui's own
+    transfers are small and go over the one connection it has.
     `root` is the remote directory labtui works under, `data_dir` the CIFAR-10 pickles.
     `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` the site's rule.
     `forbidden` are `sbatch` options the site refuses, each with the reason.
@@ -76,3 +77,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def queue(self, name: str) -> Queue | None:
         """The queue with this name, if the profile knows it."""
         return next((queue for queue in self.queues if queue.name == name), None)
+
+    def data_host(self, login_host: str) -> str:
+        """The host for copies beside this login host; empty when there is none, or the site is not meant."""
+        known = not login_host or login_host in self.login_hosts
+        return self.data_hosts[0] if known and self.data_hosts else ""

@@ -1,17 +1,29 @@
-"""The plain shell commands of this lab folder's actions: to learn them, or to go on without labtui."""
+"""The plain shell commands of this lab folder's actions: to learn them, or to go on without labtui.
+
+Nothing here asks or tells the cluster anything. Job scripts that commands name are written to `slurm/by-hand/`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labtui.core.lab.shell import ACTIONS, Action, Lesson, Line, Subject, lessons
-from labtui.core.model import JobPhase, SubmissionDraft
+from labtui.core.early_end import early_end_options
+from labtui.core.lab.shell import Action, Lesson, Line, Subject, lesson, lessons
+from labtui.core.model import JobPhase, Stream, SubmissionDraft, SubmissionStatus
+from labtui.engine.folder import LabFolder, hashes
+from labtui.engine.planning import BY_HAND, SCRIPT_NAME, plan, shared_dir
+from labtui.engine.settings import write_private
+from labtui.errors import UsageError
 
 if TYPE_CHECKING:
     from labtui.core.state import SubmissionState
     from labtui.engine.session import Session
 
 _BEFORE: tuple[Action, ...] = ("log-in", "push", "test", "submit", "queue")
+_WAITS = "it is in labtui's waiting line: take it back there first, else it is sent twice"
+_ON_ITS_WAY = (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN)
 
 
 def line_of(session: Session) -> Line:
@@ -23,38 +35,167 @@ def line_of(session: Session) -> Line:
         user=settings.user or profile.user,
         port=settings.port or profile.port,
         identity=settings.identity,
+        data_host="" if settings.port else profile.data_host(settings.host),
     )
 
 
-def lessons_of_draft(session: Session, draft: SubmissionDraft) -> tuple[Lesson, ...]:
-    """What submitting a draft by hand takes; its job script is written to `slurm/by-hand/` so that the commands work.
+def lessons_of_draft(
+    session: Session, draft: SubmissionDraft, script: str | None = None
+) -> tuple[Lesson, ...]:
+    """What submitting a draft by hand takes; `script` is its job script where the student edited it.
+
+    The job script is written to `slurm/by-hand/` so that the commands work.
 
     Raises:
         TemplateError, FolderError: as for submitting it.
     """
-    from labtui.engine.planning import BY_HAND, plan
-
-    planned = plan(session, draft, None, keep_in=BY_HAND)
-    script = planned.event.script_file
+    planned = plan(session, draft, script, keep_in=BY_HAND)
+    written = planned.event.script_file
     subject = Subject(
         remote_dir=planned.event.remote_dir,
-        script=script.rpartition("/")[2],
-        local_job=script,
+        script=written.rpartition("/")[2],
+        local_job=written,
         out=f"{planned.event.job_name}.JOBID.out",
     )
     return lessons(line_of(session), subject, _BEFORE)
 
 
 def lessons_of_submission(session: Session, submission: SubmissionState | None) -> tuple[Lesson, ...]:
-    """What can be done with a submission by hand now; without one, how to log in and look at the queue."""
+    """What can be done by hand now: with a submission as it stands, and with the scripts.
+
+    Raises:
+        FolderError: the files of an unsent submission cannot be written where the commands look for them.
+    """
     line = line_of(session)
-    job = submission.job if submission is not None else None
-    if submission is None or job is None:
-        return lessons(line, None, ("log-in", "queue"))
-    out = submission.remote_logs.get("out", "").replace("%j", job.job_id)
-    subject = Subject(
-        remote_dir=submission.remote_dir, job_id=job.job_id, out=out.rpartition("/")[2] or "NAME.JOBID.out"
+    shared = lessons_of_push(session)
+    if submission is None:
+        return (*lessons(line, None, ("log-in", "queue")), *shared)
+    if submission.job is not None:
+        return (*_of_job(line, submission), *shared)
+    if submission.status in _ON_ITS_WAY:
+        named = Subject(job_name=submission.job_name)
+        return (*lessons(line, named, ("log-in", "queue", "accounting")), *shared)
+    return (*lessons(line, _unsent(session, submission), _BEFORE), *shared)
+
+
+def lessons_of_push(session: Session) -> tuple[Lesson, ...]:
+    """Copying the scripts to the lab's own directory; nothing while that directory cannot be told."""
+    try:
+        directory = shared_dir(session.profile, session.settings, user=session.user)
+    except UsageError:
+        return ()
+    return (lesson("push-scripts", line_of(session), Subject(shared_dir=directory)),)
+
+
+def lessons_of_cancel(
+    session: Session, submission: SubmissionState, minutes: int | None = None
+) -> tuple[Lesson, ...]:
+    """Cancelling a submission's job, now or `minutes` after its start; of one without a job, what there is to do.
+
+    Nothing has to be told to the cluster to take back what was not sent: that is no lesson.
+    """
+    line = line_of(session)
+    if submission.job is not None:
+        about = replace(_subject_of_job(submission), minutes=minutes)
+        return (lesson("cancel" if minutes is None else "end-after", line, about),)
+    if minutes is None or submission.status in _ON_ITS_WAY:
+        return ()
+    about = replace(_unsent(session, submission), options=(f"--time={minutes:d}",))
+    return (lesson("submit", line, about),)
+
+
+def lessons_of_log(
+    session: Session, submission: SubmissionState, stream: Stream = "out"
+) -> tuple[Lesson, ...]:
+    """Following one of a job's logs."""
+    return (lesson("log", line_of(session), _subject_of_job(submission, stream)),)
+
+
+def lessons_of_queue(session: Session, submissions: Sequence[SubmissionState]) -> tuple[Lesson, ...]:
+    """Reading the queue, and what became of those of the submissions whose jobs are not known to be over."""
+    numbers = [
+        item.job.job_id
+        for item in submissions
+        if item.job is not None and item.job.phase is not JobPhase.FINISHED
+    ]
+    wanted: tuple[Action, ...] = ("queue", "accounting") if numbers else ("queue",)
+    return lessons(line_of(session), Subject(job_id=",".join(numbers) or "JOBID"), wanted)
+
+
+def lessons_of_watch(
+    session: Session, submissions: Sequence[SubmissionState]
+) -> list[tuple[str, tuple[Lesson, ...]]]:
+    """What following the runs stands for, with what it is about: the queue, sending what waits, reading logs.
+
+    Raises:
+        FolderError: as `lessons_of_submission`.
+    """
+    told = [("the queue", lessons_of_queue(session, submissions))]
+    line = line_of(session)
+    for item in submissions:
+        if item.job is not None and item.job.phase is not JobPhase.FINISHED:
+            told.append((f"the log of {item.job_name}", lessons_of_log(session, item)))
+        elif item.status is SubmissionStatus.WAITING:
+            about = _unsent(session, item)
+            told.append((f"sending {item.job_name}", lessons(line, about, ("push", "submit"))))
+    return told
+
+
+# --------------------------------------------------------------------------- subjects
+
+
+def _of_job(line: Line, submission: SubmissionState) -> tuple[Lesson, ...]:
+    over = submission.job is not None and submission.job.phase is JobPhase.FINISHED
+    alive: tuple[Action, ...] = () if over else ("cancel", "end-after")
+    wanted: tuple[Action, ...] = ("log-in", "queue", "log", *alive, "accounting", "results")
+    return lessons(line, _subject_of_job(submission), wanted)
+
+
+def _subject_of_job(submission: SubmissionState, stream: Stream = "out") -> Subject:
+    number = submission.job.job_id if submission.job is not None else "JOBID"
+    path = submission.remote_logs.get(stream, "").replace("%j", number)
+    return Subject(
+        remote_dir=submission.remote_dir or "DIRECTORY",
+        job_id=number,
+        out=path.rpartition("/")[2] or f"NAME.JOBID.{stream}",
     )
-    over = job.phase is JobPhase.FINISHED
-    left_out: set[Action] = {"push", "test", "submit", *(("cancel", "end-after") if over else ())}
-    return lessons(line, subject, [action for action in ACTIONS if action not in left_out])
+
+
+def _unsent(session: Session, submission: SubmissionState) -> Subject:
+    """A submission that Slurm never had, with its files as they were when it was planned."""
+    scripts, job = _files_here(session, submission)
+    return Subject(
+        remote_dir=submission.remote_dir,
+        script=job.rpartition("/")[2] or SCRIPT_NAME,
+        local_scripts=scripts,
+        local_job="" if job.startswith(f"{scripts}/") else job,
+        out=f"{submission.job_name}.JOBID.out",
+        options=early_end_options(submission),
+        caution=_WAITS if submission.status is SubmissionStatus.WAITING else "",
+    )
+
+
+def _files_here(session: Session, submission: SubmissionState) -> tuple[str, str]:
+    """Where in the lab folder a submission's scripts and job script lie.
+
+    Where they lie anyway when nothing changed since; else what is stored is written to `slurm/by-hand/NAME/`.
+    """
+    folder = session.folder
+    stored = dict(session.files_of(submission.token))
+    job = stored.pop(SCRIPT_NAME, None)
+    if job is None or (
+        hashes(stored) == hashes(folder.script_files()) and _same(folder, submission.script_file, job)
+    ):
+        return "scripts", submission.script_file
+    place = f"{BY_HAND}/{submission.job_name}"
+    for name, data in {**stored, SCRIPT_NAME: job}.items():
+        write_private(folder.inside(f"{place}/{name}"), data)
+    return place, f"{place}/{SCRIPT_NAME}"
+
+
+def _same(folder: LabFolder, name: str, data: bytes) -> bool:
+    path = folder.inside(name)
+    try:
+        return path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") == data
+    except OSError:
+        return False

@@ -125,6 +125,15 @@ def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = 
     return f"{root.rstrip('/')}/{file_name(settings.edition)}"
 
 
+def shared_dir(profile: Profile, settings: Settings, *, user: str) -> str:
+    """The remote directory that `labtui push` fills, beside those of the submissions.
+
+    Raises:
+        UsageError: as `lab_root`.
+    """
+    return f"{lab_root(profile, settings, user=user)}/scripts"
+
+
 def new_token() -> str:
     """A token nobody has used: the identity of one submission, on this computer and in Slurm's records."""
     return f"lt{secrets.token_hex(10)}"
@@ -148,7 +157,7 @@ def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep_i
     files = {**session.folder.script_files(), SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
     script_file = f"{keep_in or 'slurm'}/{named.job_name}.slurm"
     if keep_in:
-        write_private(session.folder.inside(script_file), text.encode())
+        write_private(session.folder.inside(script_file), files[SCRIPT_NAME])
     first = max(session.state.runs, default=0) + 1
     event = SubmissionPlanned(
         at=session.clock.wall(),

@@ -250,9 +250,13 @@ class Operations:
 
         shown = self.desk.picture()
         submission = shown.submission_of(shown.run) if shown.run is not None else None
-        told = lessons_of_submission(self.session, submission)
+        try:
+            told = lessons_of_submission(self.session, submission)
+        except LabError as error:
+            self.report(error)
+            return
         text = "\n\n".join(lesson.text for lesson in told)
-        self.push_screen(TextScreen("The same by hand", text, copy=True))
+        self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
 
 def editor_command() -> list[str]:

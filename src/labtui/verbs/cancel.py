@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from labtui.core.model import JobPhase, SubmissionStatus
+from labtui.verbs.by_hand import add_show_commands, show_lessons
 from labtui.verbs.terminal import Open, add_folder_argument, count, run_number, say
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="not now: Slurm ends the job when it has run so many minutes, also when labtui is closed",
     )
     add_folder_argument(parser)
+    add_show_commands(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,6 +42,10 @@ def run(args: argparse.Namespace) -> int:
             say(f"run {tokens[token]} is over already; there is nothing to cancel")
         if not open_ones:
             return 0
+        if args.show_commands:
+            return _show_commands(
+                lab, args, {number: submissions[token] for token, number in open_ones.items()}
+            )
         lab.session.start()
         if any(submissions[token].status is not SubmissionStatus.WAITING for token in open_ones):
             lab.online()
@@ -53,6 +59,23 @@ def run(args: argparse.Namespace) -> int:
                 lab.session.end_after(number, args.after).result(timeout=300)
                 say(f"the job of run {number}{along} will be ended {args.after} min after its start")
     return 0
+
+
+def _show_commands(lab: Open, args: argparse.Namespace, open_ones: dict[int, SubmissionState]) -> int:
+    """The same by hand; of what was not sent there is nothing to tell Slurm."""
+    from labtui.engine.lessons import lessons_of_cancel
+
+    what = "cancelling" if args.after is None else "ending"
+    groups = [
+        (f"{what} the job of run {number}", lessons_of_cancel(lab.session, item, args.after))
+        for number, item in open_ones.items()
+    ]
+    for number, item in open_ones.items():
+        if item.job is None and item.status is not SubmissionStatus.WAITING:
+            say(f"run {number} is on its way to Slurm: look whether it has a job first (`labtui queue`)")
+        elif item.job is None and args.after is None:
+            say(f"run {number} is in labtui's own waiting line: there is no job to cancel")
+    return show_lessons(groups)
 
 
 def _over(submission: SubmissionState) -> bool:

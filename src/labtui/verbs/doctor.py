@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from labtui.core.doctor import Check, Wanted, worst_status
 from labtui.errors import UsageError
 from labtui.stdio import trusted
+from labtui.verbs.by_hand import add_show_commands, show_lessons
 from labtui.verbs.connecting import (
     add_connection_arguments,
     overrides_of,
@@ -29,6 +30,7 @@ from labtui.verbs.terminal import say
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
+    from labtui.core.lab.shell import Lesson
     from labtui.core.profile import Profile
     from labtui.engine.folder import LabFolder
 
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder, or what `init` would be told, and the form of the answer."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     add_connection_arguments(parser)
+    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
 
 
@@ -49,6 +52,9 @@ def run(args: argparse.Namespace) -> int:
     from labtui.cluster.doctor import examine
 
     profile, overrides, wanted, folder = _what_is_meant(args)
+    if args.show_commands:
+        told = _by_hand(profile, overrides, wanted)
+        return show_lessons([("finding what would go wrong", told)], as_json=args.json)
     checks = []
     seen: dict[str, bool] = {}
     for check in examine(profile, overrides, wanted, prompter_here(), seen.update):
@@ -120,6 +126,28 @@ def _what_is_meant(
         container=told.container,
     )
     return load_profile(args.cluster or told.profile, folder.path), overrides, wanted, folder
+
+
+def _by_hand(profile: Profile, overrides: Overrides, wanted: Wanted) -> tuple[Lesson, ...]:
+    """What a person would try: log in, ask Slurm, look at the places."""
+    from labtui.core.lab.shell import Line, Subject, lessons
+
+    hosts = overrides.hosts or profile.login_hosts
+    line = Line(
+        host=hosts[0] if hosts else "HOST",
+        user=overrides.user or profile.user,
+        port=overrides.port or profile.port,
+        identity=overrides.identity_file,
+    )
+    account = wanted.account or profile.default_account or "ACCOUNT"
+    paths = (
+        wanted.data_dir or profile.data_dir,
+        wanted.container or profile.launch.container or profile.container,
+    )
+    filled = tuple(
+        path.replace("{account}", account).replace("{user}", line.user or "USER") for path in paths if path
+    )
+    return lessons(line, Subject(paths=filled), ("log-in", "rights", "queue", "places"))
 
 
 def _print(check: Check) -> None:

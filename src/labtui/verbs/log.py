@@ -10,6 +10,7 @@ from pathlib import Path
 
 from labtui.core.model import RunPhase, Stream
 from labtui.core.state import LabState, RunState
+from labtui.verbs.by_hand import add_show_commands, show_lessons
 from labtui.verbs.terminal import Open, add_folder_argument, run_number, say
 
 _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu", dest="stream", action="store_const", const="gpu", help="the GPU sampler's CSV"
     )
     parser.set_defaults(stream="out")
+    add_show_commands(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,6 +36,11 @@ def run(args: argparse.Namespace) -> int:
 
     with Open(args, start=False) as lab:
         record = run_of(lab.state, args.run)
+        if args.show_commands:
+            from labtui.engine.lessons import lessons_of_log
+
+            told = lessons_of_log(lab.session, lab.state.submissions[record.token], args.stream)
+            return show_lessons([(f"the log of run {args.run}", told)])
         printer = _Printer()
         if args.follow:
             lab.session.start()

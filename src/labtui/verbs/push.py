@@ -5,18 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 
+from labtui.verbs.by_hand import add_show_commands, show_lessons
 from labtui.verbs.terminal import Open, add_folder_argument, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form of the answer."""
     add_folder_argument(parser)
+    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Send and report."""
-    with Open(args) as lab:
+    with Open(args, start=False) as lab:
+        if args.show_commands:
+            from labtui.engine.lessons import lessons_of_push
+
+            return show_lessons([("sending scripts/", lessons_of_push(lab.session))], as_json=args.json)
+        lab.session.start()
         future = lab.session.push()
         lab.online()
         report = future.result()

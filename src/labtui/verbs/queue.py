@@ -11,6 +11,7 @@ from labtui.core.model import JobPhase, JobView, SubmissionStatus
 from labtui.core.profile import Profile
 from labtui.core.state import LabState, RunState
 from labtui.errors import LabError
+from labtui.verbs.by_hand import add_show_commands, show_lessons
 from labtui.verbs.spent import spent
 from labtui.verbs.terminal import Open, add_folder_argument, plain, say, say_error
 
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline", action="store_true", help="show what is stored, without asking the cluster"
     )
+    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -36,6 +38,11 @@ def run(args: argparse.Namespace) -> int:
     from labtui.core.jobs import live, unread
 
     with Open(args, start=False) as lab:
+        if args.show_commands:
+            from labtui.engine.lessons import lessons_of_queue
+
+            told = lessons_of_queue(lab.session, tuple(lab.state.submissions.values()))
+            return show_lessons([("the queue", told)], as_json=args.json)
         if not args.offline and (live(lab.state) or unread(lab.state)):
             lab.session.start()
             _ask_once(lab)

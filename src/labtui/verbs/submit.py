@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from labtui.core.model import SubmissionDraft, SubmissionStatus
 from labtui.core.state import LabState
 from labtui.errors import LabError, UsageError
+from labtui.verbs.by_hand import add_show_commands
 from labtui.verbs.planned import agreed, blocked, finding_row, job_line, show_findings, without
 from labtui.verbs.terminal import Open, add_folder_argument, count, plain, run_number, say, say_error
 
@@ -65,9 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SMALLEST-LARGEST",
         help="one job that finds the largest batch that fits one GPU (default range 256-4096)",
     )
-    parser.add_argument(
-        "--show-commands", action="store_true", help="print the shell commands this amounts to; send nothing"
-    )
+    add_show_commands(parser)
     parser.add_argument("--wait", action="store_true", help="stay until Slurm has taken all of them")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

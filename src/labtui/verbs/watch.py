@@ -26,6 +26,7 @@ from labtui.core.events import (
 from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.core.slurm.reasons import explain_reason
 from labtui.core.state import LabState, RunState, SubmissionState
+from labtui.verbs.by_hand import add_show_commands, show_lessons
 from labtui.verbs.terminal import Open, add_folder_argument, plain, say
 
 _QUIET = (LogGrew, Refreshed)
@@ -34,12 +35,18 @@ _QUIET = (LogGrew, Refreshed)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Folder and form."""
     add_folder_argument(parser)
+    add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="one JSON line per event")
 
 
 def run(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     with Open(args, start=False) as lab:
+        if args.show_commands:
+            from labtui.engine.lessons import lessons_of_watch
+
+            told = lessons_of_watch(lab.session, tuple(lab.state.submissions.values()))
+            return show_lessons(told, as_json=args.json)
         watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
             lab.state.runs
         )

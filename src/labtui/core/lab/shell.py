@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Action = Literal[
-    "log-in", "push", "test", "submit", "queue", "log", "cancel", "end-after", "results", "accounting"
+    "log-in",
+    "push",
+    "test",
+    "submit",
+    "queue",
+    "log",
+    "cancel",
+    "end-after",
+    "results",
+    "accounting",
+    "push-scripts",
+    "rights",
+    "places",
 ]
 
 ACTIONS: tuple[Action, ...] = (
@@ -26,22 +38,35 @@ ACTIONS: tuple[Action, ...] = (
     "end-after",
     "accounting",
     "results",
+    "push-scripts",
+    "rights",
+    "places",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """How to reach the cluster: a host as `ssh` takes it, and what a config file does not already say."""
+    """How to reach the cluster: a host as `ssh` takes it, and what a config file does not already say.
+
+    `data_host` is where files are copied, when the site wants copies elsewhere than on its login nodes.
+    """
 
     host: str
     user: str = ""
     port: int | None = None
     identity: str = ""
+    data_host: str = ""
 
     @property
     def target(self) -> str:
         """``user@host``."""
         return f"{self.user}@{self.host}" if self.user else self.host
+
+    @property
+    def copy_target(self) -> str:
+        """``user@host`` for `scp`."""
+        host = self.data_host or self.host
+        return f"{self.user}@{host}" if self.user else host
 
     def options(self, port_flag: str = "-p") -> list[str]:
         """Port and key; `scp` and `sftp` spell the port ``-P``."""
@@ -54,6 +79,9 @@ class Subject:
     """What the commands are about; what is not known yet is written as a word in capitals.
 
     `local_job` is the job script here, when it does not lie among the scripts; `script` is its name there.
+    `shared_dir` is the lab's directory that `labtui push` fills, `minutes` a limit of the student's own, counted
+    from the job's start. `caution` is what to know before submitting, `paths` what has to be on the cluster.
+    Without a job's number it is looked up by `job_name`.
     """
 
     remote_dir: str = "DIRECTORY"
@@ -63,6 +91,11 @@ class Subject:
     local_scripts: str = "scripts"
     local_job: str = ""
     options: tuple[str, ...] = ()
+    shared_dir: str = "DIRECTORY"
+    minutes: int | None = None
+    job_name: str = ""
+    caution: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +144,30 @@ def _log_in(line: Line, about: Subject) -> tuple[str, list[str]]:
     return "log in to the cluster", [shlex.join(["ssh", *line.options(), line.target])]
 
 
-def _push(line: Line, about: Subject) -> tuple[str, list[str]]:
+def _copied(line: Line, about: Subject, directory: str) -> list[str]:
+    """Make a directory there and copy the scripts into it, the job script too where there is one."""
     copy = [
         "scp",
         *line.options("-P"),
         "-r",
         f"{about.local_scripts}/.",
         *([about.local_job] if about.local_job else []),
-        f"{line.target}:{about.remote_dir}/",
+        f"{line.copy_target}:{directory}/",
     ]
-    return "make a directory on the cluster and copy the scripts there", [
-        remote(line, f"mkdir -p {shlex.quote(about.remote_dir)}"),
-        shlex.join(copy),
-    ]
+    return [remote(line, f"mkdir -p {shlex.quote(directory)}"), shlex.join(copy)]
+
+
+def _push(line: Line, about: Subject) -> tuple[str, list[str]]:
+    return "make a directory on the cluster and copy the scripts there", _copied(
+        line, about, about.remote_dir
+    )
+
+
+def _push_scripts(line: Line, about: Subject) -> tuple[str, list[str]]:
+    told = replace(about, local_scripts="scripts", local_job="")
+    return "copy scripts/ to this lab's own directory on the cluster, as `labtui push` does", _copied(
+        line, told, about.shared_dir
+    )
 
 
 def _test(line: Line, about: Subject) -> tuple[str, list[str]]:
@@ -135,7 +179,10 @@ def _test(line: Line, about: Subject) -> tuple[str, list[str]]:
 
 def _submit(line: Line, about: Subject) -> tuple[str, list[str]]:
     command = shlex.join(["sbatch", "--parsable", *about.options, about.script])
-    return "submit the job; Slurm answers with its number", [remote(line, _in(about.remote_dir, command))]
+    caution = f" ({about.caution})" if about.caution else ""
+    return f"submit the job; Slurm answers with its number{caution}", [
+        remote(line, _in(about.remote_dir, command))
+    ]
 
 
 def _queue(line: Line, about: Subject) -> tuple[str, list[str]]:
@@ -156,23 +203,39 @@ def _cancel(line: Line, about: Subject) -> tuple[str, list[str]]:
 
 
 def _end_after(line: Line, about: Subject) -> tuple[str, list[str]]:
-    command = shlex.join(["scontrol", "update", f"JobId={about.job_id}", "TimeLimit=MINUTES"])
-    return "let Slurm end the job so many minutes after its start", [remote(line, command)]
+    minutes = "MINUTES" if about.minutes is None else f"{about.minutes:d}"
+    many = "so many" if about.minutes is None else minutes
+    command = shlex.join(["scontrol", "update", f"JobId={about.job_id}", f"TimeLimit={minutes}"])
+    return f"let Slurm end the job {many} minutes after its start", [remote(line, command)]
 
 
 def _accounting(line: Line, about: Subject) -> tuple[str, list[str]]:
     fields = "JobID,State,Elapsed,Timelimit,ExitCode,AllocTRES"
-    return "what became of the job", [
-        remote(line, shlex.join(["sacct", "-X", "-j", about.job_id, f"--format={fields}"]))
-    ]
+    which = [f"--name={about.job_name}"] if about.job_name else ["-j", about.job_id]
+    return "what became of the job", [remote(line, shlex.join(["sacct", "-X", *which, f"--format={fields}"]))]
 
 
 def _results(line: Line, about: Subject) -> tuple[str, list[str]]:
-    source = f"{line.target}:{about.remote_dir}/{about.out}"
+    source = f"{line.copy_target}:{about.remote_dir}/{about.out}"
     return "fetch the output, look at its epochs, and let labtui compute the rest", [
         shlex.join(["scp", *line.options("-P"), source, "."]),
         f"grep -A1 '^Epoch' {shlex.quote(about.out)}",
         f"labtui results {shlex.quote(about.out)}",
+    ]
+
+
+def _rights(line: Line, about: Subject) -> tuple[str, list[str]]:
+    del about
+    return "which Slurm this is, and which accounts and QoS are yours", [
+        remote(line, "sbatch --version"),
+        remote(line, 'sacctmgr --parsable2 show associations user="$USER" format=account,qos'),
+    ]
+
+
+def _places(line: Line, about: Subject) -> tuple[str, list[str]]:
+    return "whether the data set and the container are there, and how much room is left", [
+        remote(line, shlex.join(["ls", "-ld", *(about.paths or ("PATH",))])),
+        remote(line, "df -h ."),
     ]
 
 
@@ -187,4 +250,7 @@ _LESSONS = {
     "end-after": _end_after,
     "accounting": _accounting,
     "results": _results,
+    "push-scripts": _push_scripts,
+    "rights": _rights,
+    "places": _places,
 }

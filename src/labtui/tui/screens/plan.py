@@ -356,8 +356,12 @@ class PlanScreen(PlanFixing, Screen[None]):
         from labtui.engine.lessons import lessons_of_draft
         from labtui.tui.screens.texts import TextScreen
 
+        if not self.drafts:
+            self.notify("Every run is left out.", markup=False)
+            return
+        draft = self.drafts[self.current]
         try:
-            told = lessons_of_draft(self.session, self.drafts[self.current])
+            told = lessons_of_draft(self.session, draft, self.scripts.get(draft))
         except LabError as error:
             self.app.report(error)  # type: ignore[attr-defined]
             return
