@@ -17,7 +17,7 @@ from labtui.core.state import ConnectionState, LabState
 from labtui.errors import ExportError
 from labtui.tui import exporting, view
 from labtui.tui import format as words
-from tests.tui.replay import NOW, accepted, live_run, observed, planned, spec
+from tests.tui.replay import NOW, accepted, finished_run, live_run, observed, planned, spec
 
 
 def picture(events: list[Any], **more: Any) -> view.Picture:
@@ -85,7 +85,7 @@ def test_a_rehearsals_clock_goes_on_at_its_own_pace_between_two_looks() -> None:
     seen = observed("lt1", "7", JobPhase.RUNNING, NOW - 2, elapsed_s=60.0, start_time=NOW - 62)
     shown = replace(picture([*going, seen], run_id=1), factor=30.0)
     assert shown.run is not None
-    assert "since 2 min" in view.run_detail(shown, shown.run)[0]
+    assert "for 2 min" in view.run_detail(shown, shown.run)[0]
 
 
 @pytest.mark.parametrize(
@@ -148,3 +148,43 @@ def test_the_export_runs_beside_the_screens_and_fails_in_a_sentence(
         exporting.export_all(tmp_path).result(10)
     with pytest.raises(ExportError, match="The export failed"):
         exporting.export_all(tmp_path).result(10)
+
+
+def test_what_waits_says_the_true_reason() -> None:
+    planned_only = picture([planned("lt1", "10.5", 1, spec(epochs=5))], run_id=1)
+    assert planned_only.run is not None
+    busy = planned_only.state
+    for status in ("offline", "needs-login"):
+        cut = replace(planned_only, state=replace(busy, connection=ConnectionState(status=status)))
+        assert view.waiting_line(cut).endswith("(no connection)")
+        assert view.run_detail(cut, cut.run) == [
+            "In labtui's waiting line; it is sent when the cluster can be reached."
+        ]
+    online = replace(planned_only, state=replace(busy, connection=ConnectionState(status="online")))
+    assert view.waiting_line(online).endswith("(waiting for its turn)")
+
+
+def test_a_job_whose_log_says_that_all_is_done_does_not_run_any_more() -> None:
+    done = finished_run("lt1", "10.5", 1, spec(epochs=5), "7")
+    still = observed("lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, start_time=NOW - 93)
+    shown = picture([*done, still], run_id=1)
+    assert shown.run is not None
+    assert view.run_detail(shown, shown.run)[0] == (
+        "Job 7 is over: its log says so. The queue is asked again soon."
+    )
+
+
+def test_a_run_whose_log_is_still_read_does_not_look_as_if_it_ran() -> None:
+    going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
+    over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="CANCELLED by 1000")
+    shown = picture([*going, over], run_id=1)
+    assert shown.run is not None
+    assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ ended, log being read"
+
+
+def test_configurations_that_share_a_name_are_told_apart_by_their_batch() -> None:
+    one = finished_run("lt1", "10.4", 1, spec(batch=256), "7")
+    other = finished_run("lt2", "10.5", 2, spec(batch=2048), "8")
+    two = finished_run("lt3", "10.5", 3, spec(gpus=2), "9")
+    names = [row[0] for row in view.number_rows(picture([*one, *other, *two]))]
+    assert names == ["ResNet50 1 GPU, batch 256", "ResNet50 1 GPU, batch 2,048", "ResNet50 2 GPUs"]

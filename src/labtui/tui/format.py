@@ -103,20 +103,18 @@ def epoch_progress(run: RunState) -> str:
 
 def run_words(run: RunState, submission: SubmissionState | None) -> str:
     """The state of a run in words, without its glyph."""
+    if _ended_unread(run, submission):
+        return "ended, log being read"
     if run.phase is RunPhase.RUNNING:
-        over = (
-            submission is not None
-            and submission.job is not None
-            and submission.job.phase is JobPhase.FINISHED
-        )
-        return "ended, log being read" if over else epoch_progress(run)
+        return epoch_progress(run)
     if run.phase is RunPhase.FAILED:
         return OUTCOME_WORDS.get(run.outcome or "failed", "failed")
     if run.phase is RunPhase.WAITING and submission is not None:
         return _submission_words(submission)
-    if submission is not None and submission.job is not None and submission.job.phase is JobPhase.SETTLING:
+    if _job_phase(submission) is JobPhase.SETTLING:
         return "done, settling" if run.phase is RunPhase.DONE else "settling"
-    return run.phase.value
+    waits_inside = run.phase is RunPhase.QUEUED and _job_phase(submission) is JobPhase.RUNNING
+    return "next in its job" if waits_inside else run.phase.value
 
 
 def _submission_words(submission: SubmissionState) -> str:
@@ -133,4 +131,14 @@ def _submission_words(submission: SubmissionState) -> str:
 
 def run_label(run: RunState, submission: SubmissionState | None) -> str:
     """Glyph and words: ``▶ epoch 3 of 5``, ``✔ done``, ``✘ out of memory``."""
-    return f"{PHASE_GLYPHS[run.phase]} {run_words(run, submission)}"
+    glyph = PHASE_GLYPHS[RunPhase.QUEUED if _ended_unread(run, submission) else run.phase]
+    return f"{glyph} {run_words(run, submission)}"
+
+
+def _job_phase(submission: SubmissionState | None) -> JobPhase | None:
+    return submission.job.phase if submission is not None and submission.job is not None else None
+
+
+def _ended_unread(run: RunState, submission: SubmissionState | None) -> bool:
+    """Its job is over, and its log does not say yet how the run ended."""
+    return run.outcome is None and _job_phase(submission) is JobPhase.FINISHED

@@ -68,7 +68,13 @@ class Operations:
     async def halve_batch(self: Any) -> None:
         """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
         run = self.desk.picture().run
-        if run is None or run.outcome != "oom":
+        if run is None:
+            self.notify("Select the run that ran out of memory first.", markup=False)
+            return
+        if run.outcome is None:
+            self.notify("How this run ended is not known yet; its log is still read.", markup=False)
+            return
+        if run.outcome != "oom":
             self.notify("The selected run did not run out of memory.", markup=False)
             return
         from labtui.engine.batches import halve_after

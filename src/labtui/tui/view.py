@@ -5,13 +5,15 @@ Nothing here knows Textual, files or clocks (`Picture.now` is handed in).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from labtui.core.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.core.model import RunPhase, SubmissionStatus
 from labtui.core.state import LabState, RunState, SubmissionState
 from labtui.tui import format as words
+from labtui.tui.job_words import NO_LINE, job_sentences, submission_sentences
 
 if TYPE_CHECKING:
     from labtui.core.charts import ChartSpec
@@ -53,6 +55,12 @@ class Picture:
     def task(self) -> Task | None:
         """The task on the screen."""
         return self.edition.task(self.task_id) if self.edition is not None else None
+
+    @property
+    def rows_by_run(self) -> dict[int, ResultRow]:
+        """The numbers that each run belongs to."""
+        rows = self.results.rows if self.results is not None else ()
+        return {member.run_id: row for row in rows for member in row.members if member.run_id is not None}
 
     @property
     def runs(self) -> tuple[RunState, ...]:
@@ -167,21 +175,10 @@ class RunRow:
 
 def run_rows(picture: Picture, runs: tuple[RunState, ...] | None = None) -> tuple[RunRow, ...]:
     """The runs of the task, with the numbers of their configuration."""
-    by_run = _rows_by_run(picture)
+    by_run = picture.rows_by_run
     return tuple(
         _run_row(picture, run, by_run.get(run.run_id)) for run in (picture.runs if runs is None else runs)
     )
-
-
-def _rows_by_run(picture: Picture) -> dict[int, ResultRow]:
-    if picture.results is None:
-        return {}
-    return {
-        member.run_id: row
-        for row in picture.results.rows
-        for member in row.members
-        if member.run_id is not None
-    }
 
 
 def _run_row(picture: Picture, run: RunState, row: ResultRow | None) -> RunRow:
@@ -216,131 +213,19 @@ def run_detail(picture: Picture, run: RunState) -> list[str]:
     lines: list[str] = []
     if submission is not None:
         lines += (
-            _submission_sentences(submission)
+            submission_sentences(submission, picture.state)
             if submission.job is None
-            else _job_sentences(submission, picture)
+            else job_sentences(submission, submission.job, picture)
         )
     for found in run.diagnosis:
         lines.append(f"{found.advice} ({found.kind}, line {found.line} of the {found.stream})")
     return [line for line in lines if line]
 
 
-def _submission_sentences(submission: SubmissionState) -> list[str]:
-    text = " ".join(part for part in (submission.sentence, submission.hint) if part)
-    if text:
-        return [text]
-    plain = {
-        SubmissionStatus.WAITING: "In labtui's waiting line; it is sent as soon as the queue takes it.",
-        SubmissionStatus.SENDING: "Being sent to Slurm.",
-        SubmissionStatus.UNKNOWN: "Sent, but no answer came. labtui looks for the job and never sends twice.",
-        SubmissionStatus.REFUSED: "Slurm refused it.",
-        SubmissionStatus.WITHDRAWN: "Taken back before it was sent.",
-    }
-    return [plain[submission.status]] if submission.status in plain else []
-
-
-def _job_sentences(submission: SubmissionState, picture: Picture) -> list[str]:
-    job = submission.job
-    if job is None:
-        return []
-    head = f"Job {job.job_id}"
-    if job.phase is JobPhase.QUEUED:
-        return _queued_words(submission, job, picture)
-    if job.phase is JobPhase.RUNNING:
-        return [_running_words(submission, _cluster_now(picture, job)), *_limit_words(picture, submission)]
-    if job.phase is JobPhase.UNKNOWN:
-        since = f" since {words.duration(picture.now - job.unknown_since)}" if job.unknown_since else ""
-        return [f"{head}: unknown{since}. The cluster has not said what became of it."]
-    if job.phase is JobPhase.SETTLING:
-        return [f"{head} has left the queue; accounting has not spoken yet."]
-    took = f" after {words.duration(job.elapsed_s)}" if job.elapsed_s else ""
-    return [
-        f"{head}: {job.slurm_state or 'ended'}{took}"
-        + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
-        + "."
-        + _end_words(job.slurm_state)
-    ]
-
-
-def _end_words(state: str) -> str:
-    """What a bad end means; a good one needs no words."""
-    from labtui.core.slurm.states import FINISHED, plain_state
-
-    word = plain_state(state)
-    return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
-
-
-def _queued_words(submission: SubmissionState, job: JobView, picture: Picture) -> list[str]:
-    runs = [picture.state.runs[number] for number in submission.run_ids if number in picture.state.runs]
-    if runs and all(run.phase is RunPhase.DONE for run in runs):
-        return [f"Job {job.job_id} is over: its log says so. The queue is asked again soon."]
-    if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
-        return [f"Job {job.job_id} runs: its log says so. The queue is asked again soon."]
-    return [
-        f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
-        _start_words(job.start_estimate, picture.now),
-    ]
-
-
-def pending_reason(reason: str) -> str:
-    """Slurm's pending reason as a sentence, with its own word behind."""
-    if not reason or reason == "None":
-        return "Slurm has not said why yet."
-    from labtui.core.slurm.reasons import explain_reason
-
-    return f"{explain_reason(reason).rstrip('.')} ({reason})."
-
-
-def _start_words(estimate: float | None, now: float) -> str:
-    if estimate is None:
-        return ""
-    return (
-        f"Slurm expects it to start in about {words.duration(estimate - now)}."
-        if estimate > now
-        else "It should start now."
-    )
-
-
-def _cluster_now(picture: Picture, job: JobView) -> float:
-    """The present for a job that was last looked at a while ago: a rehearsal's clock goes faster than ours."""
-    return job.seen_at + max(0.0, picture.now - job.seen_at) * (picture.factor or 1.0)
-
-
-def _running_words(submission: SubmissionState, now: float) -> str:
-    job = submission.job
-    if job is None:
-        return ""
-    text = f"Job {job.job_id} runs" + (f" on {job.node}" if job.node else "")
-    elapsed = job.elapsed_s
-    if job.start_time is not None:
-        elapsed = (
-            max(elapsed or 0.0, now - job.start_time)
-            if job.seen_at == 0
-            else (elapsed or 0.0) + now - job.seen_at
-        )
-    if elapsed is not None:
-        text += f" since {words.duration(elapsed)}"
-        if job.time_limit_s:
-            text += f" of at most {words.duration(job.time_limit_s)}"
-            if submission.early_end_minutes * 60 == job.time_limit_s:
-                text += " (your own limit)"
-    return text + "."
-
-
-def _limit_words(picture: Picture, submission: SubmissionState) -> list[str]:
-    """Whether the time limit will come before the end, as far as the epochs so far can tell."""
-    from labtui.core.forecast import limit_warning, running_run
-
-    run = running_run(submission, picture.state.runs)
-    row = _rows_by_run(picture).get(run.run_id) if run is not None else None
-    if submission.job is None:
-        return []
-    warning = limit_warning(submission, picture.state.runs, row, _cluster_now(picture, submission.job))
-    return [warning] if warning else []
-
-
 def waiting_line(picture: Picture) -> str:
     """What waits in labtui's own line and why; empty when nothing does."""
+    from labtui.core.jobs import live
+
     waiting = [each for each in picture.state.submissions.values() if each.status is SubmissionStatus.WAITING]
     if not waiting:
         return ""
@@ -349,7 +234,13 @@ def waiting_line(picture: Picture) -> str:
     for each in waiting:
         specs = [picture.state.runs[run_id].spec for run_id in each.run_ids if run_id in picture.state.runs]
         names.append(" + ".join(_short(spec.model, spec.n_gpus) for spec in specs) or each.job_name)
-    why = first.sentence or (f"{first.qos} is busy" if first.qos else "waiting for its turn")
+    if picture.state.connection.status in NO_LINE:
+        why = "no connection"
+    elif first.sentence:
+        why = first.sentence
+    else:
+        taken = any(each.qos == first.qos for each in live(picture.state))
+        why = f"{first.qos} is busy" if taken else "waiting for its turn"
     return f"waiting line: {', '.join(names)} ({why.rstrip('.')})"
 
 
@@ -362,17 +253,22 @@ def _short(model: str, n_gpus: int) -> str:
 
 def number_rows(picture: Picture, models: frozenset[str] | None = None) -> list[tuple[str, ...]]:
     """Configuration, epoch time, throughput, speedup, efficiency: one line per measured configuration."""
+    shown = [
+        row
+        for row in (picture.results.rows if picture.results is not None else ())
+        if row.epoch_seconds is not None
+        and (models is None or row.model in models)
+        and row.practice is picture.practice  # rehearsed and real numbers never stand in one table
+    ]
+    names = Counter(_row_name(row) for row in shown)
     rows: list[tuple[str, ...]] = []
-    for row in picture.results.rows if picture.results is not None else ():
-        if row.epoch_seconds is None or (models is not None and row.model not in models):
-            continue
-        if row.practice is not picture.practice:
-            continue  # rehearsed and real numbers never stand in one table
-        device = "CPU" if row.device == "cpu" else f"{row.n_gpus} GPU"
+    for row in shown:
+        name = _row_name(row)
+        batch = f", batch {row.batch_size:,}" if names[name] > 1 and row.batch_size else ""
         mark = " ▶" if row.live else ""
         rows.append(
             (
-                f"{row.model} {device}{mark}",
+                f"{name}{batch}{mark}",
                 words.with_bounds(row.epoch_seconds),
                 words.whole(row.throughput),
                 words.with_bounds(row.speedup),
@@ -380,6 +276,12 @@ def number_rows(picture: Picture, models: frozenset[str] | None = None) -> list[
             )
         )
     return rows
+
+
+def _row_name(row: ResultRow) -> str:
+    if row.device != "cpu" and row.n_gpus is None:
+        return row.model
+    return _short(row.model, row.n_gpus or 0)
 
 
 NUMBER_COLUMNS = ("run", "epoch s", "img/s", "speedup", "eff.")

@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
         "cancelled",
         "CANCELLED AT",
         r"\*\*\* .{0,200}CANCELLED AT ",
-        "The job was cancelled. If that was not you, ask who shares the account; then submit it again.",
+        "The job was cancelled, by you or by somebody who shares the account. Submit it again if you still want it.",
         outcome="cancelled",
         job_level=True,
     ),
