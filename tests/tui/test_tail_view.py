@@ -122,3 +122,54 @@ async def test_hostile_lines_are_data(tmp_path: Path) -> None:
         app.tail.show_file(path)
         await pilot.pause()
         assert text_of(app).split("\n")[:3] == ["[bold]x[/nothing]", "cleared?", "9/9 done"]
+
+
+async def test_home_goes_to_the_beginning_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text("begin " + "wide " * 40 + "\n" + lines(1, 50))
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(path)
+        app.tail.focus()
+        app.tail.action_top()
+        await until(pilot, lambda: app.tail.virtual_size.width > 200)
+        app.tail.scroll_to(x=60, y=20, animate=False)
+        await until(pilot, lambda: app.tail.scroll_x == 60)
+        await pilot.press("home")
+        await until(pilot, lambda: text_of(app).startswith("begin wide"))
+        assert (app.tail.scroll_x, app.tail.scroll_y) == (0, 0)
+
+
+async def test_the_last_match_is_not_called_not_found(log: Path) -> None:
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        app.tail.search("line 9")
+        await until(pilot, lambda: app.tail.match_line == 99)
+        app.tail.search_next(backwards=False)
+        await until(pilot, lambda: app.tail.none_more == "below")
+        assert (app.tail.match_line, app.tail.not_found) == (99, False)
+        with log.open("a") as file:
+            file.write("line 9 again\n")
+        app.tail.poll()
+        assert app.tail.none_more == "", "what came may hold it"
+        app.tail.search_next(backwards=False)
+        await until(pilot, lambda: app.tail.match_line == 100)
+        app.tail.search("line 9 again")
+        await until(pilot, lambda: app.tail.match_line == 100)
+        app.tail.search_next(backwards=True)
+        await until(pilot, lambda: app.tail.none_more == "above")
+
+
+async def test_what_was_not_found_in_one_log_may_be_in_the_next(log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.out"
+    other.write_text("nowhere but here\n" + lines(0, 50))
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        app.tail.search("nowhere")
+        await until(pilot, lambda: app.tail.not_found)
+        app.tail.show_file(other)
+        assert not app.tail.not_found
+        app.tail.search_next(backwards=False)
+        await until(pilot, lambda: app.tail.match_line == 0)

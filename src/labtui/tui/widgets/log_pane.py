@@ -140,22 +140,29 @@ def _state(view: TailView) -> str:
     """Following or where we are, and the search."""
     if view.file is None:
         return "nothing read yet"
-    lines = view.file.lines
     parts = []
     if view.folding.hidden:
         parts.append(f"{view.folding.hidden} records folded (z)")
     if view.needle:
-        where = (
-            "not found"
-            if view.not_found
-            else ""
-            if view.match_line is None
-            else f"line {view.match_line + 1}"
-        )
-        parts.append(f"/{view.needle} {where}".rstrip())
+        parts.append(f"/{view.needle} {_found(view)}")
     if view.follow:
-        parts.append(f"{lines} lines, following")
+        parts.append(f"{view.file.lines} lines, following")
     else:
         below = max(0, view.rows - int(view.scroll_y) - view.size.height)
-        parts.append(f"+{below} lines below, end follows")
+        more = f"+{below} line{'s' if below != 1 else ''} below, " if below else ""
+        parts.append(f"{more}end follows")
     return "   ".join(parts)
+
+
+def _found(view: TailView) -> str:
+    """Where the searched text is, and the keys that go on from there."""
+    if view.not_found:
+        return "not found"
+    if view.match_line is None:
+        return "(n, N)"
+    line = f"line {view.match_line + 1}"
+    if view.none_more == "below":
+        return f"{line}, none below, N goes up"
+    if view.none_more == "above":
+        return f"{line}, none above, n goes down"
+    return f"{line} (n next, N before)"

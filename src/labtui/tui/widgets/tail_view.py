@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
@@ -22,8 +22,15 @@ from labtui.tui.widgets.folding import RECORD, Folding
 from labtui.tui.widgets.log_file import LogFile
 
 
+Side = Literal["", "below", "above"]
+
+
 class TailView(ScrollView, can_focus=True):
-    """One log file. `Moved` is posted when following changes or lines arrive."""
+    """One log file. `Moved` is posted when following changes, lines arrive or a search ends.
+
+    Of the search: `needle` is looked for, `match_line` is where it stands (from 0), `not_found` says that the log
+    has none, `none_more` on which side of `match_line` there is no other.
+    """
 
     DEFAULT_CSS = """
     TailView { height: 1fr; scrollbar-size: 1 1; overflow-x: auto; overflow-y: scroll; }
@@ -53,10 +60,11 @@ class TailView(ScrollView, can_focus=True):
             self.counts = counts
 
     class _Found(Message):
-        def __init__(self, ticket: int, line: int | None) -> None:
+        def __init__(self, ticket: int, line: int | None, side: Side) -> None:
             super().__init__()
             self.ticket = ticket
             self.line = line
+            self.side = side
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -65,6 +73,7 @@ class TailView(ScrollView, can_focus=True):
         self.needle = ""
         self.match_line: int | None = None
         self.not_found = False
+        self.none_more: Side = ""
         self._ticket = 0
         self._placing = False
         self._widest = 1
@@ -83,13 +92,19 @@ class TailView(ScrollView, can_focus=True):
         self.poll()
 
     def _begin(self) -> None:
-        self.match_line = None
+        self._forget_match()
         self.folding.forget()
         self._widest = 1
         self._ticket += 1
         self.follow = True
         self._resize()
         self.refresh()
+
+    def _forget_match(self) -> None:
+        """What was found belongs to another text or another log."""
+        self.match_line = None
+        self.not_found = False
+        self.none_more = ""
 
     def poll(self) -> None:
         """Look at the file again; called once per tick."""
@@ -102,6 +117,7 @@ class TailView(ScrollView, can_focus=True):
             self.call_after_refresh(self._count_head, self.file)  # the end is shown first
         self._resize()
         if growth.added or growth.restarted:
+            self.not_found, self.none_more = False, ""  # what came may hold it
             self.post_message(self.Moved(self))
         if self.follow:
             self._jump(self.max_scroll_y)
@@ -131,6 +147,7 @@ class TailView(ScrollView, can_focus=True):
         self._place(top + moved)
         if self.match_line is not None:
             self.match_line += moved
+        self.not_found, self.none_more = False, ""  # it was looked for without the front
         self.post_message(self.Moved(self))
 
     def _resize(self) -> None:
@@ -186,8 +203,9 @@ class TailView(ScrollView, can_focus=True):
         self._jump(self.max_scroll_y)
 
     def action_top(self) -> None:
-        """Go to the first line."""
+        """Go to the beginning of the first line."""
         self.follow = False
+        self.scroll_to(x=0, animate=False, immediate=True, force=True)
         self._jump(0)
 
     # ------------------------------------------------------------------ search
@@ -195,47 +213,50 @@ class TailView(ScrollView, can_focus=True):
     def search(self, needle: str) -> None:
         """Look for a text from the end of what is shown upwards, then keep it for next and previous."""
         self.needle = needle
-        self.match_line = None
-        self.not_found = False
+        self._forget_match()
         self.refresh()
+        self.post_message(self.Moved(self))
         if needle and self.file is not None:
             bottom = self.folding.line_of(int(self.scroll_y) + self.size.height - 1)
-            self._find_from(min(self.file.lines - 1, bottom), backwards=True, both=True)
+            self._find_from(min(self.file.lines - 1, bottom), backwards=True, everywhere=True)
 
     def search_next(self, *, backwards: bool) -> None:
         """The next match below (or above, `backwards`) the current one."""
         if not self.needle or self.file is None:
             return
-        step = -1 if backwards else 1
-        here = self.match_line
-        if here is None:
-            here = self.folding.line_of(int(self.scroll_y))
-        self._find_from(here + step, backwards=backwards)
+        if self.match_line is None:
+            top = self.folding.line_of(int(self.scroll_y))
+            self._find_from(top, backwards=backwards, everywhere=True)
+        else:
+            self._find_from(self.match_line + (-1 if backwards else 1), backwards=backwards)
 
-    def _find_from(self, start: int, *, backwards: bool, both: bool = False) -> None:
+    def _find_from(self, start: int, *, backwards: bool, everywhere: bool = False) -> None:
+        """Look from a line on, in a thread; `everywhere`: where that side has none, on the other one, too."""
         if self.file is None or not self.file.lines:
             return
         self._ticket += 1
         ticket, needle, twin = self._ticket, self.needle, self.file.snapshot()
+        side: Side = "" if everywhere else "above" if backwards else "below"
 
         def look() -> None:
             try:
                 line = twin.find(needle, start, backwards=backwards)
-                if line is None and both:
-                    line = twin.find(needle, start + 1, backwards=not backwards)
+                if line is None and everywhere:
+                    line = twin.find(needle, start + (1 if backwards else -1), backwards=not backwards)
             except OSError:
                 line = None
             finally:
                 twin.close()
-            self.post_message(self._Found(ticket, line))
+            self.post_message(self._Found(ticket, line, side))
 
         threading.Thread(target=look, name="labtui-search", daemon=True).start()
 
     def on_tail_view__found(self, message: _Found) -> None:
-        """Show the match in the middle, or say that there is none."""
+        """Show the match in the middle, or say that there is none, or none further on that side."""
         if message.ticket != self._ticket:
             return
-        self.not_found = message.line is None
+        self.not_found = message.line is None and not message.side
+        self.none_more = message.side if message.line is None else ""
         if message.line is not None:
             self.match_line = message.line
             self.follow = False
