@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from rich.text import Text
 from textual.app import App, ComposeResult
 
+from labtui.tui import themes
+from labtui.tui.app import LabApp
 from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
-from tests.tui.waiting import text_of
+from tests.tui.replay import NOW, ReplayedSession
+from tests.tui.waiting import text_of, until
 
 COLUMNS = (Column("name", "name"), Column("value", "value", right=True))
 
@@ -64,3 +68,34 @@ async def test_the_scroll_position_survives_a_rebuild() -> None:
         app.table.sync(COLUMNS, [Row(name, (name, "2")) for name in [*names, "more"]])
         await pilot.pause()
         assert app.table.scroll_y == before > 0
+
+
+def colour_of(app: App[None], words: str) -> str:
+    """The colour in which some words are on the screen, as ``#rrggbb``."""
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            if words in segment.text and segment.style is not None and segment.style.color is not None:
+                return segment.style.color.get_truecolor().hex
+    return ""
+
+
+async def test_a_change_of_colour_alone_is_shown() -> None:
+    app = Bench()
+    async with app.run_test(size=(30, 12)) as pilot:
+        app.table.sync(COLUMNS, [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#3fbf8f")))])
+        await until(pilot, lambda: colour_of(app, "done") == "#3fbf8f")
+        new = [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#00784f")))]
+        assert app.table.sync(COLUMNS, new)
+        await until(pilot, lambda: colour_of(app, "done") == "#00784f", "the colour of the other theme")
+        assert not app.table.sync(COLUMNS, new)
+        part = Text.assemble(("do", "#b3261e"), "ne")
+        assert app.table.sync(COLUMNS, [new[0], Row("a", ("run", part))])
+        await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
+
+
+async def test_another_theme_recolours_the_runs(evening_session: ReplayedSession) -> None:
+    app = LabApp(evening_session, clock=lambda: NOW, pane="runs")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: colour_of(app, "✔ done") == themes.DARK.success)
+        app.theme = themes.LIGHT.name
+        await until(pilot, lambda: colour_of(app, "✔ done") == themes.LIGHT.success)

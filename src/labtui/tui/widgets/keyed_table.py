@@ -1,6 +1,6 @@
 """`KeyedTable`: a `DataTable` that is brought up to date row by row, so that cursor and scroll position survive.
 
-`sync` compares with what is shown and touches only cells that differ; equal content costs nothing.
+`sync` compares with what is shown, words and colours, and touches only cells that differ; equal content costs nothing.
 """
 
 from __future__ import annotations
@@ -44,18 +44,13 @@ class KeyedTable(DataTable[Text]):
     def sync(self, columns: Sequence[Column], rows: Sequence[Row]) -> bool:
         """Show these columns and rows; says whether anything changed."""
         wanted = {row.key: row.cells for row in rows}
-        if (
-            tuple(columns) == self._shown_columns
-            and wanted == self._shown
-            and list(wanted) == list(self._shown)
-        ):
-            return False
         if tuple(columns) == self._shown_columns and list(wanted) == list(self._shown):
-            self._update_cells(wanted)
+            changed = self._update_cells(wanted)
         else:
             self._rebuild(tuple(columns), rows)
+            changed = True
         self._shown = wanted
-        return True
+        return changed
 
     @property
     def selected_key(self) -> str | None:
@@ -69,11 +64,14 @@ class KeyedTable(DataTable[Text]):
         if key in keys:
             self.move_cursor(row=keys.index(key), animate=False)
 
-    def _update_cells(self, wanted: dict[str, tuple[str | Text, ...]]) -> None:
+    def _update_cells(self, wanted: dict[str, tuple[str | Text, ...]]) -> bool:
+        changed = False
         for key, cells in wanted.items():
             for column, old, new in zip(self._shown_columns, self._shown[key], cells, strict=True):
-                if old != new:
+                if _look(old) != _look(new):
                     self.update_cell(key, column.key, _cell(new, column), update_width=True)
+                    changed = True
+        return changed
 
     def _rebuild(self, columns: tuple[Column, ...], rows: Sequence[Row]) -> None:
         selected, column, scroll = self.selected_key, self.cursor_column, self.scroll_offset
@@ -95,6 +93,11 @@ class KeyedTable(DataTable[Text]):
             self.scroll_to(scroll.x, scroll.y, animate=False)
         # A layout that comes between these rows and the table's own measuring of them would keep the old height.
         self.call_after_refresh(self.refresh, layout=True)
+
+
+def _look(cell: str | Text) -> tuple[object, ...]:
+    """What makes two cells look alike. Rich calls texts equal that differ in their base style only."""
+    return (cell.plain, cell.style, *cell.spans) if isinstance(cell, Text) else (cell, "")
 
 
 def _cell(cell: str | Text, column: Column) -> Text:
