@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from labtui.core.events import SamplesReset
 from labtui.core.model import RunPhase
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.incidents import IncidentPlan
+from labtui.practice.slurm.job import Job
 from labtui.tui.app import LabApp
 from tests.e2e.test_tui_practice import FACTOR, come_to, lab_on, open_app, submit_here
 from tests.tui.waiting import text_of
@@ -110,4 +112,44 @@ async def test_a_bad_end_is_explained(
         assert RunPhase.DONE not in [run.phase for run in app.desk.state.runs.values()][1:]
         await pilot.press("q")
     plan.close()
+    session.close()
+
+
+def remote_log(job: Job) -> bytes:
+    """The job's standard output on the cluster."""
+    return Path(job.stdout).read_bytes()
+
+
+async def test_epochs_of_a_first_try_do_not_count(cluster: PracticeCluster, tmp_path: Path) -> None:
+    """A requeued job begins its log anew: what was read of the first try goes, its copy stays."""
+    app, session = open_app(lab_on(cluster, tmp_path / "lab"))
+    resets: list[int] = []
+    session.subscribe(
+        lambda update: resets.extend(
+            run_id for event in update.events if isinstance(event, SamplesReset) for run_id in event.run_ids
+        )
+    )
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        app.go_to_task("10.5")
+        await submit_here(pilot, app)
+        runs = lambda: app.desk.state.runs  # noqa: E731
+        await come_to(pilot, lambda: any(run.epochs for run in runs().values()), "an epoch of the first try")
+        plan = IncidentPlan(cluster, ["requeue"], 1)
+        await come_to(pilot, lambda: over(app), "the end of the second try")
+        await pilot.press("q")
+    plan.close()
+    assert [lesson.name for lesson in plan.happened] == ["requeue"]
+    (job,) = [job for job in cluster.controller.accounting() if job.restarts]
+    (submission,) = [
+        item for item in session.state.submissions.values() if item.job.job_id == str(job.job_id)
+    ]
+    assert (job.state, job.restarts) == ("COMPLETED", 1)
+    assert set(resets) & set(submission.run_ids), "what was read of the first try is forgotten"
+    again = [runs()[run_id] for run_id in submission.run_ids]
+    assert all(len(run.epochs) == 5 and run.outcome == "completed" for run in again)
+    assert all(sample.ended_at > job.start_time for run in again for sample in run.epochs)
+    first, second = session.log_segments(submission.token, "out")
+    assert b"Epoch 1/5" in first.read_bytes(), "the copy of the first try is kept"
+    assert second.read_bytes() == remote_log(job)
     session.close()

@@ -1,5 +1,8 @@
 """What goes wrong on purpose happens as Slurm would have it, once, and is explained."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from labtui.errors import UsageError
@@ -111,8 +114,23 @@ def test_node_failure(options, state):
     cluster.controller.ended(job.job_id, 0, 9, 1201.0)
     assert job.state == state
     if state == "PENDING":
-        cluster.controller.advance(1300.0)
+        cluster.controller.advance(1321.0)
+        assert (job.state, job.reason) == ("PENDING", "BeginTime"), "Slurm waits two minutes"
+        cluster.controller.advance(1323.0)
         assert (job.state, job.restarts) == ("RUNNING", 1)
+
+
+def test_requeue_lets_a_job_run_again_that_did_not_ask_for_it():
+    cluster = Cluster()
+    job = running_job(cluster, **{"no-requeue": ""})
+    plan(cluster, "requeue").look(1200.0)
+    cluster.controller.ended(job.job_id, 0, 9, 1201.0)
+    assert (job.state, job.submit_time, job.start_time) == ("PENDING", 1201.0, None)
+    asked = Call(("show", "job", str(job.job_id)), "/", {})
+    shown = answer("scontrol", asked, cluster.controller, 1202.0)[1]
+    assert "Requeue=1 Restarts=1" in shown and "Reason=BeginTime" in shown
+    cluster.controller.advance(1400.0)
+    assert (job.state, job.restarts) == ("RUNNING", 1)
 
 
 def test_out_of_memory():
@@ -171,3 +189,9 @@ def test_choice_by_name_and_by_number():
     with pytest.raises(UsageError) as told:
         choose(["earthquake"], None)
     assert "queue" in told.value.hint
+
+
+def test_the_guide_names_all_of_them_in_the_same_order():
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
+    table = guide.partition("what can go wrong on purpose")[2]
+    assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(INCIDENTS)

@@ -54,6 +54,14 @@ def _fail_node(cluster: PracticeCluster, job: Job, now: float, chance: random.Ra
     cluster.controller.fail_node(job.job_id, now)
 
 
+def _fail_node_and_requeue(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    with cluster.controller.lock:
+        job.requeue = (
+            True  # `scontrol update Requeue=1`, as an administrator does it for all jobs of a broken rack
+        )
+    cluster.controller.fail_node(job.job_id, now)
+
+
 def _run_out_of_memory(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
     cluster.controller.run_out_of_memory(job.job_id, now)
 
@@ -110,10 +118,21 @@ INCIDENTS: dict[str, Incident] = {
             "Not your fault. labtui asks Slurm not to restart its jobs, because a restart empties "
             "the log and spoils the timing: the run "
             "ends as a node failure, and you submit it again. A job without --no-requeue would "
-            "start anew with the same id.",
+            "start anew with the same id: that is `requeue`.",
         ),
         RUNNING,
         _fail_node,
+    ),
+    "requeue": Incident(
+        Lesson(
+            "requeue",
+            "The node dies, and an administrator lets the job run again",
+            "The job goes back into the queue with the same id, waits two minutes (BeginTime), and its script "
+            "begins from the start: Slurm empties the log. The epochs of the first try do not count, because "
+            "their log is gone from the cluster; labtui keeps its copy of it and reads the new one.",
+        ),
+        RUNNING,
+        _fail_node_and_requeue,
     ),
     "out-of-memory": Incident(
         Lesson(

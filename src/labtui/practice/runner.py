@@ -151,10 +151,11 @@ class JobRunner:
             "SLURM_SUBMIT_DIR": job.work_dir,
             "SLURM_SUBMIT_HOST": "alogin1",
             "SLURM_CLUSTER_NAME": "marenostrum5",
-            "SLURM_RESTART_COUNT": str(job.restarts),
             "TMPDIR": str(home / "tmp"),
             "LABTUI_PRACTICE_JOB": str(home),
         }
+        if job.restarts:
+            told["SLURM_RESTART_COUNT"] = str(job.restarts)
         if job.gpus:
             told.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
         (home / "tmp").mkdir(exist_ok=True)

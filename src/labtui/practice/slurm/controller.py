@@ -20,6 +20,9 @@ from labtui.practice.slurm.texts import expand_log_name
 SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""
 
+REQUEUE_DELAY_S = 121
+"""A requeued job waits until the credential of its first try can no longer be used."""
+
 SIGTERM = int(signal.SIGTERM)
 SIGKILL = int(getattr(signal, "SIGKILL", signal.SIGTERM))
 
@@ -210,7 +213,7 @@ class Controller:
             self._gpus.pop(job_id, None)
             wanted, job.wanted = job.wanted, ""
             if wanted == PENDING:
-                self._requeue(job)
+                self._requeue(job, now)
                 return
             job.end_time = now
             job.exit_status, job.exit_signal = (0, number) if number else (status, 0)
@@ -260,9 +263,10 @@ class Controller:
         self._kill_at[job.job_id] = now + KILL_WAIT_S
         self.runner.signal(job.job_id, SIGTERM)
 
-    def _requeue(self, job: Job) -> None:
+    def _requeue(self, job: Job, now: float) -> None:
         job.move(PENDING)
         job.start_time = job.end_time = None
+        job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
         job.node = ""
         job.reason = "BeginTime"
         job.restarts += 1
