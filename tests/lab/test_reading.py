@@ -8,124 +8,19 @@ from hypothesis import strategies as st
 
 from labtui.core.lab.edition import parse_edition
 from labtui.core.lab.places import line_of
+from labtui.core.lab.rules import Known
 from labtui.engine.labs import labs_folder
 from labtui.errors import DataError
+from tests.lab.mistakes import GOOD, MISTAKES
 
-GOOD = """format = 1
-id = "mine"
-title = "A lab"
-course = "c"
-term = "t"
-source = "s"
-about = "a"
-
-[[facts]]
-id = "f"
-text = "fact"
-source = "me"
-
-[[bands]]
-quantity = "epoch-seconds"
-model = "ResNet50"
-low = 1
-high = 2
-source = "me"
-
-[[tasks]]
-id = "1"
-title = "t"
-what = "w"
-why = "y"
-questions = [
-  { text = "Why?", facts = ["f"] },
-]
-checks = [
-  { kind = "runs" },
-  { kind = "answers" },
-]
-
-[[tasks.runs]]
-form = "one-job"
-model = "ResNet50"
-device = "gpu"
-gpus = 2
-batch_size = 4096
-per_gpu_batch = 2048
-epochs = 5
-script = "ResNet50.py"
-
-[reference]
-runs = [{ model = "ResNet50", gpus = 2, first_epoch_seconds = 9, epoch_seconds = 5 }]
-"""
-
-
-def line(text: str) -> int:
-    """The line of GOOD that begins with this text."""
-    return next(i for i, content in enumerate(GOOD.splitlines(), 1) if content.startswith(text))
-
-
-def last(text: str) -> int:
-    return max(i for i, content in enumerate(GOOD.splitlines(), 1) if content.startswith(text))
-
-
-MISTAKES = [
-    ("epochs = 5", "epoch = 5", last("epochs"), "`epoch` is not a field of task 1, run 1. Did you mean `epochs`?"),
-    ("epochs = 5\n", "", line("[[tasks.runs]]"), "`epochs` is missing in task 1, run 1."),
-    ("epochs = 5", 'epochs = "5"', last("epochs"), "task 1, run 1, epochs should be a whole number, not text"),
-    ("epochs = 5", "epochs = 0", last("epochs"), "`epochs` is at least 1."),
-    ('device = "gpu"', 'device = "tpu"', last("device"), "one of cpu, gpu"),
-    ('form = "one-job"', 'form = "array"', last("form"), "one of cpu, one-gpu, one-job, job-per-size"),
-    ('kind = "answers"', 'kind = "answer"', last("  { kind = \"answers"), "one of runs,"),
-    ("batch_size = 4096", "batch_size = 4095", last("batch_size"), "2 x 2048 per GPU is 4096"),
-    ("per_gpu_batch = 2048\n", "", line("[[tasks.runs]]"), "says both batches"),
-    ("gpus = 2", "gpus = 0", last("gpus"), "a GPU run at least 1"),
-    ('facts = ["f"]', 'facts = ["g"]', line("  { text"), "no fact with the id 'g'"),
-    ("low = 1", "low = 3", line("[[bands]]"), "from low to high"),
-    ("low = 1", "low = nan", line("low"), "finite number"),
-    ('script = "ResNet50.py"', 'script = "../../etc/passwd"', last("script"), "not a plain file name"),
-    ('script = "ResNet50.py"', 'script = "a b;rm -rf ~.py"', last("script"), "not a plain file name"),
-    ('model = "ResNet50"\ndevice', 'model = "Res Net"\ndevice', last("model"), "not a model name"),
-    ('id = "mine"', 'id = "Mine!"', line("id"), "small letters"),
-    ('id = "1"', 'id = "task one"', line('id = "1"'), "its number"),
-    ('title = "t"', 'title = " "', last("title"), "needs a text for `title`"),
-    ('what = "w"', 'what = "\\u001b[31mred"', line("what"), "control or invisible character (U+001B)"),
-    ('what = "w"', 'what = "\u202egnirts"', line("what"), "U+202E"),
-    ("checks = [", "checks = []\nnochecks = [", None, "`nochecks` is not a field"),
-    ("  { kind = \"runs\" },\n", "", None, None),
-    ('title = "A lab"', "title = A lab", line("title"), "not valid TOML"),
-    ("[reference]", "[reference", line("[reference]"), "not valid TOML"),
-    ("gpus = 2, first", "gpus = 4, first", line("[[tasks.runs]]"), "no time for ResNet50 on 2 GPUs"),
-    ('format = 1', 'format = 1\nimages = 0', line("format") + 1, "counts the training images"),
-    ('format = 1', 'format = 1\nbase_learning_rate = 0.0', line("format") + 1, "must be above 0"),
-    ('format = 1', 'format = 1\nstartup_seconds = [9, 1]', line("format") + 1, "is a range"),
-    ("low = 1", "gpus = -1\nlow = 1", line("low"), "`gpus` is 0 for a CPU"),
-    ('high = 2\nsource = "me"', 'high = 2\nsource = " "', last("source") , "needs its source"),
-    ('text = "Why?"', 'text = " "', line("  { text"), "A question needs its text"),
-    ("epochs = 5", "epochs = 5\ncpus = 0", last("epochs") + 1, "`cpus` is at least 1"),
-    ("epochs = 5", "epochs = 5\nlearning_rate = 0.0", last("epochs") + 1, "`learning_rate` must be above 0"),
-    ('form = "one-job"', 'form = "one-gpu"', last("form"), "for exactly one GPU"),
-    ('form = "one-job"', 'form = "cpu"', last("form"), "does not fit the device 'gpu'"),
-    ('kind = "runs"', 'kind = "runs", tasks = ["9"]', line("  { kind"), "There is no task '9'"),
-    ('kind = "runs"', 'kind = "runs", min_epochs = -1', line("  { kind"), "`min_epochs` from 0 on"),
-    ('kind = "runs"', 'kind = "charts", charts = []', line("  { kind"), "at least one chart"),
-    ('kind = "runs"', 'kind = "fit", model = "ResNet50", laws = []', line("  { kind"), "at least one law"),
-    ('kind = "runs"', 'kind = "files", files = []', line("  { kind"), "at least one file"),
-    ('kind = "runs"', 'kind = "files", files = ["/etc/passwd"]', line("  { kind"), "not a plain file name"),
-    ('kind = "runs"', 'kind = "edited", script = "a.py", original = "b.py", names = []', line("  { kind"), "which names"),  # noqa: E501
-    ('kind = "runs"', 'kind = "edited", script = "../a.py", original = "b.py", names = ["x"]', line("  { kind"), "not a plain"),  # noqa: E501
-    ('what = "w"', 'what = "w"\nfiles = ["a/../../b.py"]', line("what") + 1, "not a plain file name"),
-    ('what = "w"', 'what = "w"\nfacts = ["nowhere"]', line("what") + 1, "no fact with the id"),
-    ('what = "w"', 'what = "w"\nweight = -100.0', None, "a share of the mark"),
-    ('about = "a"', 'about = """' + "a" * 8001 + '"""', line("about"), "more than 8,000 characters"),
-    ("epoch_seconds = 5 }", "epoch_seconds = 0 }", line("runs = [{"), "seconds above 0"),
-    ("gpus = 2, first", 'task = "8", gpus = 2, first', line("runs = [{"), "There is no task '8'"),
-    ("format = 1", "format = 2", line("format"), "format cannot be 2"),
-    ('[[facts]]\nid = "f"', '[[facts]]\nid = "f"\ntext = "x"\nsource = "y"\n[[facts]]\nid = "f"', None, "two facts"),
-]  # fmt: skip
+KNOWN = Known(
+    scripts=frozenset({"ResNet50.py", "cifar-utils/cifar.py"}), profiles=frozenset({"mn5", "practice"})
+)
+"""What the edition may name: what labtui brings, as the engine would say."""
 
 
 def test_the_good_one_is_good():
-    edition = parse_edition(GOOD, "lab.toml")
+    edition = parse_edition(GOOD, "lab.toml", KNOWN)
     assert edition.tasks[0].runs[0].per_gpu_batch == 2048
 
 
@@ -136,10 +31,10 @@ def test_a_mistake_has_file_line_and_sentence(old, new, where, words):
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
     if words is None:
-        parse_edition(text, "lab.toml")
+        parse_edition(text, "lab.toml", KNOWN)
         return
     with pytest.raises(DataError) as caught:
-        parse_edition(text, "lab.toml")
+        parse_edition(text, "lab.toml", KNOWN)
     error = caught.value
     assert words in error.sentence
     assert error.sentence.startswith("lab.toml, line ")
@@ -242,3 +137,14 @@ def test_a_script_of_the_reference_stays_in_the_folder():
 def test_a_file_without_end_is_not_read():
     with pytest.raises(DataError, match="no edition needs that"):
         parse_edition("#" * 1_000_001)
+
+
+def test_what_an_edition_brings_itself_is_known():
+    """A script under the reference, one a task has copied; and a lab folder's own scripts are its own business."""
+    own = GOOD.replace('script = "ResNet50.py"', 'script = "vgg.py"')
+    parse_edition(own)
+    parse_edition(own + '[[reference.scripts]]\npath = "vgg.py"\ntext = "x = 1"\n', "lab.toml", KNOWN)
+    text = own.replace(
+        'kind = "runs"', 'kind = "edited", script = "vgg.py", original = "ResNet50.py", names = ["x"]'
+    )
+    parse_edition(text + '[[reference.scripts]]\npath = "vgg.py"\ntext = "x = 1"\n', "lab.toml", KNOWN)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from labtui.cli import main
 from labtui.engine.folder import LabFolder
-from labtui.engine.labs import labs_folder
+from labtui.engine.labs import labs_folder, load_edition
 from labtui.engine.settings import Settings
 from tests.lab.builders import EDITION
+from tests.lab.mistakes import GOOD
 from tests.lab.test_editions import IDS
-from tests.lab.test_reading import GOOD
 
 
 @pytest.fixture
@@ -64,12 +65,42 @@ def test_labs_check_names_line_and_sentence(tmp_path, capsys):
 
 def test_labs_check_finds_a_box_that_cannot_tick_and_one_that_always_does(tmp_path, capsys):
     path = tmp_path / "mine.toml"
-    path.write_text(GOOD.replace("epochs = 5", "epochs = 1"), encoding="utf-8")
+    path.write_text(GOOD.replace('kind = "runs"', 'kind = "runs", outcomes = ["oom"]'), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
-    assert "stays open on the reference evidence" in capsys.readouterr().out
+    line = GOOD.splitlines().index("[[tasks]]") + 1
+    assert f"{path}, line {line}: The box stays open on the reference evidence" in capsys.readouterr().out
     assert main(["labs", "check", "--json", str(path)]) == 1
     assert json.loads(capsys.readouterr().out)["tasks"][0]["ticked_on_reference"] is False
     path.write_text(GOOD, encoding="utf-8")
+    assert main(["labs", "check", str(path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('script = "ResNet50.py"', 'script = "ResNet5O.py"', "'ResNet5O.py' does not come with labtui"),
+        ("format = 1", 'format = 1\nprofiles = ["mn6"]', "There is no cluster profile 'mn6'"),
+    ],
+)
+def test_labs_check_knows_what_labtui_brings_and_a_folder_its_own(old, new, words, tmp_path, capsys):
+    """A teacher's file that names what nobody has is refused; a lab folder that uses it already still opens."""
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(old, new), encoding="utf-8")
+    line = GOOD.splitlines().index(old) + 1 + new.count("\n")
+    assert main(["labs", "check", str(path)]) == 1
+    assert f"{path}, line {line}: {words}" in capsys.readouterr().out
+    assert main(["init", str(tmp_path / "lab"), "--lab", str(path), "--cluster", "mn5"]) == 2
+    assert words in capsys.readouterr().err
+    folder = LabFolder.create(tmp_path / "lab", Settings(edition=str(path), profile="mn5"))
+    assert load_edition(str(path), folder).id == "mine"
+
+
+def test_a_profile_beside_the_edition_is_known(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace("format = 1", 'format = 1\nprofiles = ["ours.toml"]'), encoding="utf-8")
+    assert main(["labs", "check", str(path)]) == 1
+    assert "no cluster profile 'ours.toml'" in capsys.readouterr().out
+    shutil.copy(labs_folder().parent / "profiles" / "slurm.toml", tmp_path / "ours.toml")
     assert main(["labs", "check", str(path)]) == 0
 
 

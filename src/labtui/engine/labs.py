@@ -8,13 +8,16 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labtui.core.lab.checks import TaskCheck, check_all
 from labtui.core.lab.edition import ChartKey, Edition, Task, parse_edition
 from labtui.core.lab.evidence import Evidence, ExportFact, FileFact
+from labtui.core.lab.places import line_of
 from labtui.core.lab.plan import PlanOverrides
+from labtui.core.lab.reference import Proof, prove
+from labtui.core.lab.rules import Known
 from labtui.core.results import Results, compute_results, measured_from_state
 from labtui.core.state import LabState
 from labtui.engine.answers import all_answers
@@ -68,13 +71,15 @@ def _entry(path: Path) -> EditionEntry:
 def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edition:
     """An edition by its id, or from a file: a path with a slash or ending in ``.toml``.
 
+    With `folder` its scripts are that folder's own business, and preflight speaks of those that are not there.
+
     Raises:
         UsageError: when there is no such edition; the hint lists those there are.
         DataError: when the file is not an edition.
     """
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        return read_edition_file(_located(Path(text).expanduser(), folder))
+        return read_edition_file(_located(Path(text).expanduser(), folder), opened=folder is not None)
     path = labs_folder() / f"{text}.toml"
     known = sorted(item.stem for item in labs_folder().glob("*.toml"))
     if text not in known:
@@ -90,22 +95,54 @@ def _located(path: Path, folder: LabFolder | None) -> Path:
     return path
 
 
-def read_edition_file(path: Path) -> Edition:
-    """Read and prove the schema of an edition file.
+def read_edition_file(path: Path, *, opened: bool = False) -> Edition:
+    """Read and prove an edition file: its schema, and that every script and cluster profile it names exists.
+
+    With `opened` (a lab folder that exists already uses it) the names are taken as they are.
 
     Raises:
         DataError: it cannot be read or is no edition; with the line and one sentence.
     """
+    return parse_edition(_edition_text(path), str(path), None if opened else _known(path))
+
+
+def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
+    """An edition file with the proof of each box; what is wrong with one names the file and the task's line.
+
+    Raises:
+        DataError: as `read_edition_file`.
+    """
+    text = _edition_text(path)
+    edition = parse_edition(text, str(path), _known(path))
+    proofs = [
+        proof
+        if proof.holds
+        else replace(proof, sentence=f"{path}, line {line_of(text, ('tasks', index))}: {proof.sentence}")
+        for index, proof in enumerate(prove(edition))
+    ]
+    return edition, tuple(proofs)
+
+
+def _edition_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_EDITION_BYTES:
             raise DataError(f"{path} is too large to be an edition.", path=str(path))
-        return parse_edition(path.read_text(encoding="utf-8"), str(path))
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(
             f"{path} cannot be read: {error.strerror}.", "Is the path right?", path=str(path)
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
+
+
+def _known(path: Path) -> Known:
+    """What an edition at `path` may name: what labtui brings, and profiles that lie beside the file."""
+    from labtui import assets
+    from labtui.engine.profiles import list_profiles
+
+    beside = {item.name for item in path.parent.glob("*.toml")} - {path.name}
+    return Known(scripts=frozenset(assets.list_remote()), profiles=frozenset({*list_profiles(), *beside}))
 
 
 # --------------------------------------------------------------------------- evidence

@@ -149,11 +149,10 @@ def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
 
 def _check(args: argparse.Namespace, path: Path) -> int:
     """Prove one file: the schema, then every task on nothing and on the reference evidence."""
-    from labtui.core.lab.reference import prove
-    from labtui.engine.labs import read_edition_file
+    from labtui.engine.labs import prove_file
 
     try:
-        edition = read_edition_file(path)
+        edition, proofs = prove_file(path)
     except LabError as error:
         line = error.line if isinstance(error, DataError) else None
         if args.json:
@@ -163,7 +162,6 @@ def _check(args: argparse.Namespace, path: Path) -> int:
             if error.hint:
                 say(f"  hint: {error.hint}")
         return 1
-    proofs = prove(edition)
     holds = all(proof.holds for proof in proofs)
     if args.json:
         print(json.dumps(_proof_json(path, edition, proofs, holds), indent=1))

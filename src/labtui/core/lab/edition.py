@@ -7,11 +7,14 @@ enter here.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from labtui.core.model import Device, JobForm, Outcome
+
+if TYPE_CHECKING:
+    from labtui.core.lab.rules import Known
 
 Quantity = Literal[
     "epoch-seconds", "first-epoch-seconds", "throughput", "speedup", "efficiency", "acceleration"
@@ -263,12 +266,12 @@ class Edition(_Data, frozen=True, kw_only=True):
         return tuple(fact for name in names if (fact := self.fact(name)) is not None)
 
 
-def parse_edition(text: str, path: str = "") -> Edition:
-    """Read an edition from TOML.
+def parse_edition(text: str, path: str = "", known: Known | None = None) -> Edition:
+    """Read an edition from TOML; with `known`, the scripts and cluster profiles it names have to be there.
 
     Raises:
         DataError: one sentence with the place in the file, for anything that is not an edition.
     """
     from labtui.core.lab.reading import read_edition
 
-    return read_edition(text, path)
+    return read_edition(text, path, known)

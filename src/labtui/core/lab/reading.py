@@ -15,7 +15,7 @@ import msgspec
 
 from labtui.core.lab import edition as schema
 from labtui.core.lab.places import Place, line_of
-from labtui.core.lab.rules import problems
+from labtui.core.lab.rules import Known, problems
 from labtui.core.model import Device, JobForm, Outcome
 from labtui.errors import DataError
 
@@ -53,8 +53,8 @@ def _fields() -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_edition(text: str, path: str = "") -> schema.Edition:
-    """Read and prove an edition.
+def read_edition(text: str, path: str = "", known: Known | None = None) -> schema.Edition:
+    """Read and prove an edition; with `known`, the scripts and cluster profiles it names have to be there.
 
     Raises:
         DataError: with the path, the line when it is known, and one sentence.
@@ -69,11 +69,13 @@ def read_edition(text: str, path: str = "") -> schema.Edition:
         raise _toml_error(path, text, str(error)) from None
     except RecursionError:
         raise _error(path, None, "The file is nested too deeply to be read.") from None
+    except ValueError:
+        raise _error(path, _endless_number(text), "There is a number without end in this file.") from None
     try:
         found = msgspec.convert(data, schema.Edition)
     except msgspec.ValidationError as error:
         raise _schema_error(path, text, str(error)) from None
-    for place, sentence in problems(found):
+    for place, sentence in problems(found, known):
         raise _error(path, line_of(text, place), sentence)
     return found
 
@@ -81,6 +83,12 @@ def read_edition(text: str, path: str = "") -> schema.Edition:
 def _error(path: str, line: int | None, sentence: str) -> DataError:
     where = ", ".join(part for part in (path, f"line {line}" if line else "") if part)
     return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, path=path, line=line)
+
+
+def _endless_number(text: str) -> int | None:
+    """The line of the first number that is longer than any number needs to be."""
+    match = re.search(r"\d[\d_]{1000}", text)
+    return text.count("\n", 0, match.start()) + 1 if match else None
 
 
 def _toml_error(path: str, text: str, message: str) -> DataError:
