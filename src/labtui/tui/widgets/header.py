@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
@@ -17,10 +19,12 @@ _STYLES = {
     "offline": "header--warn",
     "needs-login": "header--bad",
 }
+_SLACK = 1
+"""Cells kept free, so that the line keeps its form when "9 s ago" becomes "10 s ago"."""
 
 
 class HeaderBar(Widget):
-    """One line; folds its middle on narrow screens."""
+    """One line; says less on narrow screens."""
 
     DEFAULT_CSS = """
     HeaderBar { height: 1; dock: top; background: $panel; color: $foreground; }
@@ -29,40 +33,54 @@ class HeaderBar(Widget):
     picture: reactive[Picture | None] = reactive(None, always_update=True)
 
     def render(self) -> Text:
-        """Left: lab. Middle: where. Right: connection, age, cost."""
+        """Left: lab. Middle: where. Right: connection, age, cost. The fullest form that fits."""
         picture = self.picture
-        name = self.get_component_rich_style("header--name", partial=True)
         if picture is None:
-            return Text(" labtui", style=name)
+            return Text(" labtui", style=self._style("header--name"))
         width = self.size.width
-        right = self._right(picture, short=width < 100)
-        left = Text(" labtui ", style=name)
-        left.append(" ")
-        title = picture.edition.title if picture.edition is not None else "" if picture.loading else "lab"
-        middle = " · ".join(part for part in (picture.cluster, picture.account, picture.qos) if part)
-        room = width - left.cell_len - right.cell_len - 2
-        if len(title) + len(middle) + 3 <= room:
-            left.append(title).append("   ").append(middle, style=self._style("header--quiet"))
-        elif room > 3:
-            lab = title.split(":")[0]
-            tight = Text(f"{lab}  {middle}")
-            tight.truncate(max(0, room), overflow="ellipsis")
-            left.append_text(tight)
-        if left.cell_len + right.cell_len > width:
-            left = Text(" ")
+        for left, right in self._forms(picture, short=width < 100):
+            gap = width - left.cell_len - right.cell_len - 1
+            if gap > _SLACK:
+                return left.append(" " * gap).append_text(right)
+        left.truncate(max(1, width - right.cell_len - 2), overflow="ellipsis")
         left.append(" " * max(1, width - left.cell_len - right.cell_len - 1))
         return left.append_text(right)
+
+    def _forms(self, picture: Picture, *, short: bool) -> Iterator[tuple[Text, Text]]:
+        """Left and right side, each time with less: cluster, program, speed of the rehearsal, account go in turn.
+
+        A rehearsal's badge on the right says which cluster it is, so that its name does not stand there twice.
+        """
+        title = picture.edition.title if picture.edition is not None else "" if picture.loading else "lab"
+        lab = title.split(":")[0]
+        cluster = "" if picture.practice else picture.cluster
+        where, own = (cluster, picture.account, picture.qos), (picture.account, picture.qos)
+        right = self._right(picture, short=short)
+        yield self._left(title, where, gap="   "), right
+        yield self._left(lab, where), right
+        yield self._left(lab, own), right
+        yield self._left(lab, own, name=False), right
+        right = self._right(picture, short=short, speed=False)
+        yield self._left(lab, own, name=False), right
+        yield self._left(lab, (picture.qos,), name=False), right
+
+    def _left(self, lab: str, where: Iterable[str], *, name: bool = True, gap: str = "  ") -> Text:
+        text = Text(" ", no_wrap=True)
+        if name:
+            text.append("labtui", style=self._style("header--name")).append("  ")
+        place = " · ".join(part for part in where if part)
+        return text.append(lab).append(gap if place else "").append(place, style=self._style("header--quiet"))
 
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
-    def _right(self, picture: Picture, *, short: bool) -> Text:
+    def _right(self, picture: Picture, *, short: bool, speed: bool = True) -> Text:
         connection = picture.state.connection
         glyph, word = words.connection_label(connection)
         text = Text()
         if picture.practice:
-            speed = f"{picture.factor:g} x " if picture.factor else ""
-            text.append(f" practice {speed}", style="reverse").append("  ")
+            pace = f"{picture.factor:g} x " if picture.factor and speed else ""
+            text.append(f" practice {pace}", style="reverse").append("  ")
         if picture.read_only:
             text.append(" read-only ", style="reverse").append("  ")
         text.append(f"{glyph} {word}", style=self._style(_STYLES.get(connection.status, "header--quiet")))

@@ -21,7 +21,6 @@ from textual.strip import Strip
 from labtui.tui.widgets.folding import RECORD, Folding
 from labtui.tui.widgets.log_file import LogFile
 
-
 Side = Literal["", "below", "above"]
 
 

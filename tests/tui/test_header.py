@@ -1,0 +1,55 @@
+"""The top line at every width: whose account and which queue are said before anything is said twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labtui.tui.app import LabApp
+from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.waiting import text_of, until
+
+
+@pytest.fixture
+def rehearsal(tmp_path: Path) -> ReplayedSession:
+    make_folder(tmp_path / "rehearsal", practice=True)
+    opened = open_session(tmp_path / "rehearsal", start=False)
+    opened.asked = []
+    evening(opened, practice=True)
+    return opened
+
+
+async def top_line(session: ReplayedSession, width: int, factor: float | None = None) -> str:
+    app = LabApp(session, clock=lambda: NOW, pane="log", factor=factor)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await until(pilot, lambda: app.desk.loaded and " 7/7 - " in text_of(app))
+        return text_of(app).splitlines()[0]
+
+
+@pytest.mark.parametrize("width", [80, 90, 100, 120])
+async def test_a_rehearsal_names_account_and_qos_and_says_practice_once(
+    rehearsal: ReplayedSession, width: int
+) -> None:
+    line = await top_line(rehearsal, width, 20.0)
+    assert "nct_345 · acc_debug " in line
+    assert "mn5" not in line, "the badge says which cluster it is"
+    assert line.count("practice ") == 1
+    assert "Chapter 10 " in line and "● online, 2 s ago" in line and "GPU-h" in line
+    assert ("practice 20 x" in line) == (width > 80)
+    rehearsal.close()
+
+
+async def test_a_cluster_has_its_name_and_the_lab_its_title_where_there_is_room(
+    evening_session: ReplayedSession,
+) -> None:
+    assert " labtui  Chapter 10  mn5 · nct_345 · acc_debug " in await top_line(evening_session, 80)
+    wide = await top_line(evening_session, 160)
+    assert "Chapter 10: introduction to parallel training of neural networks   mn5 · nct_345" in wide
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 70])
+async def test_a_narrow_line_is_cut_and_never_longer_than_the_screen(
+    evening_session: ReplayedSession, width: int
+) -> None:
+    assert len(await top_line(evening_session, width)) <= width
