@@ -99,8 +99,11 @@ def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -
     terminal.press("Escape")
     text = terminal.come_to("✔ 10.5")
     assert "Traceback" not in text
+    terminal.come_to("q quit")  # the text is left: keys are keys again
     terminal.press("q")
-    terminal.come_to("ended with 0")
+    terminal.come_to("This practice evening is not kept")
+    terminal.press("y")
+    terminal.come_to("The practice evening is over.", "ended with 0")
     end = time.monotonic() + 30
     while any((tmp_path / "tmp").iterdir()) and time.monotonic() < end:
         time.sleep(0.1)

@@ -155,3 +155,22 @@ def test_one_key_has_one_meaning() -> None:
             meanings.setdefault(key, set()).add(action.label)
     assert {key: labels for key, labels in meanings.items() if len(labels) > 1} == {}
     assert all(action.help and action.group for action in ACTIONS)
+
+
+async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
+    make_folder(tmp_path / "lab", practice=True)
+    session = open_session(tmp_path / "lab")
+    evening(session, practice=True)
+    app = LabApp(session, kept=False, factor=20.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        await pilot.press("q")
+        await until(pilot, lambda: "is not kept" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: "is not kept" not in text_of(app))
+        assert app.return_value is None
+        await pilot.press("q")
+        await until(pilot, lambda: "is not kept" in text_of(app))
+        await pilot.press("y")
+    assert app.return_value == 0
+    session.close()

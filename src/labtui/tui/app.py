@@ -51,7 +51,9 @@ class LabApp(Operations, HarmlessApp[int]):
         start: bool = True,
         lessons: Sequence[tuple[str, str]] = (),
         factor: float | None = None,
+        kept: bool = True,
     ) -> None:
+        """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
         super().__init__()
         themes.register(self)
         self.session = session
@@ -60,6 +62,7 @@ class LabApp(Operations, HarmlessApp[int]):
         self._bridge = Bridge(session, self.post_message)
         self._first_pane = pane or ("runs" if self.desk.run_id is not None else "task")
         self._start_session = start
+        self._kept = kept
         self.lessons = lessons
         self._lessons_told = 0
         self._known_problems: frozenset[str] = frozenset()
@@ -264,6 +267,12 @@ class LabApp(Operations, HarmlessApp[int]):
         self.desk.check_later(self._repaint_soon)
 
     async def action_leave(self) -> None:
-        """Leave; say what goes on without us."""
+        """Leave; say what goes on without us. What is lost by leaving is asked about first."""
         self.keep_answers()
-        self.exit(0)
+        if self._kept or not self.desk.state.runs:
+            self.exit(0)
+            return
+        from labtui.tui.screens.prompts import Confirm
+
+        text = "This practice evening is not kept: its runs, answers and exports go when you leave."
+        self.push_screen(Confirm(text, yes="Leave", no="Stay"), lambda yes: self.exit(0) if yes else None)

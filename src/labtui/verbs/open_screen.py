@@ -83,12 +83,17 @@ def _make_one(place: Path | None) -> Path | None:
 
 
 def show(
-    folder: Path, *, practice_notes: Sequence[tuple[str, str]] = (), practice_factor: float | None = None
+    folder: Path,
+    *,
+    practice_notes: Sequence[tuple[str, str]] = (),
+    practice_factor: float | None = None,
+    kept: bool = True,
 ) -> int:
     """The screens over a lab folder until the student leaves; the exit code.
 
     `practice_notes` is a list another thread appends (title, text) to: what a rehearsal teaches, shown as it comes.
-    `practice_factor` is how much faster than real a rehearsal's clock goes.
+    `practice_factor` is how much faster than real a rehearsal's clock goes; then its jobs end with the screens, and
+    its folder as well unless it is `kept`.
     """
     gc.disable()  # nothing of what is imported now will be freed; the app switches it on again
     from labtui.engine.session import Session
@@ -99,14 +104,16 @@ def show(
     session = Session.open(folder, prompter=prompter, start=False)
     threading.Thread(target=_leave_with_the_terminal, args=(session,), daemon=True).start()
     try:
-        app = LabApp(session, prompter=prompter, lessons=practice_notes, factor=practice_factor)
+        app = LabApp(session, prompter=prompter, lessons=practice_notes, factor=practice_factor, kept=kept)
         code = app.run()
     finally:
         prompter.close()
         session.close()
         gc.enable()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and practice_factor is None:
         _say_what_goes_on(session.state)
+    elif sys.stdout.isatty() and not kept and session.state.runs:
+        print("The practice evening is over. `labtui practice --keep DIR` keeps the next one.")
     return code or 0
 
 
@@ -139,8 +146,8 @@ def _say_what_goes_on(state: LabState) -> None:
     ]
     waiting = [run for run in state.runs.values() if run.phase is RunPhase.WAITING]
     if running:
-        print(f"{len(running)} run(s) go on at the cluster; open labtui again to catch up.")
+        goes = "1 run goes" if len(running) == 1 else f"{len(running)} runs go"
+        print(f"{goes} on at the cluster; open labtui again to catch up.")
     if waiting:
-        print(
-            f"{len(waiting)} run(s) stay in the waiting line; they are sent while labtui or `labtui watch` is open."
-        )
+        stays = "1 run stays" if len(waiting) == 1 else f"{len(waiting)} runs stay"
+        print(f"{stays} in the waiting line, to be sent while labtui or `labtui watch` is open.")

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = _lab_folder(arguments, cluster)
         if arguments.serve:
             return _serve(cluster, folder, names, arguments.seeded or 0)
-        return _show(cluster, folder, names, arguments.seeded or 0)
+        return _show(cluster, folder, names, arguments.seeded or 0, kept=bool(arguments.keep))
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -145,13 +145,13 @@ def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
     return 0
 
 
-def _show(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
+def _show(cluster: Any, folder: Path, names: list[str], seed: int, *, kept: bool) -> int:
     from labtui.practice.incidents import IncidentPlan
     from labtui.verbs.open_screen import show
 
     notes: list[tuple[str, str]] = []
     plan = IncidentPlan(cluster, names, seed, lambda lesson: notes.append((lesson.title, lesson.text)))
     try:
-        return show(folder, practice_notes=notes, practice_factor=cluster.clock.factor)
+        return show(folder, practice_notes=notes, practice_factor=cluster.clock.factor, kept=kept)
     finally:
         plan.close()
