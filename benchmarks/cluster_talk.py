@@ -5,6 +5,8 @@
 * fetching a large log, beside `sftp get`
 
 `python benchmarks/cluster_talk.py [--log-mb 1000]`, as root on Debian: it starts a real OpenSSH and a real Slurm.
+Exit status 1 when a budget is missed: a line within 250 ms (median), at most 10 requests a minute, fetching at least
+0.8 times as fast as `sftp get`. Where no cluster can be started nothing is measured, and nothing is missed.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks._budgets import Budget, verdict
 from labtui.core.model import JobPhase
 from labtui.engine.session import Session
 from tests.cluster import Cluster, ClusterSettings, Student, missing_requirements
@@ -151,8 +154,40 @@ def report(what: str, ours: float, other: str, theirs: float, ratio: float) -> N
     print(f"{what:<34} labtui {ours:9.2f}   {other:<17}{theirs:9.2f}   ratio {ratio:.2f}", flush=True)
 
 
+def budgets(line_s: float, requests: float, fetching_ratio: float) -> list[Budget]:
+    """The promises: a line's median delay in seconds, requests a minute, fetching time over that of `sftp get`."""
+    return [
+        Budget("a line on its way, median, ms", 1000 * line_s, 250.0),
+        Budget("controller requests a minute", requests, 10.0),
+        Budget("fetching a large log, times `sftp get`", fetching_ratio, 1 / 0.8),
+    ]
+
+
+def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
+    """All three comparisons on one cluster, each printed as it is done."""
+    student = cluster.student
+
+    def session(name: str) -> Session:
+        opened = Session.open(make_lab(folder / name, student, student.port).path)
+        wait_until(lambda: opened.state.connection.status == "online", what="a connection")
+        return opened
+
+    with session("line") as opened:
+        line, theirs = delay_of_a_line(opened, student)
+        report("a line on its way, median, ms", 1000 * line, "ssh tail -F", 1000 * theirs, line / theirs)
+    requests, theirs = requests_a_minute(cluster, session("requests"), student)
+    report("controller requests a minute", requests, "watch -n2 squeue", theirs, requests / theirs)
+    cluster.cancel_all()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    fetch, theirs = fetching(cluster, session("fetch"), student, log_mb)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report(f"fetching a log of {log_mb} MB, s", fetch, "sftp get", theirs, fetch / theirs)
+    print(f"  peak memory {after / 1024:.0f} MB, {(after - before) / 1024:.0f} MB of it for the fetching")
+    return budgets(line, requests, fetch / theirs)
+
+
 def main() -> int:
-    """Print the table; exit 0."""
+    """Print the table; exit status 1 when a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--log-mb", type=int, default=1000)
     options = parser.parse_args()
@@ -162,31 +197,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster.start(settings=ClusterSettings())
         try:
-            student = cluster.student
-
-            def session(name: str) -> Session:
-                opened = Session.open(make_lab(Path(folder) / name, student, student.port).path)
-                wait_until(lambda: opened.state.connection.status == "online", what="a connection")
-                return opened
-
-            with session("line") as opened:
-                ours, theirs = delay_of_a_line(opened, student)
-                report(
-                    "a line on its way, median, ms", 1000 * ours, "ssh tail -F", 1000 * theirs, ours / theirs
-                )
-            ours, theirs = requests_a_minute(cluster, session("requests"), student)
-            report("controller requests a minute", ours, "watch -n2 squeue", theirs, ours / theirs)
-            cluster.cancel_all()
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            ours, theirs = fetching(cluster, session("fetch"), student, options.log_mb)
-            after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            report(f"fetching a log of {options.log_mb} MB, s", ours, "sftp get", theirs, ours / theirs)
-            print(
-                f"  peak memory {after / 1024:.0f} MB, {(after - before) / 1024:.0f} MB of it for the fetching"
-            )
+            promises = measured(cluster, Path(folder), options.log_mb)
         finally:
             cluster.down()
-    return 0
+    return verdict(promises)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Both are measured in one run and reported as a ratio and as milliseconds: `pytho
 Each program starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen: for
 labtui those of the first frame (whose lab it is, on which cluster), and, told beside it, the first number of the
 last thing to come, the epoch times. The lab folder holds a finished evening, so that labtui has something to paint.
+Exit status 1 when a budget is missed: the first paint at most 1.5 times the minimal app's, 95 % of the key presses
+within 50 ms.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks._budgets import Budget, verdict
+
 MINIMAL = """
 from textual.app import App
 from textual.widgets import Static
@@ -62,7 +67,6 @@ def first_words(command: list[str], words: bytes, deadline_s: float = 20.0) -> f
 
 def make_lab(folder: Path) -> Path:
     """A lab folder with a finished evening."""
-    sys.path.insert(0, str(ROOT))
     from tests.tui.replay import evening, make_folder, open_session
 
     make_folder(folder)
@@ -157,16 +161,24 @@ async def _press(app: Any, seconds: float) -> list[float]:
     return sorted(waits)
 
 
-def main() -> None:
-    """Measure and print JSON."""
+def budgets(painted: dict[str, float], pressed: dict[str, float]) -> list[Budget]:
+    """The promises about what `paint` and `keys` found."""
+    return [
+        Budget("first paint, times a minimal app's", painted["ratio"], 1.5),
+        Budget("key press while 10 MB/s arrive, 95 %, ms", pressed["p95_ms"], 50.0),
+    ]
+
+
+def main() -> int:
+    """Measure and print JSON; exit status 1 when a budget is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=6.0)
     arguments = parser.parse_args()
-    print(
-        json.dumps({"first_paint": paint(arguments.rounds), "key_press": keys(arguments.seconds)}, indent=2)
-    )
+    painted, pressed = paint(arguments.rounds), keys(arguments.seconds)
+    print(json.dumps({"first_paint": painted, "key_press": pressed}, indent=2), flush=True)
+    return verdict(budgets(painted, pressed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

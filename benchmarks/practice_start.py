@@ -1,16 +1,23 @@
-"""How much later than plain screens a practice evening is ready: start of the cluster and its lab folder, as a ratio.
+"""What the practice cluster adds to an evening: the time until it is ready, and what it costs while nothing happens.
 
 Prints the median seconds of `PracticeCluster.start` until the first login is possible, and that time over the start of
-a Python that imports Textual: the budget is one second beyond the screens' own start.
+a Python that imports Textual: the budget is one second beyond the screens' own start. Then the processor's time that an
+idle cluster takes, its watchdog included: the budget is one hundredth of a core. Exit status 1 when one is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks._budgets import Budget, verdict
 
 CLUSTER = """
 import time
@@ -19,6 +26,20 @@ with PracticeCluster.start() as cluster:
     assert cluster.login.port
 """
 SCREENS = "import textual.app, labtui.tui.app"
+IDLE = """
+import json, os, sys, time
+from labtui.practice.cluster import PracticeCluster
+cluster = PracticeCluster.start()
+time.sleep(2)  # what starting left to do
+began, busy = time.monotonic(), time.process_time()
+time.sleep(float(sys.argv[1]))
+busy, took = time.process_time() - busy, time.monotonic() - began
+cluster.close()  # waits for the watchdog, whose time in all counts from then on
+used = os.times()
+print(json.dumps({"idle": busy, "seconds": took, "watchdog": used.children_user + used.children_system}))
+"""
+BEYOND_SCREENS_S = 1.0
+IDLE_PERCENT = 1.0
 
 
 def seconds(code: str) -> float:
@@ -28,15 +49,44 @@ def seconds(code: str) -> float:
     return time.perf_counter() - began
 
 
-def main() -> None:
-    """Print the medians and their ratio."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def idle(how_long: float) -> dict[str, float]:
+    """Processor seconds that a cluster with nobody on it took in `seconds` (`idle`), and its watchdog in all."""
+    done = subprocess.run(
+        [sys.executable, "-c", IDLE, str(how_long)], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def budgets(screens: float, cluster: float, idle_percent: float) -> list[Budget]:
+    """The promises; both starts in seconds, the idle cost in percent of a core."""
+    return [
+        Budget(
+            "the practice cluster is ready, s beyond the screens' start", cluster - screens, BEYOND_SCREENS_S
+        ),
+        Budget("an idle practice cluster, % of a core", idle_percent, IDLE_PERCENT),
+    ]
+
+
+def main() -> int:
+    """Print the figures; exit status 1 when a budget is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=5)
-    times = parser.parse_args().times
-    pairs = [(seconds(SCREENS), seconds(CLUSTER)) for _ in range(times)]
+    parser.add_argument(
+        "--idle", type=float, default=20.0, metavar="SECONDS", help="how long to watch it idle"
+    )
+    options = parser.parse_args()
+    pairs = [(seconds(SCREENS), seconds(CLUSTER)) for _ in range(options.times)]
     screens, cluster = (statistics.median(column) for column in zip(*pairs, strict=True))
     print(f"screens {screens:.2f} s, practice cluster {cluster:.2f} s, ratio {cluster / screens:.2f}")
+    told = idle(options.idle)
+    percent = 100 * told["idle"] / told["seconds"]
+    print(
+        f"idle for {told['seconds']:.0f} s: {1000 * told['idle']:.0f} ms of the processor, "
+        f"that is {100 * told['idle']:.0f} ticks of 10 ms or {percent:.2f} % of a core; "
+        f"its watchdog took {1000 * told['watchdog']:.0f} ms from start to end"
+    )
+    return verdict(budgets(screens, cluster, percent))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
