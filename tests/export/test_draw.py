@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.charts import ChartSpec, Point, Series, stacked, with_kind
 from labtui.core.results import compute_results
 from labtui.core.results.more_charts import lab_charts
 from labtui.core.results.run_charts import epoch_chart
 from labtui.export import style
 from labtui.export.draw import FORMATS, make_figure, pictures
-from labtui.export.shape import stacked, with_kind, y_limits
+from labtui.export.shape import y_limits
 from tests.export.helpers import has
 from tests.results.helpers import results_of, run
 

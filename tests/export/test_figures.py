@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.core.charts import ChartSpec
+from labtui.core.charts import ChartSpec, with_kind
 from labtui.core.results.charts import task_charts
 from labtui.export import style
 from labtui.export.draw import make_figure
 from labtui.export.pptx_charts import chart_data, dress_chart
-from labtui.export.shape import with_kind
 from tests.export.helpers import Nearly
 from tests.results.helpers import published, results_of
 

@@ -6,10 +6,14 @@ Only finite numbers enter a chart, and its limits contain its data: `Series` and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Kind = Literal["bars", "lines"]
+
+SWITCHABLE = ("epoch-time", "throughput", "speedup", "efficiency", "first-epoch")
+"""Charts against the GPU count, which can be bars or lines (their keys begin so; lost efficiency stays bars)."""
+_PARTS = "efficiency-loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +71,21 @@ class ChartSpec:
     def empty(self) -> bool:
         """Whether there is nothing measured to draw."""
         return not any(series.points for series in self.series if series.role == "measured")
+
+
+def switchable(spec: ChartSpec) -> bool:
+    """Whether bars or lines is a matter of taste for this chart."""
+    return spec.key.startswith(SWITCHABLE) and not spec.key.startswith(_PARTS)
+
+
+def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
+    """The chart as bars or lines, where that is a matter of taste; others stay as they are."""
+    return replace(spec, kind=kind) if kind is not None and switchable(spec) else spec
+
+
+def stacked(spec: ChartSpec) -> bool:
+    """Whether the bars are parts of a whole: shares that add up to 1, none of them negative."""
+    parts = [each for each in spec.series if each.points and each.role in ("measured", "reference")]
+    if not spec.key.startswith(_PARTS) or len(parts) < 2:
+        return False
+    return all(point.y >= -1e-9 for series in parts for point in series.points)

@@ -10,20 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labtui.core.charts import ChartSpec, Kind
+from labtui.core.charts import ChartSpec, Kind, with_kind
 from labtui.core.results.charts import Reading, slug, task_charts
 from labtui.core.results.more_charts import lab_charts
 from labtui.core.results.rows import Results
-from labtui.core.results.run_charts import accuracy_chart, epoch_chart, gpu_chart
+from labtui.core.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart
 from labtui.engine.folder import file_name
 from labtui.errors import UsageError
 from labtui.export import style
 from labtui.export.files import write_whole
 from labtui.export.measurements import Measurements
-from labtui.export.shape import with_kind
-
-_TOO_SLOW = 3
-"""Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
 
 Progress = Callable[[str, float], None]
 """Told what is being done and which fraction (0 to 1) is behind."""
@@ -67,30 +63,12 @@ def _of_model(spec: ChartSpec, model: str) -> NamedChart:
 def _over_epochs(results: Results, model: str) -> Iterable[ChartSpec]:
     for practice in (False, True):
         for chart in (
-            _without_cpu(results, model=model, practice=practice),
+            readable_epoch_chart(results, model=model, practice=practice),
             accuracy_chart(results, model=model, practice=practice),
         ):
             if not chart.empty:
                 other = any(row.practice is not practice for row in results.rows if row.model == model)
                 yield replace(chart, key=f"{chart.key}-practice") if practice and other else chart
-
-
-def _without_cpu(results: Results, *, model: str, practice: bool) -> ChartSpec:
-    """The epochs of a network; those of a much slower CPU are left out, or one could not tell the others apart."""
-    rows = [row for row in results.rows if row.model == model and row.practice is practice]
-    slow = [row for row in rows if row.device == "cpu"]
-    whole = epoch_chart(results, model=model, practice=practice)
-    bare = epoch_chart(
-        replace(results, rows=tuple(row for row in rows if row not in slow)), model=model, practice=practice
-    )
-    if not slow or bare.empty or _longest(whole) < _TOO_SLOW * _longest(bare):
-        return whole
-    note = "Epochs on the CPU take many times as long and are not drawn here."
-    return replace(bare, notes=(*bare.notes, note))
-
-
-def _longest(chart: ChartSpec) -> float:
-    return max((point.y for series in chart.series for point in series.points), default=0.0)
 
 
 def gpu_charts(measurements: Measurements, *, tasks: Sequence[str] = ()) -> tuple[ChartSpec, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.charts import ChartSpec, Point, Series, stacked
 from labtui.core.results.numbers import clean
 from labtui.export import measure, shape, style
 from labtui.export.labels import Rect
@@ -26,7 +26,7 @@ def draw_bars(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
     groups = shape.categories(spec)
     places = {x: float(at) for at, (x, _) in enumerate(groups)}
     series = shape.bar_series(spec)
-    if shape.stacked(spec):
+    if stacked(spec):
         _stack(axes, series, places, canvas)
     else:
         _groups(axes, spec, series, places, canvas)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.charts import ChartSpec, Point, Series, stacked
 from labtui.core.results.numbers import clean
 from labtui.export import shape, style
 from labtui.export.pptx_axes import NS, TEXT, dress_axes, rgb, tag, x_range
@@ -29,7 +29,7 @@ def chart_data(spec: ChartSpec) -> tuple[Any, Any]:
         for series in (*shape.bar_series(spec), *shape.curve_series(spec)):
             points = shape.points_at(series)
             data.add_series(clean(series.name), [points[x].y if x in points else None for x, _ in groups])
-        return (KIND.COLUMN_STACKED if shape.stacked(spec) else KIND.COLUMN_CLUSTERED), data
+        return (KIND.COLUMN_STACKED if stacked(spec) else KIND.COLUMN_CLUSTERED), data
     data = XyChartData(number_format="General")
     for _, (name, points) in _xy_series(spec):
         line = data.add_series(name)
@@ -80,7 +80,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
     plot = chart.plots[0]
     several = len(shape.bar_series(spec)) > 1
     plot.gap_width = 60 if several else 90
-    plot.overlap = 100 if shape.stacked(spec) else -5
+    plot.overlap = 100 if stacked(spec) else -5
     groups = shape.categories(spec)
     drawn = list(plot.series)
     bars = shape.bar_series(spec)
@@ -88,7 +88,7 @@ def _dress_bars(chart: Any, spec: ChartSpec) -> None:
         points = [shape.points_at(series).get(x) for x, _ in groups]
         _fill_bars(drawn[at], at, points)
         _labels(drawn[at], points, sides=_bar_sides(spec, points))
-        if not shape.stacked(spec) or at == 0:
+        if not stacked(spec) or at == 0:
             _error_bars(drawn[at], points)
     for curve in drawn[len(bars) :]:
         _as_line(plot, curve)
@@ -121,7 +121,7 @@ def _bar_sides(spec: ChartSpec, points: Sequence[Point | None]) -> dict[int, str
     if shape.label_mode(spec) == "none":
         return {}
     known = [point for point in points if point is not None]
-    if shape.stacked(spec):
+    if stacked(spec):
         return {id(point): "ctr" for point in known if point.y >= _THIN}
     high = shape.y_limits(spec, headroom=0.0)[1] or 1.0
     inside = shape.labels_in_bars(spec)

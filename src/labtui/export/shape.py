@@ -8,31 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from labtui.core.charts import ChartSpec, Kind, Point, Series
+from labtui.core.charts import ChartSpec, Point, Series, stacked
 from labtui.core.results.numbers import clean
 from labtui.export import measure, style
 from labtui.export.labels import Rect, Segment, Spot, Wanted, placed
-
-SWITCHABLE = ("epoch-time", "throughput", "speedup", "efficiency", "first-epoch")
-"""Charts against the GPU count, which can be bars or lines (their keys begin so; lost efficiency stays bars)."""
-
-
-def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
-    """The chart as bars or lines, where that is a matter of taste; others stay as they are."""
-    if kind is None or stacked(spec) or spec.key.startswith("efficiency-loss"):
-        return spec
-    return replace(spec, kind=kind) if spec.key.startswith(SWITCHABLE) else spec
-
-
-def stacked(spec: ChartSpec) -> bool:
-    """Whether the bars are parts of a whole: shares that add up to 1, none of them negative."""
-    parts = bar_series(spec)
-    if not spec.key.startswith("efficiency-loss") or len(parts) < 2:
-        return False
-    return all(point.y >= -1e-9 for series in parts for point in series.points)
 
 
 def bar_series(spec: ChartSpec) -> tuple[Series, ...]:

@@ -17,6 +17,8 @@ from labtui.core.results.rows import Results
 from labtui.core.results.steady import is_warmup
 from labtui.core.sampler import EpochUtilization, GpuSample
 
+_TOO_SLOW = 3
+"""Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
 MOST_POINTS = 240
 """More marks than a screen has columns only cost time; longer series are averaged down to this."""
 
@@ -64,6 +66,23 @@ def epoch_chart(results: Results, *, model: str | None = None, practice: bool = 
     return replace(
         chart, key="epochs", title=f"Time of each epoch{_of(model)}", y_label="seconds", notes=hollow
     )
+
+
+def readable_epoch_chart(results: Results, *, model: str | None = None, practice: bool = False) -> ChartSpec:
+    """The epochs; those of a much slower CPU are left out, or one could not tell the others apart."""
+    rows = [row for row in results.rows if model is None or row.model == model]
+    rows = [row for row in rows if row.practice is practice]
+    whole = epoch_chart(results, model=model, practice=practice)
+    fast = tuple(row for row in rows if row.device != "cpu")
+    bare = epoch_chart(replace(results, rows=fast), model=model, practice=practice)
+    if len(fast) == len(rows) or bare.empty or _longest(whole) < _TOO_SLOW * _longest(bare):
+        return whole
+    note = "Epochs on the CPU take many times as long and are not drawn here."
+    return replace(bare, notes=(*bare.notes, note))
+
+
+def _longest(chart: ChartSpec) -> float:
+    return max((point.y for series in chart.series for point in series.points), default=0.0)
 
 
 def accuracy_chart(results: Results, *, model: str | None = None, practice: bool = False) -> ChartSpec:

@@ -1,0 +1,57 @@
+"""Which charts a screen pages through: those with something in them, of one network or of several together."""
+
+from __future__ import annotations
+
+from labtui.core.results.gallery import FAMILIES, family, gallery, job_gpu_chart, networks, of_rows
+from labtui.core.sampler import GpuSample
+
+from .helpers import results_of
+
+ONE = ("ResNet50.31337.out",)
+BOTH = (*ONE, "ResNet152.31338.out")
+
+
+def test_every_family_is_told_by_its_key() -> None:
+    assert [family(name) for name in FAMILIES] == list(FAMILIES)
+    assert family("throughput-per-gpu-practice") == "throughput-per-gpu"
+    assert family("efficiency-loss-resnet50") == "efficiency-loss"
+    assert family("gpu-utilization-31337") == "gpu-utilization"
+
+
+def test_one_network_has_its_analysis_and_several_only_what_compares_them() -> None:
+    alone = [family(chart.key) for chart in gallery(results_of(*ONE))]
+    assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
+    assert {"throughput-per-gpu", "first-epoch", "efficiency-loss", "amdahl", "gustafson", "epochs"} < set(
+        alone
+    )
+    results = results_of(*BOTH)
+    assert networks(results) == ("ResNet50", "ResNet152")
+    together = gallery(results)
+    assert {family(chart.key) for chart in together}.isdisjoint({"amdahl", "gustafson", "efficiency-loss"})
+    assert all(len(chart.series) <= 6 for chart in together)
+    assert [chart.key for chart in gallery(results, model="ResNet50")] == [
+        chart.key for chart in gallery(results_of(*ONE))
+    ]
+
+
+def test_a_chart_that_says_nothing_is_not_there() -> None:
+    results = results_of(*ONE)
+    lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
+    assert {family(chart.key) for chart in gallery(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
+    assert not any(chart.empty for chart in gallery(lone))
+    assert gallery(of_rows(results, ())) == ()
+
+
+def test_laws_follow_the_rows_they_rest_on() -> None:
+    results = results_of(*BOTH)
+    assert {fit.model for fit in results.fits} == {"ResNet50", "ResNet152"}
+    small = of_rows(results, [row for row in results.rows if row.model == "ResNet50"])
+    assert {fit.model for fit in small.fits} == {"ResNet50"}
+    assert {each.baseline.model for each in small.predictions} <= {"ResNet50"}
+
+
+def test_one_moment_of_a_gpu_is_no_chart() -> None:
+    moments = [GpuSample(at=float(at), index=0, utilization=0.9) for at in (1, 3)]
+    assert job_gpu_chart(moments[:1], "7") is None
+    chart = job_gpu_chart(moments, "7_1")
+    assert chart is not None and chart.key == "gpu-utilization-7_1" and "job 7_1" in chart.title
