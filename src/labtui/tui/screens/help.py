@@ -14,6 +14,7 @@ from textual.widgets import Static
 from labtui.tui import format as words
 from labtui.tui.actions import ACTIONS
 from labtui.tui.screens.modal import Modal
+from labtui.tui.widgets.keyline import ModalKeys
 
 
 def help_page(place: str = "") -> Table:
@@ -62,7 +63,7 @@ class HelpScreen(Modal[None]):
             )
             with VerticalScroll(classes="page-text"):
                 yield Static(help_page(self.place))
-            yield Static(Text("esc closes", style="dim"), markup=False, classes="page-keys")
+            yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
 
     def on_mount(self) -> None:
         """Arrow keys scroll."""

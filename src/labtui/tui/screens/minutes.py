@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 from labtui.core.early_end import early_end_refusal
 from labtui.core.state import RunState, SubmissionState
 from labtui.tui.screens.modal import Modal
+from labtui.tui.widgets.keyline import ModalKeys
 
 
 class AskMinutes(Modal[int | None]):
@@ -38,11 +39,10 @@ class AskMinutes(Modal[int | None]):
             yield Static(Text(text), markup=False, classes="dialog-text")
             yield Input(id="minutes", compact=True, type="integer", max_length=5)
             yield Static(Text("", style="bold"), markup=False, id="minutes-problem")
-            yield Static(
-                Text(
-                    "enter sets the limit, esc leaves. Slurm ends the job then, labtui or not.", style="dim"
-                ),
-                markup=False,
+            yield ModalKeys(
+                ("enter", "sets the limit", "set_limit"),
+                ("esc", "leaves", "leave"),
+                note="Slurm ends the job then, labtui or not.",
             )
 
     def on_mount(self) -> None:
@@ -52,7 +52,11 @@ class AskMinutes(Modal[int | None]):
     @on(Input.Submitted, "#minutes")
     def _answered(self, event: Input.Submitted) -> None:
         event.stop()
-        text = event.value.strip()
+        self.action_set_limit()
+
+    def action_set_limit(self) -> None:
+        """What was typed, if it makes sense for this job."""
+        text = self.query_one("#minutes", Input).value.strip()
         minutes = int(text) if text.isascii() and text.isdecimal() else 0
         refusal = early_end_refusal(self.submission, minutes) if self.submission is not None else None
         if refusal is not None:

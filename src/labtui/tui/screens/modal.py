@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from textual.screen import ModalScreen
 
+from labtui.tui.messages import ActionAsked
+
 STYLES = Path(__file__).parent.parent / "styles"
 _Answer = TypeVar("_Answer")
 
@@ -15,3 +17,8 @@ class Modal(ModalScreen[_Answer]):
     """A screen over another one."""
 
     CSS_PATH = STYLES / "modals.tcss"
+
+    async def on_action_asked(self, message: ActionAsked) -> None:
+        """A click on one of the keys below does what the key does, here and in the wizard's app, too."""
+        message.stop()
+        await self.run_action(message.name)

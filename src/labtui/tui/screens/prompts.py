@@ -12,6 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Static
 
 from labtui.tui.screens.modal import Modal
+from labtui.tui.widgets.keyline import ModalKeys
 
 TITLES = {
     "password": "Password",
@@ -46,8 +47,10 @@ class AskSecret(Modal[str | None]):
             )
             yield Static(Text(self.question.text), markup=False, classes="dialog-text")
             yield Input(password=not self.question.echo, id="secret", compact=True)
-            yield Static(
-                Text("enter answers, esc cancels. It is not stored anywhere.", style="dim"), markup=False
+            yield ModalKeys(
+                ("enter", "answers", "accept"),
+                ("esc", "cancels", "refuse"),
+                note="It is not stored anywhere.",
             )
 
     def on_mount(self) -> None:
@@ -57,7 +60,11 @@ class AskSecret(Modal[str | None]):
     @on(Input.Submitted, "#secret")
     def _answered(self, event: Input.Submitted) -> None:
         event.stop()
-        self.dismiss(event.value)
+        self.action_accept()
+
+    def action_accept(self) -> None:
+        """What was typed."""
+        self.dismiss(self.query_one("#secret", Input).value)
 
     def action_refuse(self) -> None:
         """No answer."""

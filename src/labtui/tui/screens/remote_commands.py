@@ -17,6 +17,7 @@ from labtui.tui import format as words
 from labtui.tui.logtext import display_text
 from labtui.tui.screens.modal import Modal
 from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
+from labtui.tui.widgets.keyline import ModalKeys
 
 COLUMNS = (
     Column("at", "time"),
@@ -46,7 +47,7 @@ class RemoteCommands(Modal[None]):
             yield Static(Text(""), markup=False, classes="page-title", id="commands-title")
             yield KeyedTable(id="commands-table")
             yield Static(Text(""), markup=False, id="command-whole")
-            yield Static(Text("esc closes", style="dim"), markup=False, classes="page-keys")
+            yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
 
     def on_mount(self) -> None:
         """Fill, then keep filling."""

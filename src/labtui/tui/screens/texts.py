@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from labtui.core.state import LabState
 from labtui.tui.screens.modal import Modal
+from labtui.tui.widgets.keyline import ModalKeys
 
 
 class TextScreen(Modal[bool | None]):
@@ -32,16 +33,16 @@ class TextScreen(Modal[bool | None]):
 
     def compose(self) -> ComposeResult:
         """Title, page, keys."""
-        keys = "esc closes"
+        keys = [("esc", "closes", "close")]
         if self.copy:
-            keys = f"c copies, {keys}"
+            keys.insert(0, ("c", "copies", "copy"))
         if self.ask:
-            keys = f"y {self.ask}, n leaves it as it is"
+            keys = [("y", self.ask, "yes"), ("n", "leaves it as it is", "close")]
         with Vertical(classes="page"):
             yield Static(Text(self.title_text, style="bold"), markup=False, classes="page-title")
             with VerticalScroll(classes="page-text"):
                 yield Static(self.page, markup=False)
-            yield Static(Text(keys, style="dim"), markup=False, classes="page-keys")
+            yield ModalKeys(*keys, classes="page-keys")
 
     def on_mount(self) -> None:
         """Arrow keys scroll."""

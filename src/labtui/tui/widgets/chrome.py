@@ -12,7 +12,8 @@ from textual.widget import Widget
 
 from labtui.core.state import Problem
 from labtui.tui.actions import Action
-from labtui.tui.messages import ActionAsked, PaneAsked
+from labtui.tui.messages import PaneAsked
+from labtui.tui.widgets.keyline import Keys
 
 PANES: tuple[tuple[str, str], ...] = (
     ("task", "Task"),
@@ -107,13 +108,12 @@ class ProblemLines(Widget):
         await self.run_action("app.problems")
 
 
-class KeyLine(Widget):
+class KeyLine(Keys):
     """The bottom line: the few keys that matter here, clickable."""
 
     DEFAULT_CSS = """
     KeyLine { height: 1; dock: bottom; }
     """
-    COMPONENT_CLASSES = {"keys--key"}  # noqa: RUF012
     actions: reactive[tuple[Action, ...]] = reactive(())
 
     def show(self, actions: Sequence[Action]) -> None:
@@ -122,24 +122,16 @@ class KeyLine(Widget):
 
     def render(self) -> Text:
         """Key in bold, then its label; help and palette stay last and are never cut."""
-        key_style = self.get_component_rich_style("keys--key", partial=True)
         always = [action for action in self.actions if action.name in {"back", "palette", "help", "leave"}]
         others = [action for action in self.actions if action not in always]
-        right = self._line(always, key_style)
-        while others and self._line(others, key_style).cell_len + right.cell_len > self.size.width:
+        right = self._line(always)
+        while others and self._line(others).cell_len + right.cell_len > self.size.width:
             others.pop()
-        left = self._line(others, key_style)
+        left = self._line(others)
         left.append(" " * max(0, self.size.width - left.cell_len - right.cell_len))
         return left.append_text(right)
 
-    def _line(self, actions: Sequence[Action], key_style: Style) -> Text:
-        text = Text("", no_wrap=True)
-        for action in actions:
-            meta = Style(meta={"action_name": action.name})
-            text.append(" ").append(action.key_label, key_style + meta).append(f" {action.label} ", meta)
+    def _line(self, actions: Sequence[Action]) -> Text:
+        text = self.key_text((action.key_label, action.label, action.name) for action in actions)
+        text.no_wrap = True
         return text
-
-    def on_click(self, event: Click) -> None:
-        """A click on a key does what the key does."""
-        if name := event.style.meta.get("action_name"):
-            self.post_message(ActionAsked(name))

@@ -1,0 +1,140 @@
+"""Everything by mouse: each page and dialog that lies over a screen is opened and left, or answered, by clicks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from labtui.core.events import ErrorRaised
+from labtui.tui.app import LabApp
+from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.screens.help import HelpScreen
+from labtui.tui.screens.main import MainScreen
+from labtui.tui.screens.minutes import AskMinutes
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
+from labtui.tui.screens.remote_commands import RemoteCommands
+from labtui.tui.screens.texts import TextScreen
+from tests.tui.clicking import choose, click_words
+from tests.tui.replay import NOW, ReplayedSession
+from tests.tui.waiting import text_of, until
+
+Make = Callable[..., LabApp]
+SMALL = (80, 24)
+
+
+async def shown(pilot: Any, kind: type) -> None:
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
+
+
+async def test_every_page_is_opened_and_closed_by_clicks(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        await click_words(pilot, "? help")
+        await shown(pilot, HelpScreen)
+        await click_words(pilot, "esc closes")
+        await shown(pilot, MainScreen)
+        await choose(pilot, "asked the cluster")
+        await shown(pilot, RemoteCommands)
+        await click_words(pilot, "esc closes")
+        await shown(pilot, MainScreen)
+        await choose(pilot, "shell words")
+        await shown(pilot, TextScreen)
+        await click_words(pilot, "c copies")
+        await until(pilot, lambda: "scancel 31337" in app.clipboard)
+        await click_words(pilot, "esc closes")
+        await shown(pilot, MainScreen)
+        evening_session.feed(
+            ErrorRaised(at=NOW, key="x", sentence="The quota is full.", hint="Remove files.")
+        )
+        await click_words(pilot, "! The quota is full.")
+        await shown(pilot, TextScreen)
+        await click_words(pilot, "esc closes")
+        await shown(pilot, MainScreen)
+        await click_words(pilot, ": palette")
+        await until(pilot, lambda: "Search for commands" in text_of(app))
+        assert await pilot.click(offset=(40, 23))  # beside it
+        await shown(pilot, MainScreen)
+
+
+async def test_every_question_is_answered_by_clicks(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        for answer in ("Keep it", "Cancel the run"):
+            assert not evening_session.asked
+            await choose(pilot, "cancel run")
+            await shown(pilot, Confirm)
+            await click_words(pilot, answer)
+            await shown(pilot, MainScreen)
+        assert evening_session.asked.pop()[:2] == ("cancel", 4)
+        await choose(pilot, "end after")
+        await shown(pilot, AskMinutes)
+        await click_words(pilot, "esc leaves")
+        await shown(pilot, MainScreen)
+        await choose(pilot, "end after")
+        await shown(pilot, AskMinutes)
+        await click_words(pilot, "enter sets the limit")  # nothing is typed yet
+        await until(pilot, lambda: str(app.screen.query_one("#minutes-problem").render()))
+        await pilot.press("9")
+        await click_words(pilot, "enter sets the limit")
+        await shown(pilot, MainScreen)
+        assert evening_session.asked.pop()[:2] == ("end-after", (4, 9))
+
+
+@dataclass(frozen=True)
+class Question:
+    kind: str
+    text: str = "What is it?"
+    host: str = "login.rehearsal.test"
+    echo: bool = False
+    fingerprint: str = "SHA256:abc"
+
+
+async def test_questions_of_a_login_are_answered_by_clicks(evening_session: ReplayedSession) -> None:
+    prompter = ScreenPrompter()
+    app = LabApp(evening_session, prompter=prompter, clock=lambda: NOW)
+    kinds = ("password", "code", "host-key", "host-key")
+    answers: list[str | None] = []
+    asking = threading.Thread(target=lambda: answers.extend(prompter.ask(Question(kind)) for kind in kinds))
+    async with app.run_test(size=SMALL) as pilot:
+        asking.start()
+        await shown(pilot, AskSecret)
+        await pilot.press(*"hush")
+        await click_words(pilot, "enter answers")
+        await click_words(pilot, "Code: login")  # on words that mean nothing
+        await click_words(pilot, "esc cancels")
+        for answer in ("Do not connect", "It is the same: connect"):
+            await shown(pilot, AskHostKey)
+            await click_words(pilot, answer)
+            await until(pilot, lambda: not asking.is_alive() or isinstance(app.screen, AskHostKey))
+        asking.join()
+    assert answers == ["hush", None, None, "yes"]
+
+
+@pytest.mark.parametrize("answer", ["n leaves it as it is", "y makes this change"])
+async def test_a_fix_is_taken_or_left_by_a_click(session: ReplayedSession, app_of: Make, answer: str) -> None:
+    template = session.folder.slurm / "templates" / "one-job.slurm"
+    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
+    app = app_of(session)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.5")
+        await click_words(pilot, "s submit")
+        await shown(pilot, PlanScreen)
+        plan: Any = app.screen
+        await until(pilot, lambda: plan.finding is not None and plan.finding.fix is not None)
+        await choose(pilot, "fix  (f)")
+        await shown(pilot, TextScreen)
+        await click_words(pilot, answer)
+        await shown(pilot, PlanScreen)
+        assert bool(plan.scripts) is answer.startswith("y")
+        await click_words(pilot, "esc back")
+        await shown(pilot, MainScreen)
