@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from labtui.core.preflight import RULES, apply_fix, fix_all, paths_to_ask, preflight, preview_fix
-from tests.preflight.cases import ACCOUNT, BROKEN, NEAR, PROFILE, Case, draft
+from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft
+from tests.preflight.near import NEAR
 
 
 def look(case: Case, files: dict[str, bytes]):
@@ -58,6 +63,22 @@ def test_every_rule_has_a_broken_file_and_all_but_plain_ones_a_near_miss():
         "other-path",
         "python-syntax",
     }
+
+
+def test_the_page_says_which_findings_have_no_fix():
+    page = (Path(__file__).parents[2] / "docs" / "preflight.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("## Findings without a fix")
+    section, _, _ = rest.partition("## All rules")
+    named = set(re.findall(r"`([\w-]+)`(?=[^|\n]*\|[^|\n]*\|[^|\n]*\|$)", section, re.MULTILINE))
+    assert {case.rule for case in BROKEN if not case.fixable} <= named <= set(RULES)
+
+
+def test_a_reservation_of_the_folder_fills_its_placeholder():
+    case = next(c for c in BROKEN if c.name == "reservation")
+    files = case.files()
+    booked = replace(draft(), reservation="class-1")
+    found = next(f for f in preflight(files, booked, PROFILE, ACCOUNT) if f.rule == "placeholder")
+    assert "--reservation=class-1\n" in apply_fix(files["job.slurm"].decode(), found.fix)
 
 
 def test_errors_come_before_warnings():

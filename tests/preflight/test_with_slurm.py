@@ -33,6 +33,15 @@ JUDGED = {
     ("long-dash", "em dash in a directive"),
     ("lone-dashes", "directive"),
     ("invisible", "zero width"),
+    ("node-size", "CPUs of another cluster"),
+    ("node-size", "GPUs"),
+    ("queue", "CPU queue"),
+    ("queue", "unknown"),
+    ("late-directive", "account after a command"),
+    ("placeholder", "reservation"),
+    ("placeholder", "reservation among others"),
+    ("one-job-queue", "array"),
+    ("long-dash", "em dash and blank"),
 }
 
 
@@ -78,6 +87,17 @@ def test_slurm_refuses_the_broken_job_and_takes_the_fixed_one(cluster: Cluster, 
         files["job.slurm"] = apply_fix(text, fixes[0]).encode("utf-8", "surrogateescape")
     taken = verdict(cluster, student, files["job.slurm"])
     assert taken.status == 0, taken.err
+
+
+def test_what_slurm_refuses_is_judged_and_nothing_else(cluster: Cluster, student: Student):
+    """Every broken job script is shown to Slurm; a job without a time limit, say, it takes as it is."""
+    jobs = [case for case in BROKEN if "job.slurm" in case.change]
+    refused = {
+        (case.rule, case.name)
+        for case in jobs
+        if verdict(cluster, student, files_of(case)["job.slurm"]).status != 0
+    }
+    assert refused == JUDGED
 
 
 def test_all_judged_cases_exist():

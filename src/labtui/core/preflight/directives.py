@@ -141,7 +141,8 @@ def queue(context: Context) -> Iterator[Finding]:
         if known is None:
             if context.profile.queues and _plain(given.value):
                 effect = f"The profile of {context.profile.title} does not know {given.value}."
-                yield found("queue", job.name, given.line, given.text, effect, severity="warning")
+                fix = set_value(job, given.line, given.value, wanted, f"use {wanted}") if wanted else None
+                yield found("queue", job.name, given.line, given.text, effect, fix=fix, severity="warning")
             continue
         if job.gpus and known.devices == "cpu":
             effect = f"{given.value} leads to nodes without GPUs; the job waits forever or trains on the CPU."

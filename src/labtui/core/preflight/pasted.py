@@ -235,18 +235,49 @@ def placeholder(context: Context) -> Iterator[Finding]:
 
 
 def _hole(context: Context, file: str, number: int, line: str, hole: str) -> Finding:
-    wanted = ""
+    effect = f"{hole} stands for something you have to fill in."
+    new, title = _filled(context, line, hole)
+    fix = replace_line(file, number, line, new, title)
+    return found("placeholder", file, number, line, effect, fix=fix)
+
+
+def _filled(context: Context, line: str, hole: str) -> tuple[str, str]:
+    """The line with the hole filled from what is known, and what that does; the line itself where nothing is."""
     word = hole.strip("<>").casefold()
     if word in {"account", "your account"} or _NUMBERLESS.fullmatch(hole):
-        wanted = context.account
-    elif context.draft is not None and "sif" in line and context.draft.container:
-        path = re.search(rf"\S*{re.escape(hole)}\S*\.sif", line)
-        fixed = line.replace(path[0].partition("=")[2] or path[0], context.draft.container) if path else line
-        fix = replace_line(file, number, line, fixed, "use the container of your cluster profile")
-        return found(
-            "placeholder", file, number, line, f"{hole} stands for something you have to fill in.", fix=fix
+        return (
+            (line.replace(hole, context.account), f"write {context.account}")
+            if context.account
+            else (line, "")
         )
-    fix = replace_line(file, number, line, line.replace(hole, wanted), f"write {wanted}") if wanted else None
-    return found(
-        "placeholder", file, number, line, f"{hole} stands for something you have to fill in.", fix=fix
-    )
+    if word.replace(" ", "") == "reservationname" and line.startswith("#SBATCH"):
+        return _reservation(context, line, hole)
+    path = re.search(rf"[^\s'\"=]*{re.escape(hole)}[^\s'\"]*", line)
+    known = _known_path(context, path[0], hole) if path else ""
+    return (line.replace(path[0], known), f"write {known}") if path and known else (line, "")
+
+
+def _reservation(context: Context, line: str, hole: str) -> tuple[str, str]:
+    """The folder's reservation; without one its directive is left out, and the job takes the ordinary queue."""
+    name = context.draft.reservation if context.draft else ""
+    if name:
+        return line.replace(hole, name), f"write {name}"
+    option = re.search(rf"\s+--reservation[=\s]\s*{re.escape(hole)}", line)
+    if option is None:
+        return line, ""
+    rest = line[: option.start()] + line[option.end() :]
+    alone = re.fullmatch(r"#SBATCH\s*(?:#.*)?", rest)
+    return f"#{line}" if alone else rest, "leave the reservation out: the job takes the ordinary queue"
+
+
+def _known_path(context: Context, path: str, hole: str) -> str:
+    """The one path of this folder's plan that a path with a hole can mean; "" when none or several fit."""
+    draft = context.draft
+    if draft is None:
+        return ""
+    if path.endswith(".sif") and draft.container:
+        return draft.container
+    shape = ".+".join(re.escape(part) for part in path.split(hole))
+    places = {draft.container, draft.data_dir, draft.data_dir.rpartition("/")[0]} - {""}
+    fitting = [place for place in places if re.fullmatch(shape, place) and context.remote.get(place, True)]
+    return fitting[0] if len(fitting) == 1 else ""

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from labtui.core.preflight.context import Context, found, replace_line, rule
-from labtui.core.preflight.findings import Finding
-from labtui.core.preflight.script import without_comment
+from labtui.core.preflight.context import Context, found, physical, replace_line, rule
+from labtui.core.preflight.findings import Finding, Fix
+from labtui.core.preflight.script import Command, JobScript, without_comment
 
 _RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
 _OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|ResNet\d+(?:_seq)?")
@@ -70,7 +70,23 @@ def script_missing(context: Context) -> Iterator[Finding]:
                     f"{name} is not in scripts/, so the job would not find it. Make it, or correct its name."
                 )
                 line = job.lines[command.line - 1]
-                yield found("script-missing", job.name, command.line, line, effect)
+                fix = _named_right(context, job, command, name)
+                yield found("script-missing", job.name, command.line, line, effect, fix=fix)
+
+
+_LOOKALIKES = str.maketrans("oli-", "011_")
+"""Letters that are taken for others, once capitals are gone."""
+
+
+def _named_right(context: Context, job: JobScript, command: Command, name: str) -> Fix | None:
+    """A fix where one script alone has the name apart from capitals and lookalikes (O and 0, l and 1, - and _)."""
+    alike = name.casefold().translate(_LOOKALIKES)
+    names = [n for n in context.files if n.endswith(".py") and n.casefold().translate(_LOOKALIKES) == alike]
+    lines = [(n, text) for n, text in physical(job, command.line, command.end) if name in text]
+    if len(names) != 1 or not lines:
+        return None
+    number, text = lines[0]
+    return replace_line(job.name, number, text, text.replace(name, names[0]), f"write {names[0]}")
 
 
 @rule("module-missing", "error", "paths", "A Python module the script imports is not sent with it.")
