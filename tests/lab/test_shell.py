@@ -76,6 +76,16 @@ def test_words_arrive_as_they_were_meant(shell):
     assert shell(lesson("test", LINE, SUBJECT).commands[0])[1] == "--test-only"
 
 
+def test_commands_are_quoted_as_a_person_would(shell):
+    told = lesson("test", Line(host="mn5"), Subject(remote_dir="/a/b")).commands
+    assert told == ("ssh -n mn5 \"bash -lc 'cd /a/b && sbatch --test-only job.slurm'\"",)
+    told = lesson("queue", Line(host="mn5")).commands
+    assert told == (r"""ssh -n mn5 "bash -lc \"squeue --me -o '%i %j %T %M %S %r'\"" """.rstrip(),)
+    for odd in ("it's \\ a\\\\", "it's! `x` $y", "'\"!\\", "\n'\n", "\\$'\\`", "'" * 5):
+        subject = replace(SUBJECT, remote_dir="/x", script=odd)
+        assert shell(lesson("submit", LINE, subject).commands[0])[-1] == odd
+
+
 def test_every_action_has_a_sentence_and_commands_of_one_line():
     for found in lessons(Line(host="mn5")):
         assert found.sentence

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from labtui.core.slurm.test_only import TestOnly
+from labtui.engine.planning import plan
 from labtui.errors import RemoteFailure
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from labtui.tui.screens.texts import TextScreen
-from tests.tui.replay import ReplayedSession, finished_run, spec
+from tests.tui.replay import ReplayedSession, accepted, finished_run, spec
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -26,6 +29,10 @@ async def open_plan(app: LabApp, pilot: object) -> PlanScreen:
     await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))  # type: ignore[arg-type]
     assert isinstance(app.screen, PlanScreen)
     return app.screen
+
+
+def page_of(screen: PlanScreen) -> object:
+    return screen.query_one("#plan-page", Static).render()
 
 
 def column(key: str) -> int:
@@ -46,6 +53,60 @@ async def test_the_plan_shows_runs_cost_and_what_would_be_sent(
         await pilot.press("v")
         await until(pilot, lambda: "ResNet50.py" in text_of(app))
         assert screen.view == "files"
+
+
+async def test_files_stand_beside_what_the_last_job_was_sent_with(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    (draft, *_) = session.drafts("10.5")
+    sent = plan(session, draft, None)
+    session._journal.commit_first((sent.event,), blobs=sent.blobs, snapshot=sent.snapshot)
+    session.feed(accepted(sent.event.token, "31337"))
+    script = session.folder.scripts / "ResNet50.py"
+    script.write_text(script.read_text() + "print('[bold]mine[/]')\n")
+    (session.folder.scripts / "own.py").write_text("x = 1\n")
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await open_plan(app, pilot)
+        await until(pilot, lambda: "difference 1" in text_of(app))
+        await pilot.press("v", "v")
+        await until(pilot, lambda: "since job 31337" in text_of(app))
+        lines = {line.split()[0]: line for line in str(page_of(screen)).splitlines() if line.strip()}
+        assert "changed " in lines["ResNet50.py"] and "changed by you" in lines["ResNet50.py"]
+        assert "new" in lines["own.py"]
+        assert "unchanged" in lines["job.slurm"]
+        assert max(map(len, lines.values())) <= 78
+        await pilot.press("v")
+        await until(pilot, lambda: "+print('[bold]mine[/]')" in text_of(app))
+        assert "own.py is new: job 31337 was sent without it." in str(page_of(screen))
+
+
+async def test_before_the_first_job_there_is_nothing_to_compare_with(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_plan(app, pilot)
+        await until(pilot, lambda: "difference none" in text_of(app))
+        await pilot.press("v", "v", "v")
+        await until(pilot, lambda: "there is nothing to compare with" in text_of(app))
+
+
+async def test_what_the_cluster_says_of_the_pushed_copy_comes_into_the_plan(
+    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: Future[object] = Future()
+    monkeypatch.setattr(session, "look_at_shared", lambda: told)
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await open_plan(app, pilot)
+        assert all(change.pushed is None for change in screen.previews[0].files)  # type: ignore[union-attr]
+        session.shared.ask(lambda _: told, ["ResNet50.py"], session.clock.wall)  # type: ignore[arg-type]
+        told.set_result({"ResNet50.py": None})
+        await until(
+            pilot,
+            lambda: any(change.pushed == "new" for change in screen.previews[0].files),  # type: ignore[union-attr]
+        )
 
 
 async def test_numbers_are_edited_in_place(session: ReplayedSession, app_of: Make) -> None:

@@ -186,6 +186,31 @@ def test_the_commands_by_hand_submit_the_same_job(
     assert told(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
 
 
+def test_a_dry_run_says_what_the_cluster_has_of_the_files(folder: LabFolder, capsys) -> None:
+    def files(*more: str) -> dict[str, tuple[Any, ...]]:
+        (row,) = told(capsys, "submit", "7", "--gpus", "1", "--dry-run", *more)["submissions"]
+        found = {item["path"]: item for item in row["files"]}
+        return {name: (item["since"], item["since_job"], item["pushed"]) for name, item in found.items()}
+
+    assert files()["ResNet152.py"] == ("new", "", "new")
+    assert files("--offline")["ResNet152.py"] == ("new", "", None)
+    assert main(["push"]) == 0
+    assert main(["submit", "7", "--gpus", "1", "--yes", "--wait"]) == 0
+    number = told(capsys, "queue", "--offline")["runs"][0]["job"]["job_id"]
+    assert files()["ResNet152.py"] == ("unchanged", number, "unchanged")
+    assert files()["job.slurm"] == ("unchanged", number, None)
+    (folder.scripts / "ResNet152.py").write_text("print('mine')\n")
+    assert files("--offline")["ResNet152.py"] == ("changed", number, None)
+    (row,) = told(capsys, "submit", "7", "--gpus", "1", "--dry-run")["submissions"]
+    (difference,) = [item["difference"] for item in row["files"] if item["difference"]]
+    assert f"--- ResNet152.py (job {number})" in difference
+    assert "+print('mine')" in difference
+    main(["submit", "7", "--gpus", "1", "--dry-run"])
+    said = capsys.readouterr().out
+    assert f"bytes, changed since job {number}, not as pushed, changed by you\n" in said
+    assert told(capsys, "push")["sent"] == ["ResNet152.py"], "a dry run sent nothing"
+
+
 def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What a verb prints for `--show-commands`."""
     capsys.readouterr()

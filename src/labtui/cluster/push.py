@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from labtui.cluster.connection import Connection
-from labtui.core.push import PushFile, PushReport, parse_push, plan_push, push_command, store_of
+from labtui.core.push import (
+    PushFile,
+    PushReport,
+    digests_command,
+    parse_digests,
+    parse_push,
+    plan_push,
+    push_command,
+    store_of,
+)
 from labtui.core.remote import CommandResult
 from labtui.core.slurm.refusals import classify
 from labtui.errors import ConnectionLost, RemoteFailure
@@ -53,6 +62,24 @@ def push_files(
         unchanged=tuple(file.path for file in plan if file.path not in sent),
         bytes_sent=done,
     )
+
+
+def digests_of(connection: Connection, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
+    """What lies under `paths` of `remote_dir`: SHA-256 by path, None for what is not there. Changes nothing.
+
+    Raises:
+        RemoteFailure: the cluster gave no answer that can be read.
+    """
+    found: dict[str, str | None] = {}
+    for start in range(0, len(paths), BATCH):
+        asked = paths[start : start + BATCH]
+        told = parse_digests(connection.run(digests_command(remote_dir, asked), timeout_s=30).out, asked)
+        if told is None:
+            raise RemoteFailure(
+                f"The cluster did not say what lies in {remote_dir}.", "Its file system may be slow now."
+            )
+        found |= told
+    return found
 
 
 def _ask(connection: Connection, remote_dir: str, files: Sequence[PushFile]) -> list[PushFile]:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.push import Progress, push_files
+from labtui.cluster.push import Progress, digests_of, push_files
 from labtui.core.probe import parse_present, present_command
 from labtui.core.profile import Profile
 from labtui.core.push import PushReport
@@ -51,6 +51,10 @@ class SlurmCluster:
     ) -> PushReport:
         """Make `remote_dir` hold `files` (paths relative to it); see `labtui.cluster.push.push_files`."""
         return push_files(self.connection, files, remote_dir, progress)
+
+    def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
+        """SHA-256 of these files of a directory, None for what is not there; see `labtui.cluster.push.digests_of`."""
+        return digests_of(self.connection, remote_dir, paths)
 
     def attempts(self, remote_dir: str) -> int:
         """How many tries to submit this directory have begun; the number of the next one, for `submit`."""

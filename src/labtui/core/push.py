@@ -12,10 +12,11 @@ import hashlib
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from labtui.core.remote import RemoteCommand
+from labtui.core.slurm.shell import LIMIT, PINNED
 from labtui.errors import UsageError
 
 STORE = ".objects"
@@ -97,6 +98,26 @@ def push_command(remote_dir: str, files: Iterable[PushFile]) -> RemoteCommand:
     lines += [f"put {shlex.quote('./' + file.path)} {file.digest} {file.mode:o}" for file in wanted]
     told = {"dir": remote_dir, "store": store, "files": [[f.path, f.digest, f.mode] for f in wanted]}
     return RemoteCommand("push", "\n".join(lines), told)
+
+
+def digests_command(remote_dir: str, paths: Iterable[str]) -> RemoteCommand:
+    """Ask what lies under these paths of a directory: a SHA-256 or ``-``, one a line. Changes nothing there."""
+    asked = list(paths)
+    look = (
+        'cd -- "$1" >/dev/null 2>&1; here=$?; shift; for path; do '
+        'if [ $here = 0 ] && [ -f "$path" ]; then sha256sum <"$path" | cut -c1-64; else echo -; fi; done'
+    )
+    names = [f"./{path}" for path in asked]
+    script = shlex.join(["limit", "20", "bash", "-c", look, "look", remote_dir, *names])
+    return RemoteCommand("digests", f"{PINNED}\n{LIMIT}\n{script}", {"dir": remote_dir, "paths": asked})
+
+
+def parse_digests(text: str, paths: Sequence[str]) -> dict[str, str | None] | None:
+    """The digests by path, None for a file that is not there; None for an answer that is not complete."""
+    words = text.split()
+    if len(words) != len(paths) or not all(re.fullmatch(r"-|[0-9a-f]{64}", word) for word in words):
+        return None
+    return {path: None if word == "-" else word for path, word in zip(paths, words, strict=True)}
 
 
 def parse_push(text: str, count: int) -> list[str] | None:

@@ -7,10 +7,11 @@ tiny thread watches the lane itself: it notices that the computer slept, and tha
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.core.events import PathsSeen
 from labtui.core.jobs import live
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from labtui.core.push import PushReport
     from labtui.core.slurm.test_only import TestOnly
 
+_T = TypeVar("_T")
 FAULT_KEY = "fault"
 _AFTER_FAULT_S = 2.0
 
@@ -129,9 +131,27 @@ class Lane:
 
         The answer is stored, with its time.
         """
-        future: Future[Mapping[str, bool]] = Future()
+        return self._look_aside(
+            lambda: functools.partial(self._context.cluster.present, paths),
+            lambda found: self._context.commit(PathsSeen(at=self._context.at(), paths=found)),
+        )
 
-        def answered(outcome: Callable[[], dict[str, bool]]) -> None:
+    def look_at_shared(self, paths: Sequence[str]) -> Future[Mapping[str, str | None]]:
+        """Ask what lies under these paths of the lab's shared directory, aside: SHA-256, or None for nothing."""
+
+        def question() -> Callable[[], dict[str, str | None]]:
+            directory = absolute(self._context, self._shared_dir)
+            return lambda: self._context.cluster.digests(directory, paths)
+
+        return self._look_aside(question, lambda _: None)
+
+    def _look_aside(
+        self, prepare: Callable[[], Callable[[], dict[str, _T]]], keep: Callable[[dict[str, _T]], None]
+    ) -> Future[Mapping[str, _T]]:
+        """`prepare` runs in the lane's thread and gives the question, which is asked aside; `keep` hears the answer."""
+        future: Future[Mapping[str, _T]] = Future()
+
+        def answered(outcome: Callable[[], dict[str, _T]]) -> None:
             try:
                 found = outcome()
             except LabError as error:
@@ -139,13 +159,10 @@ class Lane:
                 if isinstance(error, ConnectionLost):
                     raise
                 return
-            self._context.commit(PathsSeen(at=self._context.at(), paths=found))
+            keep(found)
             future.set_result(found)
 
-        def work() -> None:
-            self._context.aside(lambda: self._context.cluster.present(paths), answered)
-
-        self._hand_over(self._requests.put(work), future)
+        self._hand_over(self._requests.put(lambda: self._context.aside(prepare(), answered)), future)
         return future
 
     @staticmethod

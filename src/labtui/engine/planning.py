@@ -20,6 +20,7 @@ from labtui.errors import UsageError
 if TYPE_CHECKING:
     from labtui.core.lab.plan import PlanOverrides
     from labtui.core.preflight import Finding
+    from labtui.engine.comparing import FileChange
     from labtui.engine.session import Session
 
 SCRIPT_NAME = "job.slurm"
@@ -35,23 +36,18 @@ MISSING_FRESH_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file that travels with a submission. `changed` says that it differs from the one that came with labtui."""
-
-    path: str
-    size: int
-    changed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Preview:
-    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known."""
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
+
+    `left_out` names files that went with the newest job and are not sent any more.
+    """
 
     script: str
     files: tuple[FileChange, ...]
     findings: tuple[Finding, ...]
     gpu_hours: Interval | None
     seconds: Interval | None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +203,7 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.core.lab.plan import expectation
     from labtui.core.preflight import paths_to_ask, preflight
+    from labtui.engine.comparing import changes
 
     planned = plan(session, draft, script, keep_in="")
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
@@ -214,12 +211,14 @@ def preview(session: Session, draft: SubmissionDraft, script: str | None) -> Pre
     now = session.clock.wall()
     session.look_at(unknown_places(session.state, needed, now))
     remote = fresh_places(session.state, needed, now)
+    files, left_out = changes(session, planned)
     return Preview(
         script=planned.script,
-        files=tuple(_file_change(name, data) for name, data in sorted(planned.files.items())),
+        files=files,
         findings=tuple(preflight(planned.files, draft, session.profile, draft.account, remote=remote)),
         gpu_hours=gpu_hours,
         seconds=seconds,
+        left_out=left_out,
     )
 
 
@@ -246,13 +245,6 @@ def unknown_places(state: LabState, paths: Iterable[str], now: float) -> tuple[s
         for path in paths
         if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
     )
-
-
-def _file_change(name: str, data: bytes) -> FileChange:
-    from labtui import assets
-
-    original = assets.read_remote(name) if name in assets.list_remote() else None
-    return FileChange(name, len(data), original is not None and original != data)
 
 
 def run_of(state: LabState, run_id: int) -> RunState:

@@ -104,6 +104,10 @@ class Cluster(Protocol):
         """Which of these remote paths are there."""
         ...
 
+    def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
+        """SHA-256 of these files of a remote directory; None for what is not there."""
+        ...
+
 
 class ClusterFactory(Protocol):
     """Makes the (unconnected) cluster of a lab folder."""

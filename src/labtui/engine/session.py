@@ -21,6 +21,7 @@ from labtui.core.model import Stream, SubmissionDraft
 from labtui.core.profile import Profile
 from labtui.core.state import LabState
 from labtui.engine import mirrors
+from labtui.engine.comparing import SharedCopy
 from labtui.engine.faults import FaultLog
 from labtui.engine.folder import LabFolder
 from labtui.engine.journal import Journal, Update
@@ -71,6 +72,7 @@ class Session:
         self._factory: ClusterFactory | None = None
         self._closed = False
         self._looking: set[str] = set()
+        self.shared = SharedCopy()
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -359,6 +361,12 @@ class Session:
         future.add_done_callback(lambda _: self._looking.difference_update(wanted))
         return future
 
+    def look_at_shared(self) -> Future[Mapping[str, str | None]] | None:
+        """Ask the cluster what it has of `scripts/` where `push` puts them, for previews; None as `look_at`."""
+        if self._lane is None or self.state.connection.status != "online":
+            return None
+        return self.shared.ask(self._lane.look_at_shared, self.folder.script_files(), self.clock.wall)
+
     def note_places(self, paths: Mapping[str, bool]) -> None:
         """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
         if not self.read_only:
@@ -367,7 +375,9 @@ class Session:
     def push(self) -> Future[PushReport]:
         """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
         self._must_write()
-        return self._running_lane().push(self.folder.script_files())
+        future = self._running_lane().push(self.folder.script_files())
+        future.add_done_callback(lambda _: self.shared.forget())
+        return future
 
     def watch_logs(self, tokens: set[str]) -> None:
         """These submissions' logs are on screen: read them first and often."""

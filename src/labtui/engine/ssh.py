@@ -111,6 +111,10 @@ class SshCluster:
         """Which remote paths are there."""
         return self._slurm.present(paths)
 
+    def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
+        """What lies in a remote directory."""
+        return self._slurm.digests(remote_dir, paths)
+
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         self._slurm.cancel(job_id)

@@ -172,7 +172,7 @@ ACTIONS: tuple[Action, ...] = (
         "Plan",
         ("plan",),
     ),
-    Action("next_view", "v", "view", "findings, job script, files", "Plan", ("plan",), foot=True),
+    Action("next_view", "v", "view", "findings, job script, files, difference", "Plan", ("plan",), foot=True),
     Action("back", "escape", "back", "leave the plan; nothing is submitted", "Plan", ("plan",), foot=True),
     Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
     Action(

@@ -12,6 +12,7 @@ from labtui.core.interval import Interval
 from labtui.core.model import SubmissionDraft
 from labtui.errors import LabError
 from labtui.tui import format as words
+from labtui.tui import plan_files
 from labtui.tui.plan_table import PlanRow
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.keyed_table import Column, Row
@@ -101,6 +102,8 @@ def view_line(view: str, views: Sequence[str], preview: Preview | LabError | Non
                 count = f" {len(preview.findings)}" if preview.findings else " none"
             elif name == "files":
                 count = f" {len(preview.files)}"
+            elif name == "difference":
+                count = f" {sum(change.since == 'changed' for change in preview.files) or 'none'}"
         text.append(f" {name}{count} ", style="reverse" if name == view else "").append(" ")
     return text.append(f"of job {place + 1}", style="dim")
 
@@ -145,44 +148,13 @@ def page(  # noqa: PLR0917 - what a page rests on
         return Text(f"{preview.sentence}\n{preview.hint}")
     if view == "script":
         return Text(preview.script)
-    if view == "files":
-        return _files(preview, session, styles)
+    if view in {"files", "difference"}:
+        shown = plan_files.files_page if view == "files" else plan_files.difference_page
+        return shown(preview, session, styles)
     if finding is None:
         return Text("Nothing to complain about in the scripts and the job file. Ask Slurm itself with i.")
     text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
     return text.append(" ".join(finding.effect.split()))
-
-
-def _files(preview: Preview, session: Any, styles: Roles) -> Text:
-    """What travels with the job; the student's own changes are marked and shown."""
-    import difflib
-
-    from labtui import assets
-
-    text = Text()
-    for change in preview.files:
-        mark = "changed by you" if change.changed else ""
-        text.append(f"{change.path:<32} {words.bytes_size(change.size):>10}  ").append(
-            f"{mark}\n", style=styles.warn
-        )
-    for change in preview.files:
-        if not change.changed:
-            continue
-        own = session.folder.inside(f"scripts/{change.path}").read_bytes().decode("utf-8", "replace")
-        original = assets.read_remote(change.path).decode("utf-8", "replace")
-        lines = difflib.unified_diff(
-            original.splitlines(),
-            own.splitlines(),
-            f"{change.path} (as it came)",
-            f"{change.path} (yours)",
-            lineterm="",
-            n=1,
-        )
-        text.append("\n")
-        for line in lines:
-            style = styles.good if line.startswith("+") else styles.bad if line.startswith("-") else ""
-            text.append(f"{line}\n", style=style)
-    return text
 
 
 def verdict(result: Any, error: BaseException | None) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from labtui.engine.planning import Preview
 
 
+_PUSHED = {"new": "not pushed", "unchanged": "same as pushed", "changed": "not as pushed"}
+
+
 def job_line(draft: SubmissionDraft, preview: Preview) -> str:
     """A job in one line: its runs, its limit, what it should take and cost."""
     expected = f", expected {minutes(preview.seconds)}" if preview.seconds else ", length unknown"
@@ -96,3 +99,15 @@ def finding_row(found: Any) -> dict[str, Any]:
         "effect": found.effect,
         "fix": found.fix.title if found.fix else None,
     }
+
+
+def file_words(item: dict[str, Any]) -> str:
+    """How a file stands beside what the cluster has of it, in words with a comma before each."""
+    told = []
+    if item["since"] is not None:
+        told.append(f"{item['since']} since job {item['since_job']}" if item["since_job"] else item["since"])
+    if item["pushed"] is not None:
+        told.append(_PUSHED[item["pushed"]])
+    if item["changed"]:
+        told.append("changed by you")
+    return "".join(f", {word}" for word in told)

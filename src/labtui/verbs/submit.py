@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
 from dataclasses import asdict, replace
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.core.model import SubmissionDraft, SubmissionStatus
 from labtui.core.state import LabState
-from labtui.errors import LabError, UsageError
+from labtui.errors import LabError, RemoteFailure, UsageError
 from labtui.verbs.by_hand import add_show_commands
-from labtui.verbs.planned import agreed, blocked, finding_row, job_line, show_findings, without
+from labtui.verbs.planned import agreed, blocked, file_words, finding_row, job_line, show_findings, without
 from labtui.verbs.terminal import Open, add_folder_argument, count, plain, run_number, say, say_error
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         drafts, sentence = _drafts(lab, args)
         if args.show_commands:
             return _show_commands(lab, args, drafts)
-        trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
+        trouble = None if args.dry_run and args.offline else _look_around(lab, drafts, dry_run=args.dry_run)
         previews = [lab.session.preview(draft) for draft in drafts]
         if args.search_batch is not None:
             previews = [without(preview, "one-epoch") for preview in previews]  # meant so
@@ -100,7 +101,14 @@ def run(args: argparse.Namespace) -> int:
         return _submit(lab, args, drafts)
 
 
-def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
+def _look_at_copies(lab: Open) -> None:
+    """Ask what the cluster has of the scripts; without an answer that is left out."""
+    with contextlib.suppress(RemoteFailure, TimeoutError):
+        if (asked := lab.session.look_at_shared()) is not None:
+            asked.result(timeout=60)
+
+
+def _look_around(lab: Open, drafts: list[SubmissionDraft], *, dry_run: bool) -> LabError | None:
     """Connect and ask about the paths the jobs need, so that the findings know of them; what kept it from that."""
     try:
         lab.session.start()
@@ -109,6 +117,8 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
         asked = lab.session.look_at(tuple(dict.fromkeys(paths)))
         if asked is not None:
             asked.result(timeout=60)
+        if dry_run:
+            _look_at_copies(lab)
     except (LabError, TimeoutError) as error:
         return error if isinstance(error, LabError) else None
     return None
@@ -251,6 +261,7 @@ def _row(draft: SubmissionDraft, preview: Preview, word: dict[str, Any] | None) 
         "runs": [asdict(spec) for spec in draft.runs],
         "script": preview.script,
         "files": [asdict(item) for item in preview.files],
+        "no_longer_sent": list(preview.left_out),
         "findings": [finding_row(found) for found in preview.findings],
         "seconds": asdict(preview.seconds) if preview.seconds else None,
         "gpu_hours": asdict(preview.gpu_hours) if preview.gpu_hours else None,
@@ -265,7 +276,9 @@ def _print_row(row: dict[str, Any]) -> None:
     print(f"# {row['job_name']}: {plain(runs)}")
     print(row["script"].rstrip())
     for item in row["files"]:
-        print(f"# file {item['path']} {item['size']} bytes{' (yours, changed)' if item['changed'] else ''}")
+        print(plain(f"# file {item['path']} {item['size']} bytes{file_words(item)}"))
+    for name in row["no_longer_sent"]:
+        print(plain(f"# file {name} is no longer sent"))
     for found in row["findings"]:
         print(f"# {found['severity']} {found['file']}:{found['line']} {plain(found['effect'])}")
     if row["seconds"]:

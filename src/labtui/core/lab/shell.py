@@ -6,6 +6,7 @@ Nothing here runs anything.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -132,7 +133,18 @@ def remote(line: Line, command: str) -> str:
     `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
     command. `-n` because ssh would else read the lines that were pasted after it.
     """
-    return shlex.join(["ssh", "-n", *line.options(), line.target, f"bash -lc {shlex.quote(command)}"])
+    told = shlex.join(["ssh", "-n", *line.options(), line.target])
+    return f"{told} {quoted(f'bash -lc {quoted(command)}')}"
+
+
+def quoted(text: str) -> str:
+    """One word for a shell, as a person would quote it: what is quoted twice stays readable.
+
+    Exclamation marks keep their single quotes: at an interactive shell they would call up older commands.
+    """
+    if "'" not in text or "!" in text:
+        return shlex.quote(text)
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
 
 
 def _in(directory: str, command: str) -> str:

@@ -52,7 +52,7 @@ COLUMNS = (
     Column("job", "  job"),
     Column("options", "  options"),
 )
-VIEWS = ("findings", "script", "files")
+VIEWS = ("findings", "script", "files", "difference")
 LOOK_S = 40.0
 """How long the plan waits for the cluster's word on paths before it leaves the findings as they are."""
 
@@ -95,7 +95,7 @@ class PlanScreen(PlanFixing, Screen[None]):
         self._editing: tuple[int, str] | None = None
 
     def compose(self) -> ComposeResult:
-        """Title, table, cost, the three views, keys."""
+        """Title, table, cost, the views, keys."""
         task = self.edition.task(self.task_id)
         title = Text(f" Plan of {self.task_id} {task.title if task else ''}", style="bold", no_wrap=True)
         if self.session.settings.practice or self.session.profile.status == "practice":
@@ -149,9 +149,12 @@ class PlanScreen(PlanFixing, Screen[None]):
     ) -> None:
         asked = self._ask_about_paths(drafts, scripts)
         self.post_message(Previewed(ticket, self._previews(drafts, scripts)))
-        if asked is not None:
+        copies = None
+        with contextlib.suppress(LabError):
+            copies = self.session.look_at_shared()
+        for answer in filter(None, (asked, copies)):
             with contextlib.suppress(LabError, TimeoutError):
-                asked.result(timeout=LOOK_S)
+                answer.result(timeout=LOOK_S)
                 self.post_message(Previewed(ticket, self._previews(drafts, scripts)))
 
     def _previews(
@@ -292,7 +295,7 @@ class PlanScreen(PlanFixing, Screen[None]):
         self.recompute()
 
     def action_next_view(self) -> None:
-        """Findings, job script, files."""
+        """Findings, job script, files, their difference from what was sent."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self._show_views()
 
