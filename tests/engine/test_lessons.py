@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import msgspec
 import pytest
 
 from labtui.core.lab.shell import Lesson
@@ -20,6 +21,7 @@ from labtui.engine.lessons import (
     line_of,
 )
 from labtui.engine.settings import changed, write_settings
+from labtui.errors import UsageError
 from tests.engine.conftest import Bench, draft
 
 
@@ -110,6 +112,15 @@ def test_nothing_but_words_comes_of_asking_for_the_commands(bench: Bench) -> Non
     assert push.commands[1] == "scp -r scripts/. login1:labtui/hpc4ai-ch10/scripts/"
     assert len(bench.cluster.calls) == calls
     assert not bench.session.state.submissions
+
+
+def test_a_shared_directory_that_cannot_be_told_is_said_where_it_is_asked_for(bench: Bench) -> None:
+    session = bench.session
+    session.settings = changed(session.settings, root="/gpfs/{account}/x")
+    session.profile = msgspec.structs.replace(session.profile, default_account="")
+    with pytest.raises(UsageError, match="account"):
+        lessons_of_push(session)
+    assert list(by_action(lessons_of_submission(session, None))) == ["log-in", "queue"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from labtui.core.model import SubmissionStatus
 from labtui.engine.session import Session
 from tests.cluster import Cluster, Student
 from tests.cluster.cluster import wait_until
+from tests.verbs.by_hand import by_hand
 from tests.verbs.conftest import Labtui, init_arguments, remote_file
 
 pytestmark = pytest.mark.cluster
@@ -157,7 +158,8 @@ def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Clus
     assert [item["path"] for item in row["files"] if item["changed"]] == ["ResNet50.py"]
     assert cluster.jobs() == before
     assert lab.json("queue", "--offline")["runs"] == []
-    assert not list(lab.folder.glob("slurm/**/*.slurm")), "nothing here says that it was wanted"
+    written = [path for path in lab.folder.glob("slurm/**/*.slurm") if path.parent.name != "templates"]
+    assert not written, "nothing here says that it was wanted"
 
 
 def test_the_log_is_followed_to_its_end(lab: Labtui, cluster: Cluster) -> None:
@@ -297,3 +299,25 @@ def test_closing_takes_less_than_it_may(lab: Labtui, cluster: Cluster) -> None:
         session.close()
         print(f"closed in {time.monotonic() - began:.2f} s")
         cluster.daemon("ssh", "resume")
+
+
+def test_the_commands_of_the_verbs_do_the_same_by_hand(lab: Labtui, student: Student) -> None:
+    def commands(*arguments: str) -> str:
+        return lab(*arguments, "--show-commands").stdout
+
+    by_hand(lab.folder, commands("push"))
+    assert lab.json("push")["sent"] == [], "by hand everything came to the same place"
+    assert student.account in by_hand(lab.folder, commands("doctor"))
+    job = ("submit", "10.4", "--epochs", "5", "--script-args", "--pace 60", "--yes", "--force")
+    (sent,) = lab.json(*job)["submissions"]
+    number = sent["job_id"]
+    assert number in by_hand(lab.folder, commands("queue"))
+    by_hand(lab.folder, commands("cancel", "1", "--after", "7"))
+    (row,) = lab.json("queue")["runs"]
+    assert row["job"]["time_limit_s"] == 7 * 60
+    by_hand(lab.folder, commands("cancel", "1"))
+    assert "CANCELLED" in by_hand(lab.folder, commands("queue"))
+    (item,) = lab.json("submit", "10.4", "--dry-run", "--force")["submissions"]
+    found = {file["path"]: (file["since"], file["since_job"], file["pushed"]) for file in item["files"]}
+    assert found["ResNet50.py"] == ("unchanged", number, "unchanged")
+    by_hand(lab.folder, commands("submit", "10.4", "--epochs", "1"))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from labtui.engine.folder import LabFolder
 from labtui.engine.settings import Settings, write_settings
 from labtui.practice.cluster import PracticeCluster
 from tests.lab import walk
+from tests.verbs.by_hand import by_hand
 
 
 @pytest.fixture(scope="module")
@@ -148,39 +147,11 @@ def test_the_doctor_ticks_the_set_up(folder: LabFolder, capsys) -> None:
     assert reached() == [True]
 
 
-def by_hand(folder: LabFolder, text: str) -> str:
-    """Run the printed commands in the lab folder as a person would (logging in left out); what they said."""
-    commands = [line for line in text.splitlines() if re.match(r"(ssh|scp) .*(bash -lc|:)", line)]
-    assert commands, text
-    programs = folder.path.parent / "programs"
-    programs.mkdir(exist_ok=True)
-    known = folder.path.parent / "known_hosts"
-    for name in ("ssh", "scp"):
-        (programs / name).write_text(
-            f"#!/bin/sh\nexec /usr/bin/{name} -F none -o UserKnownHostsFile={known} "
-            '-o StrictHostKeyChecking=accept-new -o LogLevel=ERROR "$@"\n'
-        )
-        (programs / name).chmod(0o755)
-    script = folder.path.parent / "by-hand.sh"
-    script.write_text("\n".join(commands))
-    done = subprocess.run(
-        ["bash", "-e", str(script)],
-        stdin=subprocess.DEVNULL,
-        text=True,
-        capture_output=True,
-        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_the_commands_by_hand_submit_the_same_job(
     folder: LabFolder, cluster: PracticeCluster, capsys
 ) -> None:
     assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
-    said = by_hand(folder, capsys.readouterr().out)
+    said = by_hand(folder.path, capsys.readouterr().out)
     assert re.search(r"^\d+$", said, re.MULTILINE), said
     assert "ResNet152-1gpu" in said
     assert told(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
@@ -222,7 +193,7 @@ def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
     folder: LabFolder, cluster: PracticeCluster, capsys
 ) -> None:
     pushing = commands_of(capsys, "push")
-    by_hand(folder, pushing)
+    by_hand(folder.path, pushing)
     pushed = told(capsys, "push")
     assert pushed["sent"] == [], "by hand everything came to the same place"
     assert main(["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes"]) == 0
@@ -230,24 +201,24 @@ def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
     first, second = told(capsys, "queue")["runs"]
     assert (first["job"] is not None, second["job"]) == (True, None)
     number = first["job"]["job_id"]
-    assert number in by_hand(folder, commands_of(capsys, "queue"))
+    assert number in by_hand(folder.path, commands_of(capsys, "queue"))
     rows = told(capsys, "queue", "--show-commands")["by_hand"]
     assert [item["action"] for item in rows[0]["commands"]] == ["queue", "accounting"]
     assert f"{number}.out" in commands_of(capsys, "log", "1")
     assert f"{number}.err" in commands_of(capsys, "log", "1", "--err")
     assert main(["cancel", "2", "--show-commands"]) == 0
     assert "no job to cancel" in capsys.readouterr().err
-    by_hand(folder, commands_of(capsys, "cancel", "1", "--after", "60"))
-    by_hand(folder, commands_of(capsys, "cancel", "1"))
-    assert "CANCELLED" in by_hand(folder, commands_of(capsys, "queue"))
+    by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
+    by_hand(folder.path, commands_of(capsys, "cancel", "1"))
+    assert "CANCELLED" in by_hand(folder.path, commands_of(capsys, "queue"))
     watching = commands_of(capsys, "watch")
     sending = watching[watching.index("# sending ") :]
-    assert re.search(r"^\d+$", by_hand(folder, sending), re.MULTILINE), (
+    assert re.search(r"^\d+$", by_hand(folder.path, sending), re.MULTILINE), (
         "what waits is sent from its own files"
     )
     row = told(capsys, "queue", "--offline")["runs"][1]
     assert (row["submission"]["status"], row["job"]) == ("waiting", None), "by hand is by hand"
-    examined = by_hand(folder, commands_of(capsys, "doctor"))
+    examined = by_hand(folder.path, commands_of(capsys, "doctor"))
     assert cluster.login.data_dir in examined
     assert "nct_000" in examined
 

@@ -5,6 +5,7 @@ Nothing here asks or tells the cluster anything. Job scripts that commands name 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -67,7 +68,9 @@ def lessons_of_submission(session: Session, submission: SubmissionState | None) 
         FolderError: the files of an unsent submission cannot be written where the commands look for them.
     """
     line = line_of(session)
-    shared = lessons_of_push(session)
+    shared: tuple[Lesson, ...] = ()
+    with contextlib.suppress(UsageError):  # what can be done with the job does not rest on it
+        shared = lessons_of_push(session)
     if submission is None:
         return (*lessons(line, None, ("log-in", "queue")), *shared)
     if submission.job is not None:
@@ -79,11 +82,12 @@ def lessons_of_submission(session: Session, submission: SubmissionState | None) 
 
 
 def lessons_of_push(session: Session) -> tuple[Lesson, ...]:
-    """Copying the scripts to the lab's own directory; nothing while that directory cannot be told."""
-    try:
-        directory = shared_dir(session.profile, session.settings, user=session.user)
-    except UsageError:
-        return ()
+    """Copying the scripts to the lab's own directory.
+
+    Raises:
+        UsageError: that directory needs an account or user that is not known.
+    """
+    directory = shared_dir(session.profile, session.settings, user=session.user)
     return (lesson("push-scripts", line_of(session), Subject(shared_dir=directory)),)
 
 
