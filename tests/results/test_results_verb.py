@@ -205,7 +205,7 @@ def test_a_target_accuracy_gives_epochs_and_a_time_limit(capsys, tmp_path):
     assert 12 < plan["epochs"]["value"] < 30 and is_interval(plan["epochs"])
     assert plan["time_limit_minutes"] * 60 > 24 + 14 * (plan["epochs"]["value"] - 1)
     _, out, _ = call(capsys, "--target", "0.95", str(log))
-    assert "95% needs about" in out and "time limit" in out
+    assert "95 % needs about" in out and "time limit" in out
     assert main(["results", "--target", "0", str(log)]) == 2
 
 

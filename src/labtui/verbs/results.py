@@ -8,6 +8,7 @@ code is 2.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -101,7 +102,14 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
         return given.json_text(results, plans)
     from labtui.core.results.report import report_text
 
-    return report_text(results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources)
+    return report_text(
+        results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources, width=_width()
+    )
+
+
+def _width() -> int | None:
+    """The cells of a line where a person reads; None for a pipe or a file, which get everything in full lines."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]:

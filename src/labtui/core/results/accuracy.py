@@ -94,7 +94,7 @@ def epochs_for_target(curve: AccuracyCurve, target: float) -> EpochsForTarget:
     reached = next((point for point in curve.points if point.accuracy >= target), None)
     if reached is not None:
         when = Interval.exact(float(reached.epoch))
-        note = f"{target:.0%} was reached in epoch {reached.epoch}."
+        note = f"{100 * target:g} % was reached in epoch {reached.epoch}."
         return EpochsForTarget(target=target, epochs=when, reached=True, open_ended=False, note=note)
     points = [point for point in curve.points if point.epoch >= 1 and point.accuracy < 1]
     if target >= 1:

@@ -122,7 +122,7 @@ def _steps(
     if expected is None or steps == expected:
         return steps, ()
     note = (
-        f"The log prints {steps:,} steps per epoch, but {configuration.images:,} images in batches of "
+        f"The log prints {steps:,} steps per epoch, but {configuration.images:,} images in global batches of "
         f"{batch:,} are {expected:,}: the number of images per epoch may be another."
     )
     return steps, (note,)

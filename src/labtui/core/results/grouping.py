@@ -150,7 +150,7 @@ def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, boo
 
 def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
     if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
-        return "The batch of this run or of its one-GPU baseline is not known, so they may differ."
+        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
     return (
         f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} images per GPU and step, "
         f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."

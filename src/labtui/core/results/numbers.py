@@ -67,6 +67,15 @@ def range_text(interval: Interval | None, *, places: int = 2, percent: bool = Fa
     return f"{interval.lo * factor:,.{places}f} to {interval.hi * factor:,.{places}f}{unit}"
 
 
+def bounds_text(interval: Interval, *, places: int = 2, percent: bool = False) -> str:
+    """The bounds in words, without the unit that the value beside them has; "" where they show the value alone."""
+    factor = 100 if percent else 1
+    shown = {f"{each * factor:,.{places}f}" for each in (interval.lo, interval.value, interval.hi)}
+    if len(shown) == 1:
+        return ""
+    return range_text(interval, places=places, percent=percent).removesuffix(" %")
+
+
 def count_text(number: int | None) -> str:
     """A whole number with thousands marked: ``50,000``."""
     return ABSENT if number is None else f"{number:,}"

@@ -7,16 +7,18 @@ from collections.abc import Iterable, Sequence
 
 from labtui.core.cost import LabCost
 from labtui.core.results.measured import MeasuredRun
-from labtui.core.results.numbers import clean, count_text, percent_text, range_text, ratio_text
+from labtui.core.results.narrow import fitted_lines, fitted_table
+from labtui.core.results.numbers import bounds_text, clean, count_text, percent_text, ratio_text
 from labtui.core.results.rows import ResultRow, Results
 from labtui.core.results.spending import FormsOfSizes, forms_of_sizes, run_spending, runs_of
 from labtui.core.results.tables import (
     AS_PRINTED,
+    PLAIN_MODEL,
     PRECISE,
+    Column,
     law_lines,
     note_lines,
     prediction_sentence,
-    text_table,
 )
 from labtui.core.results.targets import TargetPlan
 from labtui.core.results.trace import cite
@@ -30,36 +32,54 @@ def report_text(
     uses: Sequence[RunUtilization] = (),
     cost: LabCost | None = None,
     sources: bool = False,
+    width: int | None = None,
 ) -> str:
-    """Everything worth reading, in sections; "" when there is nothing."""
-    sections = [
-        _tables(results),
-        _section("CPU against GPU (acceleration, not scaling)", _accelerations(results)),
-        _section("Laws", law_lines(results.fits)),
-        _section("More GPUs", _predictions(results)),
-        _section("Accuracy", [plan_sentence(plan) for plan in plans]),
-        _section("GPU use", [use_sentence(use) for use in uses]),
-        _section("GPU-hours", [*(cost_lines(cost, runs_of(results)) if cost else []), *form_lines(results)]),
-        _section("Notes", note_lines(results)),
-        _section("Sources", _sources(results)) if sources else "",
-    ]
-    return "\n".join(filter(None, sections))
+    """Everything worth reading, in sections; "" when there is nothing.
+
+    `width` is that of the window in cells: no line is longer and no cell is broken. None: no line is broken at all.
+    """
+    sections = {
+        "CPU against GPU (acceleration, not scaling)": _accelerations(results),
+        "Laws": law_lines(results.fits),
+        "More GPUs": _predictions(results),
+        "Accuracy": [plan_sentence(plan) for plan in plans],
+        "GPU use": [use_sentence(use) for use in uses],
+        "GPU-hours": [*(cost_lines(cost, runs_of(results)) if cost else []), *form_lines(results)],
+        "Notes": note_lines(results),
+        "Sources": _sources(results) if sources else [],
+    }
+    texts = [_tables(results, width), *(_section(title, lines, width) for title, lines in sections.items())]
+    return "\n".join(filter(None, texts))
 
 
-def _tables(results: Results) -> str:
-    if not results.rows:
-        return ""
-    precise = text_table(results.rows, PRECISE)
-    text = f"Precise: all epochs but the first, with what the printed digits leave open\n{precise}\n"
+def _tables(results: Results, width: int | None) -> str:
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
-    if printed:
-        plain = text_table(printed, AS_PRINTED)
-        text += f"\nAs printed: whole seconds of epoch 2, as textbooks do\n{plain}\n"
-    return text
+    texts = (
+        _reading(
+            "Precise: all epochs but the first, with what the printed digits leave open",
+            results.rows,
+            PRECISE,
+            width,
+        ),
+        _reading("As printed: whole seconds of epoch 2, as textbooks do", printed, AS_PRINTED, width),
+    )
+    return "\n".join(filter(None, texts))
 
 
-def _section(title: str, lines: Sequence[str]) -> str:
-    return "".join([f"{title}\n", *(f"  {line}\n" for line in lines)]) if lines else ""
+def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
+    """One table under its title; in a window the title says once that all of it is practice."""
+    if not rows:
+        return ""
+    if width is not None and all(row.practice for row in rows):
+        columns = (PLAIN_MODEL, *columns[1:])
+        title += " (practice)"
+    lines = [*fitted_lines([title], width), fitted_table(rows, columns, width)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _section(title: str, lines: Sequence[str], width: int | None) -> str:
+    fitted = fitted_lines([title, *(f"  {line}" for line in lines)], width)
+    return "".join(f"{line}\n" for line in fitted) if lines else ""
 
 
 def _accelerations(results: Results) -> list[str]:
@@ -67,9 +87,11 @@ def _accelerations(results: Results) -> list[str]:
 
 
 def _acceleration(row: ResultRow) -> str:
-    plain = "" if row.printed_acceleration is None else f"; as printed {row.printed_acceleration:.2f}"
-    ratio = f"{ratio_text(row.acceleration)} times ({range_text(row.acceleration)}{plain})"
-    return f"{clean(row.model)}: one GPU is faster than the CPU {ratio}."
+    printed = "" if row.printed_acceleration is None else f"as printed {row.printed_acceleration:.2f}"
+    bounds = bounds_text(row.acceleration) if row.acceleration is not None else ""
+    more = "; ".join(filter(None, (bounds, printed)))
+    ratio = f"{ratio_text(row.acceleration)} times as fast as the CPU"
+    return f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
 
 
 def _predictions(results: Results) -> list[str]:
@@ -89,7 +111,7 @@ def plan_sentence(plan: TargetPlan) -> str:
     if needed.epochs is None or needed.reached:
         return text + needed.note
     last = "no end in sight" if needed.open_ended else count_text(math.ceil(needed.epochs.hi))
-    text += f"{needed.target:.0%} needs about {math.ceil(needed.epochs.value):,} epochs"
+    text += f"{100 * needed.target:g} % needs about {math.ceil(needed.epochs.value):,} epochs"
     text += f" ({math.ceil(needed.epochs.lo):,} to {last})"
     if plan.limit is not None:
         text += f", time limit {plan.limit.minutes:,} min"

@@ -116,7 +116,7 @@ def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) ->
         sentences.append(f"The law misses the measured speedup by up to {missed:.2f}.")
     if law == "gustafson" and not all(row.from_rate for row in family.rows):
         sentences.append(
-            "Read from throughput: the epoch keeps its size here, only the batch grows with the GPUs."
+            "Read from throughput: the epoch keeps its size here, only the global batch grows with the GPUs."
         )
     if not all(_same_batch(row, family.baseline) for row in family.rows):
         sentences.append("The per-GPU batch is not the same at every size.")

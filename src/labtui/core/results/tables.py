@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from labtui.core.results.numbers import (
     ABSENT,
+    bounds_text,
     clean,
     count_text,
     percent_text,
+    range_text,
     rate_text,
     ratio_text,
     seconds_text,
@@ -62,8 +64,11 @@ def _plural(count: int, noun: str) -> str:
 _WHAT = (
     Column("model", lambda row: clean(row.model) + (" (practice)" if row.practice else ""), number=False),
     Column("device", device_text, number=False),
-    Column("batch", lambda row: count_text(row.batch_size)),
+    Column("global batch", lambda row: count_text(row.batch_size)),
 )
+
+PLAIN_MODEL = Column("model", lambda row: clean(row.model), number=False)
+"""The model alone, for a table whose title says that all its rows are practice."""
 
 PRECISE = (
     *_WHAT,
@@ -159,12 +164,13 @@ def fit_sentence(fit: LawFit) -> str:
     """One law in words: law, network, fraction with its bounds, and the sizes it rests on."""
     share = fit.serial_fraction
     sizes = ", ".join(map(str, fit.n_gpus))
-    bounds = f"{100 * share.lo:.1f} to {100 * share.hi:.1f}"
+    bounds = bounds_text(share, places=1, percent=True)
+    bounds = f" ({bounds})" if bounds else ""
     practice = ", practice" if fit.practice else ""
     batch = fit.baseline.per_gpu_batch
     per_gpu = f", {batch:,.0f} images per GPU and step" if batch is not None else ""
     what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"
-    return f"{what}: serial fraction {percent_text(share)} ({bounds}), from {sizes} GPUs."
+    return f"{what}: serial fraction {percent_text(share)}{bounds}, from {sizes} GPUs."
 
 
 def law_lines(fits: Sequence[LawFit]) -> list[str]:
@@ -183,10 +189,12 @@ def prediction_sentence(prediction: Prediction) -> str:
     speedup, share = prediction.speedup, prediction.efficiency
     sentence = (
         f"{clean(prediction.model)} on {prediction.n_gpus} GPUs: speedup between {speedup.lo:.1f} and "
-        f"{speedup.hi:.1f} (efficiency {share.lo:.0%} to {share.hi:.0%})"
+        f"{speedup.hi:.1f} (efficiency {range_text(share, places=0, percent=True)})"
     )
     if prediction.batch_ceiling is not None and prediction.batch_ceiling < 1:
-        sentence += f"; the short last batch alone allows no more than {prediction.batch_ceiling:.0%}"
+        sentence += (
+            f"; the short last batch alone allows no more than {percent_text(prediction.batch_ceiling, 0)}"
+        )
     return sentence + "."
 
 

@@ -1,0 +1,85 @@
+"""The readable answer in a window: every cell whole, every number there, one form for each kind of number."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from labtui.core.interval import Interval
+from labtui.core.results import compute_results
+from labtui.core.results.narrow import fitted_lines, fitted_table
+from labtui.core.results.numbers import bounds_text
+from labtui.core.results.report import report_text
+from labtui.core.results.tables import AS_PRINTED, PRECISE, cells, text_table
+from labtui.verbs import results as verb
+
+from .helpers import results_of, run
+
+BOTH = ("ResNet50.31337.out", "ResNet152.31338.out")
+SEQUENTIAL = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 44, 36])
+def test_no_line_is_wider_than_the_window_and_no_cell_is_broken_or_lost(width):
+    results = results_of(*BOTH)
+    text = report_text(results, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    words = text.replace(", ", "  ")
+    for cell in {cell for line in cells(results.rows, PRECISE) for cell in line}:
+        assert re.search(rf"(?<!\S){re.escape(cell)}(?!\S)", words), cell
+
+
+def test_at_80_columns_each_part_says_which_run_a_line_is_about():
+    results = results_of(*BOTH)
+    first, second = fitted_table(results.rows, PRECISE, 80).split("\n\n")
+    for part, column in ((first, "efficiency"), (second, "step factor")):
+        head, *lines = part.splitlines()
+        assert head.split()[:4] == ["model", "device", "global", "batch"] and column in head
+        assert [line.split()[:4] for line in lines] == [
+            [row.model, str(row.n_gpus), "GPU" if row.n_gpus == 1 else "GPUs", f"{row.batch_size:,}"]
+            for row in results.rows
+        ]
+    assert fitted_table(results.rows, PRECISE, 130) == text_table(results.rows, PRECISE)
+    assert fitted_table(results.rows, AS_PRINTED, 80) == text_table(results.rows, AS_PRINTED)
+
+
+def test_a_pipe_gets_the_full_table(monkeypatch):
+    assert text_table(results_of(*BOTH).rows, PRECISE) in report_text(results_of(*BOTH))
+    monkeypatch.setenv("COLUMNS", "72")
+    for terminal, width in ((True, 72), (False, None)):
+        monkeypatch.setattr(
+            verb, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda terminal=terminal: terminal))
+        )
+        assert verb._width() == width
+
+
+def test_where_all_is_practice_the_title_says_so_in_a_window():
+    results = compute_results([run(1, [29.0, 14.0], practice=True)])
+    assert "model     device  global batch" in report_text(results, width=100)
+    assert "(practice)" in report_text(results, width=100).splitlines()[0]
+    assert "ResNet50 (practice)" in report_text(results)
+
+
+def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
+    text = report_text(results_of(*BOTH)) + report_text(results_of(*SEQUENTIAL))
+    assert re.search(r"\d%", text) is None
+    assert "efficiency 42 to 59 %" in text and "84.0 %" in text
+    assert "one GPU is 15.03 times as fast as the CPU (14.89 to 15.17; as printed 15.36)" in text
+    assert "  batch  " not in text and "global batch" in text
+
+
+def test_bounds_that_show_the_value_alone_are_left_out():
+    assert bounds_text(Interval(15.068, 15.067, 15.069)) == ""
+    assert bounds_text(Interval(15.07, 15.0, 15.1)) == "15.00 to 15.10"
+    assert bounds_text(Interval(0.193, 0.192, 0.194), places=1, percent=True) == "19.2 to 19.4"
+    rows = compute_results([run(0, [220.0, 215.0]), run(1, [24.0, 14.3])])
+    sentence = next(line for line in report_text(rows).splitlines() if "as fast as" in line)
+    assert " to " not in sentence
+
+
+def test_sentences_break_between_words():
+    lines = fitted_lines(["  one two three four five six", "    deeper", ""], 22)
+    assert lines == ["  one two three four", "    five six", "    deeper", ""]
+    assert fitted_lines(["  as it is"], None) == ["  as it is"]
