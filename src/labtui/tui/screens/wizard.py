@@ -10,17 +10,19 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from labtui.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.bridge import ScreenPrompter
 from labtui.tui.harmless import HarmlessApp
-from labtui.tui.messages import PromptAsked
+from labtui.tui.messages import ActionAsked, PromptAsked
 from labtui.tui.screens.prompts import prompt_screen
+from labtui.tui.widgets.keyline import Key, ModalKeys
 
 if TYPE_CHECKING:
     from labtui.engine.settings import Settings
@@ -34,6 +36,14 @@ FIELDS = (
     ("identity", "Private key", "empty: your SSH agent and default keys; else a file"),
     ("group", "Your group", "for the slides; may be empty"),
 )
+GROUPS = ("user", "host", "group")
+"""Fields before which there is a blank line."""
+KEYS: tuple[Key, ...] = (
+    ("tab", "next field", "app.focus_next"),
+    ("enter", "open a list, press a button", "app.simulate_key('enter')"),
+    ("esc", "leave without a folder", "leave"),
+)
+NO_ACCOUNT = "No account yet? Leave with esc and try `labtui practice`: a rehearsal."
 
 
 class TestEnded(Message):
@@ -57,7 +67,7 @@ class WizardScreen(Screen[None]):
         self.place = place
 
     def compose(self) -> ComposeResult:
-        """Questions with what they mean, then two buttons."""
+        """Questions with what they mean; below them, always in view, the answer, two buttons and the keys."""
         from labtui.engine.labs import list_editions
         from labtui.engine.profiles import list_profiles, load_profile
 
@@ -65,26 +75,20 @@ class WizardScreen(Screen[None]):
         profiles = [load_profile(name) for name in list_profiles()]
         clusters = [(Text(each.title), each.id) for each in profiles if each.status in {"current", "generic"}]
         yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
-        with VerticalScroll(id="wizard-form"):
-            yield Static(
-                Text(
-                    "No account yet? Leave with esc and try `labtui practice`: the same evening, rehearsed."
-                ),
-                markup=False,
-            )
-            yield Label("Lab", markup=False)
-            yield Select(labs, allow_blank=False, id="lab", compact=True)
-            yield Label("Cluster", markup=False)
-            yield Select(clusters, allow_blank=False, id="cluster", compact=True)
+        with VerticalScroll(id="wizard-form", can_focus=False):
+            yield Static(Text(NO_ACCOUNT), markup=False)
+            yield _row("Lab", Select(labs, allow_blank=False, id="lab", compact=True), first=True)
+            yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
             for name, title, meaning in FIELDS:
-                yield Label(title, markup=False)
-                yield Input(placeholder=meaning, id=name, compact=True)
-            yield Label("Folder to make", markup=False)
-            yield Input(value=str(self.place), id="dir", compact=True)
+                field = Input(placeholder=meaning, id=name, compact=True)
+                yield _row(title, field, first=name in GROUPS)
+            yield _row("Folder to make", Input(value=str(self.place), id="dir", compact=True))
+        with Vertical(id="wizard-bottom"):
+            yield Static(Text(""), markup=False, id="wizard-answer")
             with Horizontal(id="wizard-buttons"):
                 yield Button("Test the connection", id="test", compact=True)
                 yield Button("Make the folder", id="make", variant="primary", compact=True)
-            yield Static(Text(""), markup=False, id="wizard-answer")
+            yield ModalKeys(*KEYS)
 
     def on_mount(self) -> None:
         """Begin with the lab."""
@@ -168,6 +172,18 @@ class WizardScreen(Screen[None]):
     def action_leave(self) -> None:
         """No folder."""
         self.app.exit(None)
+
+    async def on_action_asked(self, message: ActionAsked) -> None:
+        """A click on a key of the bottom line does what the key does."""
+        message.stop()
+        await self.run_action(message.name)
+
+
+def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
+    """A question and its field on one line; the `first` of a group has a blank line above it."""
+    return Horizontal(
+        Label(title, markup=False), field, classes="wizard-row -first" if first else "wizard-row"
+    )
 
 
 class WizardApp(HarmlessApp[Path | None]):
