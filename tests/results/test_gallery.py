@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from labtui.core.results.gallery import FAMILIES, family, gallery, job_gpu_chart, networks, of_rows
+from labtui.core.results.gallery import FAMILIES, family, gallery, job_gpu_chart, networks
+from labtui.core.results.rows import of_rows
 from labtui.core.sampler import GpuSample
 
 from .helpers import results_of

@@ -8,7 +8,7 @@ import sys
 from rich.text import Text
 
 from labtui.core.charts import ChartSpec, Point, Series
-from labtui.tui.widgets import plot_text
+from labtui.tui.widgets import plot_look, plot_text
 
 LABELS = [
     "",
@@ -20,7 +20,7 @@ LABELS = [
     "é" * 30,
 ]
 ROLES = ["measured", "measured", "ideal", "fit", "reference", "band"]
-PALETTES = [plot_text.DARK, plot_text.LIGHT, plot_text.ANSI, plot_text.NO_COLOUR]
+PALETTES = [plot_look.DARK, plot_look.LIGHT, plot_look.ANSI, plot_look.NO_COLOUR]
 
 
 def number(dice: random.Random) -> float:

@@ -50,7 +50,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane('task')", "t", "Task", "what to do, why, what is still missing", "Panes"),
     Action("pane('runs')", "r", "Runs", "the runs of this task with their state and their numbers", "Panes"),
     Action("pane('log')", "l", "Log", "the output of the selected run as it grows", "Panes"),
-    Action("pane('charts')", "c", "Charts", "epoch time, throughput, speedup, efficiency", "Panes"),
+    Action("pane('charts')", "c", "Charts", "speedup, efficiency and all other charts of this task", "Panes"),
     Action("pane('answers')", "a", "Answers", "the questions of this task and what you write", "Panes"),
     Action(
         "task_list", "g", "tasks", "go to the list of tasks; enter goes back to the pane", "Tasks", foot=True
@@ -83,8 +83,41 @@ ACTIONS: tuple[Action, ...] = (
         "Runs",
     ),
     Action("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)", "Runs"),
-    Action("chart(1)", "right", "next chart", "show the next of the four charts", "Charts", ("charts",)),
+    Action("chart(1)", "right", "next chart", "show the next chart", "Charts", ("charts",), foot=True),
     Action("chart(-1)", "left", "previous chart", "show the chart before", "Charts", ("charts",)),
+    Action(
+        "chart_kind",
+        "y",
+        "bars/lines",
+        "draw the charts against the GPU count as bars, or as lines",
+        "Charts",
+        ("charts",),
+        foot=True,
+    ),
+    Action(
+        "chart_network(1)",
+        "down",
+        "next network",
+        "the charts of the next network alone",
+        "Charts",
+        ("charts",),
+    ),
+    Action(
+        "chart_network(-1)",
+        "up",
+        "previous network",
+        "the charts of the network before; before the first come all together",
+        "Charts",
+        ("charts",),
+    ),
+    Action(
+        "enlarge_chart",
+        "space",
+        "one or four",
+        "on large windows: the chosen chart alone, or four again",
+        "Charts",
+        ("charts",),
+    ),
     Action(
         "streams", "o", "out/err", "show standard output, standard error, or both", "Log", ("log",), foot=True
     ),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +44,8 @@ class Desk:
         self.loaded = False
         self.checks: Mapping[str, TaskCheck] = {}
         self._results: tuple[object, Results | None] = (None, None)
-        self._charts: tuple[object, str, tuple[ChartSpec, ...]] = (None, "", ())
+        self._narrowed: tuple[object, str, Results | None] = (None, "", None)
+        self._charts: tuple[object, tuple[ChartSpec, ...]] = (None, ())
         self._checking = threading.Lock()
         self._check_again = False
         self.task_id = first_task(Picture(state=self.state))
@@ -58,7 +58,7 @@ class Desk:
         except LabError as error:
             self.edition_problem = error
         self.loaded = True
-        self._charts = (None, "", ())
+        self._narrowed = (None, "", None)
         if self.edition is not None and self.edition.task(self.task_id) is None:
             self.choose_task(first_task(Picture(state=self.state, edition=self.edition)))
 
@@ -131,18 +131,29 @@ class Desk:
         return self._results[1]
 
     def _charts_now(self) -> tuple[ChartSpec, ...]:
-        results = self._results_now()
+        results = self.task_results()
         if results is None:
             return ()
-        if self._charts[0] is not results or self._charts[1] != self.task_id:
+        if self._charts[0] is not results:
             from labtui.core.results.charts import task_charts
+
+            self._charts = (results, task_charts(results))
+        return self._charts[1]
+
+    def task_results(self) -> Results | None:
+        """The results narrowed to the networks of the task on the screen; the same object until something changes."""
+        results = self._results_now() if self.loaded else None
+        if results is None:
+            return None
+        if self._narrowed[0] is not results or self._narrowed[1] != self.task_id:
+            from labtui.core.results.rows import of_rows
 
             models = self.models()
             mine = tuple(row for row in results.rows if not models or row.model in models)
             # Small runs of a real lab are rehearsals too (marked so); they are drawn until there are real ones.
             rows = tuple(row for row in mine if row.practice is self.practice) or mine
-            self._charts = (results, self.task_id, task_charts(replace(results, rows=rows)))
-        return self._charts[2]
+            self._narrowed = (results, self.task_id, of_rows(results, rows))
+        return self._narrowed[2]
 
     def models(self) -> frozenset[str]:
         """The networks this task is about, by its plan and by its runs; empty means all."""

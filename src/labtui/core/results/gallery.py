@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from labtui.core.charts import ChartSpec
 from labtui.core.results.more_charts import lab_charts
-from labtui.core.results.rows import ResultRow, Results
+from labtui.core.results.rows import Results, of_rows
 from labtui.core.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart
 from labtui.core.sampler import GpuSample
 
@@ -44,17 +44,6 @@ def family(key: str) -> str:
 def networks(results: Results) -> tuple[str, ...]:
     """The networks of the rows, in their order."""
     return tuple(dict.fromkeys(row.model for row in results.rows))
-
-
-def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
-    """The results with these rows alone, and the laws and predictions that rest on them."""
-    there = {row.configuration for row in rows}
-    return replace(
-        results,
-        rows=tuple(rows),
-        fits=tuple(fit for fit in results.fits if fit.baseline in there),
-        predictions=tuple(each for each in results.predictions if each.baseline in there),
-    )
 
 
 def gallery(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:

@@ -5,7 +5,8 @@ Plain frozen values; `compute` makes them, charts, tables and screens read them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from labtui.core.interval import Interval
@@ -202,3 +203,14 @@ class Results:
     def row_of(self, configuration: Configuration | None) -> ResultRow | None:
         """The row of a configuration."""
         return next((row for row in self.rows if row.configuration == configuration), None)
+
+
+def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
+    """The results with these rows alone, and the laws and predictions that rest on them."""
+    there = {row.configuration for row in rows}
+    return replace(
+        results,
+        rows=tuple(rows),
+        fits=tuple(fit for fit in results.fits if fit.baseline in there),
+        predictions=tuple(each for each in results.predictions if each.baseline in there),
+    )

@@ -99,9 +99,7 @@ class MainScreen(Screen[None]):
 
             return LogPane(id="pane-log")
         if name == "charts":
-            from labtui.tui.widgets.charts_pane import ChartsPane
-
-            return ChartsPane(id="pane-charts")
+            return self._make_charts()
         if name == "answers":
             from labtui.tui.widgets.answers_pane import AnswersPane
 
@@ -113,6 +111,14 @@ class MainScreen(Screen[None]):
         from labtui.tui.widgets.task_pane import TaskPane
 
         return TaskPane(id="pane-task")
+
+    def _make_charts(self) -> Widget:
+        from labtui.tui.gallery import Gallery
+        from labtui.tui.widgets.charts_pane import ChartsPane
+
+        pane = ChartsPane(id="pane-charts")
+        pane.gallery = Gallery(self.app.desk, lambda: self.app.call_later(self.app.repaint))
+        return pane
 
     async def show_pane(self, name: str) -> None:
         """Go to a pane."""
@@ -147,7 +153,7 @@ class MainScreen(Screen[None]):
             return self.pane == "log"
         if action == "next_question":
             return self.pane == "answers"
-        if action == "chart":
+        if action in {"chart", "chart_kind", "chart_network", "enlarge_chart"}:
             return self.pane == "charts"
         return True
 
@@ -277,6 +283,19 @@ class MainScreen(Screen[None]):
     def action_chart(self, step: int) -> None:
         """Another chart."""
         self.query_one("#pane-charts").step(step)  # type: ignore[attr-defined]
+
+    def action_chart_network(self, step: int) -> None:
+        """The charts of another network, or of all together."""
+        self.query_one("#pane-charts").step_network(step)  # type: ignore[attr-defined]
+
+    def action_chart_kind(self) -> None:
+        """Bars or lines."""
+        if not self.query_one("#pane-charts").switch_kind():  # type: ignore[attr-defined]
+            self.notify("This chart has one form only.", markup=False)
+
+    def action_enlarge_chart(self) -> None:
+        """One chart, or four."""
+        self.query_one("#pane-charts").enlarge()  # type: ignore[attr-defined]
 
     def action_next_question(self) -> None:
         """The next question without an answer."""

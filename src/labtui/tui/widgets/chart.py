@@ -1,4 +1,4 @@
-"""`ChartView`: one `ChartSpec` on the screen, with a legend line of its own.
+"""`ChartView`: one `ChartSpec` on the screen, with a legend of its own under it.
 
 plotext is imported in a thread when the first chart is shown. Where it cannot be imported, or the place is too small,
 the same numbers stand there as a list.
@@ -15,11 +15,17 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from labtui.tui.widgets import plot_look
+
 if TYPE_CHECKING:
+    from textual.events import Click
+
     from labtui.core.charts import ChartSpec, Point
-    from labtui.tui.widgets.plot_text import Palette
+    from labtui.tui.widgets.plot_look import Palette
 
 _PRACTICE = "practice"
+_TALL = 14
+"""From this height on a heading may take two lines."""
 _RATIOS = "needs the same network on one GPU and on more; it fills in while the second run trains"
 _MISSING = {
     "epoch-time": ("Epoch time", "fills in as soon as an epoch is read"),
@@ -40,6 +46,13 @@ class ChartView(Widget, can_focus=False):
 
     class PlotterReady(Message):
         """The import of plotext ended."""
+
+    class Clicked(Message):
+        """A click on a chart that shows something."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
 
     def __init__(self, about: str = "", *, id: str | None = None) -> None:
         """`about` is the chart's key: what to say while there is none."""
@@ -74,6 +87,18 @@ class ChartView(Widget, can_focus=False):
         message.stop()
         self.refresh()
 
+    def on_click(self, event: Click) -> None:
+        """Tell which chart was clicked."""
+        if self.spec is not None:
+            event.stop()
+            self.post_message(self.Clicked(self.spec.key))
+
+    def mark(self, marked: bool) -> None:
+        """Show in the title that this is the chosen one of several."""
+        if self.has_class("-marked") is not marked:
+            self.set_class(marked, "-marked")
+            self.refresh()
+
     def render(self) -> Text:
         """Title, plot, legend; or the numbers as a list."""
         spec, width, height = self.spec, self.size.width, self.size.height
@@ -81,43 +106,64 @@ class ChartView(Widget, can_focus=False):
             return self._nothing()
         if ChartView.plotter not in {"ready", "missing"}:
             return Text("…", style="dim")
-        from labtui.tui.widgets import plot_text
-
         palette = self._palette()
-        title = Text(spec.title, style="bold", no_wrap=True, end="")
+        above, below = self._heading(spec), self._legend(spec, palette)
+        room = height - len(above) - len(below)
+        drawn = None
+        if ChartView.plotter == "ready":
+            from labtui.tui.widgets import plot_text
+
+            drawn = plot_text.draw(spec, width, room, palette)
+        body = Text.from_ansi(drawn) if drawn is not None else _as_list(spec, room)
+        return Text("\n").join([*above, body, *below])
+
+    def _heading(self, spec: ChartSpec) -> list[Text]:
+        """Title and unit; on two lines where one is too narrow and there are enough."""
+        width = self.size.width
+        title = Text(no_wrap=True, end="").append(
+            spec.title, "bold reverse" if self.has_class("-marked") else "bold"
+        )
         mark = Text(f" {_PRACTICE} " if spec.practice else "", style="reverse")
-        title.append(f"  {spec.y_label}", style="dim not bold")
-        title.truncate(max(0, width - mark.cell_len - 1), overflow="ellipsis")  # the mark is never cut
+        unit = Text(no_wrap=True, end="").append(spec.y_label, "dim")
+        free = max(0, width - mark.cell_len - 1)  # the mark is never cut
+        two = title.cell_len + 2 + unit.cell_len > free and self.size.height >= _TALL
+        if not two:
+            title.append("  ").append_text(unit)
+        title.truncate(free, overflow="ellipsis")
         if spec.practice:
             title.append(" " if title.cell_len else "").append_text(mark)
         title.truncate(width, overflow="crop")
-        below = [self._legend(spec, palette)]
-        room = height - 1 - len(below)
-        drawn = plot_text.draw(spec, width, room, palette) if ChartView.plotter == "ready" else None
-        body = Text.from_ansi(drawn) if drawn is not None else _as_list(spec, room)
-        return Text("\n").join([title, body, *below])
+        unit.truncate(width, overflow="ellipsis")
+        return [title, unit] if two else [title]
 
     def _nothing(self) -> Text:
         title, when = _MISSING.get(self._about, ("No chart yet", "it fills in as soon as an epoch is read"))
         return Text(f"{title}\n", style="bold").append(when, style="dim not bold")
 
-    def _legend(self, spec: ChartSpec, palette: Palette) -> Text:
-        from labtui.tui.widgets import plot_text
-
-        text = Text(no_wrap=True, overflow="ellipsis", end="")
-        for mark, name, colour in plot_text.legend(spec, palette):
-            text.append(f"{mark} ", style=_rich_style(colour)).append(f"{name}   ")
-        text.truncate(max(1, self.size.width), overflow="ellipsis")
-        return text
+    def _legend(self, spec: ChartSpec, palette: Palette) -> list[Text]:
+        """Marks and names, on as many lines as they need but at most a quarter of the height."""
+        width, most = max(1, self.size.width), max(1, self.size.height // 4)
+        lines: list[Text] = []
+        for mark, name, colour in plot_look.legend(spec, palette):
+            entry = Text(no_wrap=True, end="").append(f"{mark} ", _rich_style(colour))
+            entry.append(plot_look.plain(name))
+            if lines and lines[-1].cell_len + 3 + entry.cell_len <= width:
+                lines[-1].append("   ").append_text(entry)
+            elif len(lines) < most:
+                entry.truncate(width, overflow="ellipsis")
+                lines.append(entry)
+            else:
+                lines[-1].append(" …")
+                lines[-1].truncate(width, overflow="ellipsis")
+                break
+        return lines or [Text("", end="")]
 
     def _palette(self) -> Palette:
-        from labtui.tui.widgets import plot_text
-
         if self.app.no_color:
-            return plot_text.NO_COLOUR
+            return plot_look.NO_COLOUR
         if self.app.native_ansi_color:
-            return plot_text.ANSI
-        return plot_text.DARK if self.app.current_theme.dark else plot_text.LIGHT
+            return plot_look.ANSI
+        return plot_look.DARK if self.app.current_theme.dark else plot_look.LIGHT
 
 
 def _rich_style(colour: object) -> Style:

@@ -8,44 +8,22 @@ what is drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from labtui.core.charts import ChartSpec, Point, Series
+from labtui.core.charts import ChartSpec, Point, Series, stacked
+from labtui.tui.widgets import plot_look as look
+from labtui.tui.widgets.plot_look import Colour, Palette, number_text, plain
+from labtui.tui.widgets.plot_values import Occupied, Plane, part_rows, stands_below, valued_points
 
-Colour = tuple[int, int, int] | int | str
 LARGEST = 1e12
 MIN_WIDTH, MIN_HEIGHT = 24, 7
-MARKS = ("●", "◆", "▲", "■")
-HOLLOW_MARKS = ("○", "◇", "△", "□")
-BAR_MARK, LIVE_MARK, HOLLOW_BAR = "█", "▒", "░"
-IDEAL_MARK = "·"
 DASHES = 24
 THEME = "labtui"
-
-
-@dataclass(frozen=True, slots=True)
-class Palette:
-    """Colours of one theme: `series` in turn, `quiet` for axes and ideal line; ``default`` leaves a cell as it is."""
-
-    series: tuple[Colour, ...]
-    quiet: Colour = "default"
-    text: Colour = "default"  # plotext gives a text without colour one of its own
-
-
-# Okabe and Ito's colours, told apart by colour-blind readers; the mark differs too.
-DARK = Palette(
-    ((86, 180, 233), (230, 159, 0), (0, 190, 140), (220, 140, 185)),
-    quiet=(128, 136, 146),
-    text=(216, 222, 230),
-)
-LIGHT = Palette(
-    ((0, 114, 178), (213, 94, 0), (0, 130, 95), (170, 70, 130)), quiet=(110, 118, 128), text=(31, 40, 48)
-)
-ANSI = Palette(("blue+", "yellow", "green", "magenta"))
-NO_COLOUR = Palette(("default",))
+_MOST_MARKS = 40
+"""A series with more points is drawn as a line with a mark here and there."""
+_MARKS_ON_LONG = 6
 
 
 def available() -> bool:
@@ -71,27 +49,6 @@ def _numbers(spec: ChartSpec) -> Iterable[float]:
     for limit in (spec.y_min, spec.y_max, *(position for position, _ in spec.x_ticks)):
         if limit is not None:
             yield limit if math.isfinite(limit) else math.inf
-
-
-def legend(spec: ChartSpec, palette: Palette) -> list[tuple[str, str, Colour]]:
-    """Mark, name and colour of each series, for a line of our own under the chart."""
-    entries: list[tuple[str, str, Colour]] = []
-    place = 0
-    for series in spec.series:
-        if not series.points:
-            continue
-        if series.role == "measured":
-            mark = BAR_MARK if spec.kind == "bars" else MARKS[place % len(MARKS)]
-            entries.append((mark, series.name, palette.series[place % len(palette.series)]))
-            place += 1
-        elif series.role != "band":
-            entries.append((IDEAL_MARK * 2, series.name, palette.quiet))
-    points = [point for series in spec.series if series.role == "measured" for point in series.points]
-    if any(point.live for point in points) and spec.kind == "bars":
-        entries.append((LIVE_MARK, "still running", palette.text))
-    if any(point.hollow for point in points):
-        entries.append((HOLLOW_MARKS[0] if spec.kind == "lines" else HOLLOW_BAR, "warm-up", palette.text))
-    return entries
 
 
 def draw(spec: ChartSpec, width: int, height: int, palette: Palette) -> str | None:
@@ -120,12 +77,22 @@ class _Drawing:
         self, figure: Any, plotext: Any, spec: ChartSpec, palette: Palette, width: int, height: int
     ) -> None:
         self.figure, self.plotext, self.spec, self.palette = figure, plotext, spec, palette
-        self.width = width
         self.rows = height - 3  # what ticks and label leave
-        self.measured = [series for series in spec.series if series.role == "measured" and series.points]
+        self.bars = spec.kind == "bars"
+        self.stacked = self.bars and stacked(spec)
+        self.measured = look.measured_series(spec)
+        self.marks = look.marks_of(spec)
         self.others = [series for series in spec.series if series.role != "measured" and series.points]
         self.places = sorted({point.x for series in self.measured for point in series.points})
-        self.low, self.high = self._y_limits()
+        low, high = self._y_limits()
+        self.y_ticks = _round_ticks(low, high)
+        self.y_labels = [number_text(tick, percent=spec.percent) for tick in self.y_ticks]
+        columns = max(1, width - max((len(label) for label in self.y_labels), default=0) - 1)
+        x_low, x_high = self._x_limits()
+        self.plane = Plane(columns, self.rows, x_low, x_high, low, high)
+        self.taken = Occupied(self.plane)
+
+    # ------------------------------------------------------------------ axes
 
     def _y_limits(self) -> tuple[float, float]:
         numbers = [
@@ -137,38 +104,60 @@ class _Drawing:
         ]
         low = min([*numbers, *([] if self.spec.y_min is None else [self.spec.y_min])])
         top = max([*numbers, *([] if self.spec.y_max is None else [self.spec.y_max])])
-        if self.spec.kind == "bars":
+        if self.bars:
             low = min(low, 0.0)
+        if self.stacked:
+            top = max(1.0, top)
         span = top - low or abs(top) or 1.0
-        room = 1.7 if self.spec.kind == "bars" else 0.7  # cells above the highest mark, for its value
+        room = 1.7 if self.bars and not self.stacked else 0.7  # cells above the highest mark, for its value
         return low, top + span * room / max(1.0, self.rows - room)
+
+    def _x_limits(self) -> tuple[float, float]:
+        if self.bars:
+            return -0.6, len(self.places) - 0.4
+        xs = [point.x for series in self.spec.series for point in series.points]
+        xs += [position for position, _ in self.spec.x_ticks]
+        low, high = min(xs), max(xs)
+        margin = (high - low) * 0.07 or 0.5
+        return low - margin, high + margin
 
     def frame(self) -> None:
         """Axes, ticks, labels; no background, so that the theme's shows through."""
-        figure = self.figure
+        figure, plane = self.figure, self.plane
         figure.axes(False, axis="both", side=1)
         figure.legend(False)
-        low, high, ticks, labels = self._x_axis()
-        figure.ruler("x").lim(low, high).ticks(ticks, labels)
-        y_ticks = _round_ticks(self.low, self.high)
-        y_labels = [_number(tick, percent=self.spec.percent) for tick in y_ticks]
-        figure.ruler("y").lim(self.low, self.high).ticks(y_ticks, y_labels).alignment("edge")
-        figure.label(_plain(self.spec.x_label), "x")
+        ticks = self._x_ticks()
+        figure.ruler("x").lim(plane.x_low, plane.x_high).ticks(
+            [place for place, _ in ticks], [name for _, name in ticks]
+        )
+        figure.ruler("y").lim(plane.y_low, plane.y_high).ticks(self.y_ticks, self.y_labels).alignment("edge")
+        figure.label(plain(self.spec.x_label), "x")
 
-    def _x_axis(self) -> tuple[float, float, list[float], list[str]]:
-        names = {position: _plain(label) for position, label in self.spec.x_ticks}
-        if self.spec.kind == "bars":
-            ticks = [float(index) for index in range(len(self.places))]
-            labels = [names.get(place, f"{place:g}") for place in self.places]
-            return -0.6, len(self.places) - 0.4, ticks, labels
-        xs = [point.x for series in self.spec.series for point in series.points] + list(names)
-        low, high = min(xs), max(xs)
-        margin = (high - low) * 0.07 or 0.5
-        ticks = sorted(names) or self.places
-        return low - margin, high + margin, ticks, [names.get(tick, f"{tick:g}") for tick in ticks]
+    def _x_ticks(self) -> list[tuple[float, str]]:
+        """The measured positions with their names, as many as do not touch each other."""
+        names = {position: plain(label) for position, label in self.spec.x_ticks}
+        if self.bars:
+            ticks = [(float(at), names.get(x, f"{x:g}")) for at, x in enumerate(self.places)]
+        elif names or len(self.places) <= _MOST_MARKS:
+            ticks = [(x, names.get(x, f"{x:g}")) for x in sorted(names) or self.places]
+        else:
+            low, high = self.places[0], self.places[-1]
+            wanted = max(2, self.plane.columns // 12)
+            ticks = [(x, number_text(x, percent=False)) for x in _round_ticks(low, high, wanted)]
+        if self.stacked:
+            live = {self._x(point.x) for each in self.measured for point in each.points if point.live}
+            ticks = [(x, f"{name} {look.LIVE_SIGN}" if x in live else name) for x, name in ticks]
+        kept: list[tuple[float, str]] = []
+        free = -1
+        for x, name in ticks:
+            start = self.plane.cell(x, self.plane.y_low)[0] - len(name) // 2
+            if not kept or start > free:
+                kept.append((x, name))
+                free = start + len(name)
+        return kept
 
     def _x(self, x: float) -> float:
-        if self.spec.kind != "bars":
+        if not self.bars:
             return x
         places = self.places
         if x <= places[0] or len(places) == 1:
@@ -178,26 +167,51 @@ class _Drawing:
                 return index - 1 + (x - places[index - 1]) / (places[index] - places[index - 1])
         return float(len(places) - 1)
 
+    # ------------------------------------------------------------------ data
+
     def series(self) -> None:
-        """Reference lines first, measured data over them, values last."""
+        """Bands at the back, lines to compare with, measured data over them, values last."""
         for series in self.others:
-            self._reference(series)
+            if series.role == "band":
+                self._band(series)
+        for series in self.others:
+            if series.role == "ideal" or (series.role == "reference" and len(series.points) > 1):
+                self._dotted(series)
         for index, series in enumerate(self.measured):
-            if self.spec.kind == "bars":
+            if self.bars and not self.stacked:
                 self._bars(series, index)
-        for index, series in enumerate(self.measured):
-            if self.spec.kind == "lines":
-                self._line(series, index)
-        if self.spec.kind == "bars":
+        if self.stacked:
+            self._parts()
+        fits = [series for series in self.others if series.role == "fit"]
+        for series in fits:
+            points = sorted(series.points, key=lambda point: point.x)
+            places = [(self._x(point.x), point.y) for point in points]
+            self._curve(places, self.palette.colour(len(self.measured)), faint=True)
+        if not self.bars:
+            for index, series in enumerate(self.measured):
+                self._line(series, index, joined=not fits)
+        self._errors_and_values()
+
+    def _errors_and_values(self) -> None:
+        if self.stacked:
+            return
+        if self.bars:
             for index, series in enumerate(self.measured):
                 self._intervals(series, index)
-                self._values(series, index)
-
-    def _colour(self, index: int) -> Colour:
-        return self.palette.series[index % len(self.palette.series)]
+        for series in self.others:
+            if series.role == "reference" and len(series.points) == 1:
+                self._expected(series.points[0])
+        self._values()
 
     def _marker(self, symbol: str, colour: Colour) -> Any:
         return self.plotext.marker(symbol, self.plotext.pixel(colour))
+
+    def _dots(self, places: Sequence[tuple[float, float]], symbol: str, colour: Colour) -> None:
+        if places:
+            marker = self._marker(symbol, colour)
+            self.figure.draw(
+                self.figure.signal([x for x, _ in places], [y for _, y in places], marker=marker)
+            )
 
     def _offset(self, index: int) -> tuple[float, float]:
         """Where a series' bar stands beside its place, and how wide it is."""
@@ -206,87 +220,166 @@ class _Drawing:
         return (index - (count - 1) / 2) * width, width
 
     def _bars(self, series: Series, index: int) -> None:
-        offset, width = self._offset(index)
         for point in series.points:
-            symbol = "full" if not (point.live or point.hollow) else LIVE_MARK if point.live else HOLLOW_BAR
-            if symbol == "full":
-                symbol = "hd"
-            at = self._x(point.x) + offset
-            left, right = at - width * 0.46, at + width * 0.46
-            marker = self._marker(symbol, self._colour(index))
-            self.figure.draw(self.figure.rectangle((left, right), (0.0, point.y), marker=marker))
+            self._bar(point, index)
 
-    def _line(self, series: Series, index: int) -> None:
+    def _bar(self, point: Point, index: int) -> None:
+        offset, width = self._offset(index)
+        low, high = min(0.0, point.y), max(0.0, point.y)
+        symbol = self.marks[index]
+        if point.live or point.hollow:
+            symbol = look.LIVE_MARK if point.live else look.HOLLOW_BAR
+        at = self._x(point.x) + offset
+        left, right = at - width * 0.46, at + width * 0.46
+        marker = self._marker("hd" if symbol == look.BAR_MARK else symbol, self.palette.colour(index))
+        self.figure.draw(self.figure.rectangle((left, right), (low, high), marker=marker))
+        (first, top), (last, bottom) = self.plane.cell(left, high), self.plane.cell(right, low)
+        self.taken.block(range(first, last + 1), range(top, bottom + 1))
+
+    def _parts(self) -> None:
+        """Stacked bars in whole cells; each share is written into its part where there is room."""
+        for x in self.places:
+            shares = [max(0.0, next((p.y for p in each.points if p.x == x), 0.0)) for each in self.measured]
+            whole = self.rows - self.plane.cell(0, sum(shares))[1]
+            below = 0
+            for index, rows in enumerate(part_rows(shares, whole)):
+                if rows:
+                    self._part(x, index, shares[index], self.rows - below - rows, self.rows - below - 1)
+                below += rows
+
+    def _part(self, x: float, index: int, share: float, top: int, bottom: int) -> None:
+        at, half = self._x(x), 0.33
+        marker = self._marker(self.marks[index], self.palette.colour(index))
+        high, low = (self.plane.centre(0, row)[1] for row in (top, bottom))
+        self.figure.draw(self.figure.rectangle((at - half, at + half), (low, high), marker=marker))
+        label = f" {number_text(share, percent=self.spec.percent, exact=True)} "
+        if len(label) <= 2 * half * self.plane.columns / (len(self.places) + 0.2):
+            middle = self.plane.centre(0, (top + bottom) // 2)[1]
+            self._text(at, middle, label, self.palette.text)
+
+    def _line(self, series: Series, index: int, *, joined: bool) -> None:
         points = sorted(series.points, key=lambda point: point.x)
-        colour = self._colour(index)
-        xs, ys = [point.x for point in points], [point.y for point in points]
-        self.figure.draw(self.figure.signal(xs, ys, marker=self._marker("braille", colour)).lines(True))
+        colour = self.palette.colour(index)
+        places = [(point.x, point.y) for point in points]
+        if len(points) > _MOST_MARKS:
+            places = _means(places, max(4, self.plane.columns // 2))
+            self._curve(places, colour, faint=False)
+            step = max(1, len(places) // _MARKS_ON_LONG)
+            self._dots(places[index * step // 4 :: step], self.marks[index], colour)
+            return
+        if joined:
+            self._curve(places, colour, faint=False)
         self._intervals(series, index)
+        place = look.MARKS.index(self.marks[index]) if self.marks[index] in look.MARKS else index
         for point in points:
-            marks = HOLLOW_MARKS if point.hollow else MARKS
-            marker = self._marker(marks[index % len(marks)], colour)
-            self.figure.draw(self.figure.signal([point.x], [point.y], marker=marker))
+            marks = look.HOLLOW_MARKS if point.hollow else look.MARKS
+            self._dots([(point.x, point.y)], marks[place % len(marks)], colour)
+            self.taken.mark(point.x, point.y)
 
-    def _reference(self, series: Series) -> None:
+    def _curve(self, places: Sequence[tuple[float, float]], colour: Colour, *, faint: bool) -> None:
+        xs, ys = [x for x, _ in places], [y for _, y in places]
+        self.figure.draw(self.figure.signal(xs, ys, marker=self._marker("braille", colour)).lines(True))
+        self.taken.line(places, faint=faint)
+
+    def _dotted(self, series: Series) -> None:
         points = sorted(series.points, key=lambda point: point.x)
         if len(points) < 2:
             return
-        marker = self._marker(IDEAL_MARK, self.palette.quiet)
-        xs: list[float] = []
-        ys: list[float] = []
+        places = []
         for first, second in pairwise(points):
             for step in range(DASHES):
                 share = step / DASHES
-                xs.append(self._x(first.x + (second.x - first.x) * share))
-                ys.append(first.y + (second.y - first.y) * share)
-        xs.append(self._x(points[-1].x))
-        ys.append(points[-1].y)
-        self.figure.draw(self.figure.signal(xs, ys, marker=marker))
+                x = first.x + (second.x - first.x) * share
+                places.append((self._x(x), first.y + (second.y - first.y) * share))
+        places.append((self._x(points[-1].x), points[-1].y))
+        self._dots(places, look.IDEAL_MARK, self.palette.quiet)
+        self.taken.line(places, faint=True)
+
+    def _band(self, series: Series) -> None:
+        """A shade from the lower to the upper bound in every column."""
+        points = sorted(series.points, key=lambda point: point.x)
+        shade = []
+        for first, second in pairwise(points):
+            left, right = (self.plane.cell(self._x(point.x), first.y)[0] for point in (first, second))
+            for column in range(left, right + 1):
+                share = (column - left) / ((right - left) or 1)
+                low = _low(first) + (_low(second) - _low(first)) * share
+                high = _high(first) + (_high(second) - _high(first)) * share
+                top, bottom = self.plane.cell(0, high)[1], self.plane.cell(0, low)[1]
+                shade += [self.plane.centre(column, row) for row in range(top, bottom + 1)]
+        self._dots(list(dict.fromkeys(shade)), look.BAND_MARK, self.palette.faint)
+
+    def _expected(self, point: Point) -> None:
+        """One mark that was not measured."""
+        at = self._x(point.x)
+        self._interval(at, point, self.palette.text)
+        self._dots([(at, point.y)], look.EXPECTED_MARK, self.palette.text)
+        self.taken.mark(at, point.y)
+        self._value(at, point, point.y, self.palette.text)
 
     def _intervals(self, series: Series, index: int) -> None:
-        offset = self._offset(index)[0] if self.spec.kind == "bars" else 0.0
-        colour = self.palette.text if self.spec.kind == "bars" else self._colour(index)
+        offset = self._offset(index)[0] if self.bars else 0.0
+        colour = self.palette.text if self.bars else self.palette.colour(index)
         for point in series.points:
-            if point.lo is None or point.hi is None or not self._worth_drawing(point):
-                continue
-            at = self._x(point.x) + offset
-            marker = self._marker("│", colour)
-            self.figure.draw(self.figure.signal([at, at], [point.lo, point.hi], marker=marker).lines(True))
+            self._interval(self._x(point.x) + offset, point, colour)
+
+    def _interval(self, at: float, point: Point, colour: Colour) -> None:
+        if point.lo is None or point.hi is None or not self._worth_drawing(point):
+            return
+        marker = self._marker("│", colour)
+        self.figure.draw(self.figure.signal([at, at], [point.lo, point.hi], marker=marker).lines(True))
+        self.taken.line([(at, point.lo), (at, point.hi)])
 
     def _worth_drawing(self, point: Point) -> bool:
         """Bounds closer than half a cell would only hide the mark."""
         low, high = point.lo, point.hi
-        return low is not None and high is not None and (high - low) > (self.high - self.low) * 0.03
+        return (
+            low is not None
+            and high is not None
+            and high - low > (self.plane.y_high - self.plane.y_low) * 0.03
+        )
 
-    def _values(self, series: Series, index: int) -> None:
-        offset, share = self._offset(index)
-        cells = (self.width - 6) / (len(self.places) + 0.2) * share
-        for point in series.points:
-            top = max(point.y, point.hi if point.hi is not None and self._worth_drawing(point) else point.y)
-            y = min(self.high, top + (self.high - self.low) / self.rows)
-            label = _number(point.y, percent=self.spec.percent, exact=True)
-            if len(label) + 1 > cells:
-                continue
-            text = self.plotext.colorize(label, self.plotext.pixel(self.palette.text))
-            self.figure.draw(self.figure.text(self._x(point.x) + offset, y, text, alignment="center"))
+    # ------------------------------------------------------------------ values
+
+    def _values(self) -> None:
+        if len(self.places) > _MOST_MARKS:
+            return
+        for place, point in valued_points(self.spec, self.measured):
+            colour = self.palette.colour(place) if len(self.measured) > 1 else self.palette.text
+            at = self._x(point.x) + (self._offset(place)[0] if self.bars else 0.0)
+            top = point.y
+            if self.bars and point.hi is not None and self._worth_drawing(point):
+                top = max(top, point.hi)
+            self._value(at, point, top, colour, below=stands_below(self.measured, place, point))
+
+    def _value(self, at: float, point: Point, top: float, colour: Colour, *, below: bool = False) -> None:
+        label = number_text(point.y, percent=self.spec.percent, exact=True)
+        found = self.taken.put(at, top, len(label), below=below, bars=self.bars)
+        if found is not None:
+            x, y = self.plane.centre(*found)
+            self._text(x, y, label, colour, "left")
+
+    def _text(self, x: float, y: float, label: str, colour: Colour, alignment: str = "center") -> None:
+        text = self.plotext.colorize(label, self.plotext.pixel(colour))
+        self.figure.draw(self.figure.text(x, y, text, alignment=alignment))
 
 
-def _plain(label: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in label)[:40]
+def _means(places: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """At most so many points: the means of pieces of equal length."""
+    size = -(-len(places) // most)
+    pieces = [places[start : start + size] for start in range(0, len(places), size)]
+    return [
+        (math.fsum(x for x, _ in piece) / len(piece), math.fsum(y for _, y in piece) / len(piece))
+        for piece in pieces
+    ]
 
 
-def _number(value: float, *, percent: bool, exact: bool = False) -> str:
-    if percent:
-        return f"{value * 100:.0f} %"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return (
-        f"{value:.3g}"
-        if not exact or abs(value) < 0.01
-        else f"{value:.1f}"
-        if abs(value) >= 100
-        else f"{value:.2f}"
-    )
+def _low(point: Point) -> float:
+    return point.y if point.lo is None else point.lo
+
+
+def _high(point: Point) -> float:
+    return point.y if point.hi is None else point.hi
 
 
 def _round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:

@@ -1,0 +1,316 @@
+"""The charts pane: every chart that has data, page by page, as bars or lines, by key and by mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.text import Text
+from textual.pilot import Pilot
+
+from labtui.core.charts import ChartSpec, Point, Series, switchable, with_kind
+from labtui.core.results import compute_results, measured_from_state
+from labtui.core.results.gallery import FAMILIES, family, gallery, job_gpu_chart
+from labtui.core.sampler import GpuSample
+from labtui.tui.app import LabApp
+from labtui.tui.widgets import plot_look, plot_text
+from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets.chart_numbers import chart_table
+from labtui.tui.widgets.charts_pane import ChartsPane
+from tests.tui.replay import NOW, ReplayedSession, epoch, finished_run, spec, write_log
+from tests.tui.waiting import text_of, until
+
+Make = Callable[..., LabApp]
+NARROW = (42, 15)
+"""The cells a chart has in a window of 80 by 24."""
+
+
+def samples() -> list[GpuSample]:
+    return [
+        GpuSample(at=2.0 * place, index=index, utilization=0.8 + 0.01 * (place % 7))
+        for place in range(50)
+        for index in range(4)
+    ]
+
+
+def add_fair_comparison(session: ReplayedSession) -> None:
+    """A run on one GPU with the CPU's batch, so that both can be compared."""
+    token = "lt000000000000000cmp"
+    session.feed(*finished_run(token, "10.5", 40, spec(gpus=1, batch=256), "31350"))
+
+
+def add_second_network(session: ReplayedSession, task: str = "10.5") -> None:
+    for place, gpus in enumerate((1, 2, 4)):
+        what = spec("ResNet152", gpus, batch=1024)
+        session.feed(*finished_run(f"lt00000000000000{place}sec", task, 50 + place, what, f"4000{place}"))
+
+
+def sampler_file(session: ReplayedSession) -> None:
+    lines = ["timestamp, index, utilization.gpu [%]"]
+    for place in range(20):
+        at = datetime.fromtimestamp(NOW - 90 + 2 * place, UTC).strftime("%Y/%m/%d %H:%M:%S.000")
+        lines += [f"{at}, {index}, {80 + place % 5} %" for index in range(4)]
+    write_log(session, "lt000000000000000ddd", "\n".join(lines) + "\n", "gpu")
+
+
+@pytest.fixture
+def charts(evening_session: ReplayedSession) -> tuple[ChartSpec, ...]:
+    add_fair_comparison(evening_session)
+    found = gallery(compute_results(measured_from_state(evening_session.state)))
+    gpu = job_gpu_chart(samples(), "31337")
+    assert gpu is not None
+    return (*found, gpu)
+
+
+def drawn(chart: ChartSpec, palette: plot_look.Palette = plot_look.NO_COLOUR) -> str:
+    text = plot_text.draw(chart, *NARROW, palette)
+    assert text is not None, chart.key
+    return Text.from_ansi(text).plain
+
+
+def test_every_kind_of_chart_is_there_and_can_be_read_in_a_small_window(
+    charts: tuple[ChartSpec, ...],
+) -> None:
+    assert {family(chart.key) for chart in charts} == set(FAMILIES)
+    for chart in charts:
+        lines = drawn(chart).split("\n")
+        assert len(lines) == NARROW[1], chart.key
+        assert {len(line) for line in lines} == {NARROW[0]}, chart.key
+        marks = [mark.strip() for mark, _, _ in plot_look.legend(chart, plot_look.NO_COLOUR)]
+        assert len(set(marks)) == len(marks), f"{chart.key}: two entries of the legend look the same"
+        table = chart_table(chart, 35)
+        assert len(table[0]) > 1 and table[1], chart.key
+        assert max(sum(len(cell) + 2 for cell in row) for row in table[1]) <= 37, chart.key
+
+
+def test_bars_become_lines_and_lines_bars_where_both_make_sense(charts: tuple[ChartSpec, ...]) -> None:
+    switched = {family(chart.key) for chart in charts if switchable(chart)}
+    assert switched == {
+        "epoch-time", "throughput", "throughput-per-gpu", "speedup", "efficiency", "first-epoch",
+    }  # fmt: skip
+    for chart in charts:
+        bars, lines = with_kind(chart, "bars"), with_kind(chart, "lines")
+        if not switchable(chart):
+            assert bars == lines == chart
+            continue
+        assert any(mark in drawn(bars) for mark in "█▒"), chart.key
+        assert any(mark in drawn(lines) for mark in plot_look.MARKS), chart.key
+        assert not any(mark in drawn(lines) for mark in "█▒"), chart.key
+
+
+def test_lines_carry_the_values_of_their_points(charts: tuple[ChartSpec, ...]) -> None:
+    by_key = {chart.key: with_kind(chart, "lines") for chart in charts}
+    for key, values in (
+        ("epoch-time", ("13.60", "8.10", "5.38")),
+        ("throughput", ("3,676", "9,301")),
+        ("speedup", ("1.00", "1.68", "2.53")),
+        ("efficiency", ("100 %", "84 %", "63 %")),
+    ):
+        text = drawn(by_key[key])
+        assert all(value in text for value in values), text
+
+
+def test_values_cover_no_mark_and_no_other_value() -> None:
+    points = {"A": (6.0, 16.0, 26.0), "B": (9.0, 19.0, 29.0), "C": (12.0, 22.0, 32.0)}
+    several = tuple(
+        Series(name=name, points=tuple(Point(x=x, y=y) for x, y in zip((1, 2, 4), ys, strict=True)))
+        for name, ys in points.items()
+    )
+    chart = ChartSpec(
+        key="x",
+        title="x",
+        x_label="GPUs",
+        y_label="y",
+        series=several,
+        x_ticks=((1, "1"), (2, "2"), (4, "4")),
+    )
+    text = plot_text.draw(chart, 70, 24, plot_look.NO_COLOUR)
+    assert text is not None
+    shown = Text.from_ansi(text).plain
+    assert [shown.count(mark) for mark in "●◆▲"] == [3, 3, 3]
+    for ys in points.values():
+        assert all(f"{y:.2f}" in shown for y in ys)
+
+
+def law(half: float) -> ChartSpec:
+    """A law with a band of this half width at 8 GPUs."""
+    places = [1 + step / 4 for step in range(29)]
+    curve = tuple(Point(x=x, y=1 + (x - 1) * 0.5) for x in places)
+    band = tuple(
+        Point(x=p.x, y=p.y, lo=p.y - half * (p.x - 1) / 7, hi=p.y + half * (p.x - 1) / 7) for p in curve
+    )
+    return ChartSpec(
+        key="amdahl-x",
+        title="Amdahl's law",
+        x_label="GPUs",
+        y_label="speedup",
+        series=(
+            Series(name="measured", points=(Point(x=1, y=1), Point(x=4, y=2.5))),
+            Series(name="Amdahl fit", points=curve, role="fit"),
+            Series(name="band of the fit", points=band, role="band"),
+            Series(name="ideal", points=(Point(x=1, y=1), Point(x=8, y=8)), role="ideal"),
+            Series(name="expected on 8 GPUs", points=(Point(x=8, y=4.5),), role="reference"),
+        ),
+        x_ticks=((1, "1"), (4, "4"), (8, "8")),
+    )
+
+
+def test_a_band_is_a_shade_and_no_ideal_line() -> None:
+    wide, narrow = drawn(law(1.5)), drawn(law(0.3))
+    assert wide.count(plot_look.BAND_MARK) > 30 > narrow.count(plot_look.BAND_MARK)
+    assert plot_look.IDEAL_MARK in wide and plot_look.EXPECTED_MARK in wide
+    marks = {name: mark for mark, name, _ in plot_look.legend(law(1.5), plot_look.NO_COLOUR)}
+    assert len(set(marks.values())) == len(marks) == 5
+    last = [line for line in wide.split("\n") if plot_look.BAND_MARK in line]
+    assert len(last) >= 4, "the band is as high as its bounds"
+
+
+# --------------------------------------------------------------------------- the pane
+
+
+async def to_charts(pilot: Pilot[Any]) -> ChartsPane:
+    app = pilot.app
+    await until(pilot, lambda: app.desk.loaded)
+    await pilot.press("c")
+    await until(pilot, lambda: " of " in text_of(app) and ChartView.plotter == "ready")
+    await until(pilot, lambda: bool(app.screen.query(ChartsPane)))
+    return app.screen.query_one(ChartsPane)
+
+
+def place_of(app: LabApp, words: str) -> tuple[int, int]:
+    for row, line in enumerate(text_of(app).split("\n")):
+        if words in f"{line} ":
+            return f"{line} ".index(words) + 1, row
+    raise AssertionError(f"{words} is not on the screen\n{text_of(app)}")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_right_goes_through_all_charts_and_says_where_one_is(
+    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+) -> None:
+    add_fair_comparison(evening_session)
+    sampler_file(evening_session)
+    app = app_of(evening_session)
+    async with app.run_test(size=size) as pilot:
+        pane = await to_charts(pilot)
+        await until(pilot, lambda: "GPU use 31337" in text_of(app), "the sampler's file is read")
+        keys = list(pane._charts)
+        assert {family(key) for key in keys} == set(FAMILIES)
+        assert f"3 of {len(keys)}" in text_of(app)
+        for place in [*range(4, len(keys) + 1), 1, 2, 3]:
+            await pilot.press("right")
+            title = pane._charts[keys[place - 1]].title.split(",")[0]
+            await until(
+                pilot, lambda n=place, t=title: f"{n} of {len(keys)}" in text_of(app) and t in text_of(app)
+            )
+        await pilot.press("left")
+        await until(pilot, lambda: f"2 of {len(keys)}" in text_of(app))
+
+
+async def test_one_key_switches_bars_and_lines(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await to_charts(pilot)
+        await until(pilot, lambda: "▐███" in text_of(app))
+        await pilot.press("y")
+        await until(pilot, lambda: "●" in text_of(app).split("Speedup", 1)[1] and "▐███" not in text_of(app))
+        assert "2.53" in text_of(app)
+        await pilot.press("right")
+        await until(pilot, lambda: "Parallel efficiency" in text_of(app) and "▐███" not in text_of(app))
+        await pilot.press("y")
+        await until(pilot, lambda: "▐███" in text_of(app), "bars again")
+        await pilot.press(*["right"] * 3)
+        await until(pilot, lambda: "Where the efficiency goes" in text_of(app))
+        await pilot.press("y")
+        await until(
+            pilot, lambda: [n.message for n in app._notifications] == ["This chart has one form only."]
+        )
+
+
+async def test_names_react_to_clicks(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await to_charts(pilot)
+        for name, title in (
+            ("Amdahl", "Amdahl's law"),
+            ("accuracy", "Accuracy,"),
+            ("img/s", "Global throughput"),
+        ):
+            await pilot.click(offset=place_of(app, f" {name} "))
+            await until(pilot, lambda title=title: title in text_of(app))
+
+
+async def test_a_click_or_space_shows_one_chart_large_and_four_again(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await to_charts(pilot)
+        titles = ("Epoch time", "Global throughput", "Speedup", "Parallel efficiency")
+        await until(pilot, lambda: all(f"{title}, ResNet50" in text_of(app) for title in titles))
+        await pilot.click(offset=place_of(app, "Global throughput"))
+        await until(pilot, lambda: "Epoch time, ResNet50" not in text_of(app))
+        assert "Global throughput, ResNet50  images per second" in text_of(app)
+        await pilot.press("space")
+        await until(pilot, lambda: all(f"{title}, ResNet50" in text_of(app) for title in titles))
+
+
+async def test_networks_are_shown_together_or_one_by_one(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    add_second_network(evening_session)
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        pane = await to_charts(pilot)
+        await until(pilot, lambda: "all networks" in text_of(app))
+        assert {family(key) for key in pane._charts}.isdisjoint({"amdahl", "gustafson", "efficiency-loss"})
+        await pilot.press("down")
+        await until(pilot, lambda: "Speedup, ResNet50 " in text_of(app) and "Amdahl" in text_of(app))
+        assert "ResNet152 1 GPU" not in "\n".join(text_of(app).split("\n")[:-2]), "its numbers alone"
+        await pilot.click(offset=place_of(app, " ResNet152 "))
+        await until(pilot, lambda: "Speedup, ResNet152" in text_of(app))
+        await pilot.click(offset=place_of(app, " all networks "))
+        await until(pilot, lambda: "Speedup  times one GPU" in text_of(app))
+
+
+async def test_what_is_not_known_is_not_listed(session: ReplayedSession, app_of: Make) -> None:
+    session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330"))
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.go_to_task("10.3")
+        pane = await to_charts(pilot)
+        await until(pilot, lambda: bool(pane._charts))
+        assert {family(key) for key in pane._charts} == {"epochs", "accuracy"}
+
+
+async def test_charts_are_made_only_where_they_are_shown(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import labtui.tui.gallery as shown
+
+    made: list[str | None] = []
+    real = shown.gallery
+    monkeypatch.setattr(
+        shown, "gallery", lambda results, *, model=None: made.append(model) or real(results, model=model)
+    )
+    app = app_of(evening_session, "runs")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(app.desk.checks))
+        evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        await until(pilot, lambda: "epoch 5 of 5" in text_of(app))
+        assert made == []
+        await to_charts(pilot)
+        await until(pilot, lambda: made == [None])
+        for _ in range(3):
+            app.repaint()
+            await pilot.pause()
+        assert made == [None], "nothing changed, so nothing was computed again"
+        await pilot.press("l")
+        evening_session.feed(epoch(4, 5, 5.4, 0.004, steps=7))
+        await until(pilot, lambda: len(app.desk.state.runs[4].epochs) == 5)
+        await pilot.pause()
+        assert made == [None], "another pane is on the screen"
+        await pilot.press("c")
+        await until(pilot, lambda: made == [None, None])
