@@ -119,6 +119,37 @@ def test_the_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "5.373 to 5.380" in shown and "time-limit, line" in shown
 
 
+def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(
+        "Epoch 1/2\n196/196 - 220s - loss: 2.0 - accuracy: 0.2 - 220s/epoch - 1s/step\n"
+        "Epoch 2/2\n196/196 - 14s - loss: 1.9 - accuracy: 0.3 - 14s/epoch - 73ms/step\n"
+    )
+    assert main(["parse", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "1,122 ±3" in shown and "73.0 ±0.5" in shown
+    assert "1000" not in shown
+    _, (entry,), _ = parse(capsys, log)
+    first, second = entry["runs"][0]["epochs"]
+    assert (first["ms_per_step"], second["ms_per_step"]) == (1000, 73), "as printed"
+    step = first["step_seconds"]
+    assert (step["lo"], step["value"], step["hi"]) == pytest.approx((219.5 / 196, 220 / 196, 220.5 / 196))
+
+
+def test_the_step_time_of_a_mean_over_batches_is_as_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(samples.PYTORCH_OLD)
+    _, (entry,), _ = parse(capsys, log)
+    sample = entry["runs"][0]["epochs"][0]
+    assert sample["step_seconds"] is None and sample["ms_per_step"] is not None
+    assert main(["parse", str(log)]) == 0
+    assert f"{sample['ms_per_step']:g}" in capsys.readouterr().out
+
+
 def test_a_log_without_any_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "job.out"
     log.write_text("hello\n")

@@ -21,6 +21,9 @@ from labtui.core.model import Diagnosis, EpochSample, ParsedRun, Stream
 from labtui.errors import DataError, LabError
 from labtui.verbs.log_input import read_log
 
+_TIMED_BY_BATCHES = ("pytorch",)
+"""Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
+
 
 @dataclass(frozen=True)
 class ParsedFile:
@@ -167,7 +170,10 @@ def _interval_json(interval: Interval | None) -> dict[str, float] | None:
 
 
 def _epoch_json(sample: EpochSample) -> dict[str, Any]:
-    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was."""
+    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
+
+    `ms_per_step` is as printed (1000 for Keras's "1s/step"); `step_seconds` is the epoch's time over its steps.
+    """
     return {
         "epoch": sample.epoch,
         "seconds": sample.seconds.value,
@@ -176,6 +182,7 @@ def _epoch_json(sample: EpochSample) -> dict[str, Any]:
         "printed_seconds": sample.printed_seconds,
         "steps": sample.steps,
         "ms_per_step": sample.ms_per_step,
+        "step_seconds": _interval_json(step_seconds(sample)),
         "metrics": {name: value if math.isfinite(value) else None for name, value in sample.metrics.items()},
         "not_finite": {
             name: str(value) for name, value in sample.metrics.items() if not math.isfinite(value)
@@ -183,6 +190,16 @@ def _epoch_json(sample: EpochSample) -> dict[str, Any]:
         "source": sample.source,
         "line": sample.line,
     }
+
+
+def step_seconds(sample: EpochSample) -> Interval | None:
+    """Seconds of a step, between what the printing of the whole epoch leaves open; None where no epoch was timed.
+
+    Never less precise than Keras's own step time: the epoch's interval holds that, too.
+    """
+    if not sample.steps or sample.source in _TIMED_BY_BATCHES:
+        return None
+    return sample.seconds.scaled(1 / sample.steps)
 
 
 # --------------------------------------------------------------------------- for people
@@ -238,6 +255,19 @@ def _epoch_table(run: ParsedRun) -> list[str]:
     ]
 
 
+def _step_text(sample: EpochSample) -> str:
+    """Milliseconds of a step with their bounds: ``1,122 ±3``; a mean over batches as its log prints it."""
+    from labtui.core.results.numbers import seconds_text
+
+    step = step_seconds(sample)
+    if step is None:
+        return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
+    step = step.scaled(1000)
+    if step.half_width < 1:
+        return seconds_text(step)
+    return f"{step.value:,.0f} ±{math.ceil(step.half_width):,}"
+
+
 def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
     time = sample.seconds
     return [
@@ -246,6 +276,6 @@ def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
         f"{time.lo:.3f} to {time.hi:.3f}",
         "-" if sample.printed_seconds is None else f"{sample.printed_seconds} s",
         "-" if sample.steps is None else str(sample.steps),
-        "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}",
+        _step_text(sample),
         *(f"{sample.metrics[name]:.4g}" if name in sample.metrics else "-" for name in names),
     ]
