@@ -172,7 +172,7 @@ def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
     scripts |= {name: f'{tool}{name} "$@"\n' for name in ("date", "sleep", "nvidia-smi")}
     scripts["singularity"] = SINGULARITY
     scripts["apptainer"] = SINGULARITY
-    scripts["srun"] = _SRUN
+    scripts["srun"] = f'#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / "srun.py"))} "$@"\n'
     # Whoever the laptop's user is, on the cluster it is the student.
     scripts["whoami"] = '#!/bin/sh\necho "$USER"\n'
     scripts["id"] = (
@@ -194,17 +194,6 @@ def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
         target.write_text(text, encoding="utf-8")
         target.chmod(0o755)
 
-
-_SRUN = """\
-#!/usr/bin/env bash
-# One task of the job's own: run what follows srun's options.
-while [ $# -gt 0 ] && [[ "$1" == -* ]]; do
-    case "$1" in --*=*|--overlap|-l|-u|--unbuffered|--label) ;;
-    -n|-N|-c|-G|-p|--ntasks|--nodes|--cpus-per-task|--gres|--jobid) shift ;; esac
-    shift
-done
-exec "$@"
-"""
 
 _PYTHON = """\
 #!/usr/bin/env bash

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labtui.practice.slurm.job import Job
+from labtui.practice.slurm.steps import STEPS
 
 WATCHDOG = Path(__file__).parent / "watchdog.py"
 
@@ -55,6 +56,7 @@ class JobRunner:
         """Run the job's script; a job that cannot even start ends at once, as on a cluster."""
         home = self._spool / f"job{job.job_id}"
         home.mkdir(parents=True, exist_ok=True)
+        (home / STEPS).unlink(missing_ok=True)  # a requeued job counts its steps anew
         script = home / "slurm_script"
         script.write_bytes(job.script)
         script.chmod(0o700)
@@ -141,11 +143,10 @@ class JobRunner:
             "SLURMD_NODENAME": job.node,
             "SLURM_JOB_NUM_NODES": "1",
             "SLURM_NNODES": "1",
-            "SLURM_NTASKS": "1",
+            "SLURM_TASKS_PER_NODE": str(job.places),
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
             "SLURM_NODEID": "0",
-            "SLURM_CPUS_PER_TASK": str(job.cpus),
             "SLURM_CPUS_ON_NODE": str(job.cpus),
             "SLURM_JOB_CPUS_PER_NODE": str(job.cpus),
             "SLURM_SUBMIT_DIR": job.work_dir,
@@ -154,8 +155,14 @@ class JobRunner:
             "TMPDIR": str(home / "tmp"),
             "LABTUI_PRACTICE_JOB": str(home),
         }
-        if job.restarts:
-            told["SLURM_RESTART_COUNT"] = str(job.restarts)
+        asked = {
+            "SLURM_NTASKS": job.tasks,
+            "SLURM_NPROCS": job.tasks,
+            "SLURM_NTASKS_PER_NODE": job.tasks_per_node,
+            "SLURM_CPUS_PER_TASK": job.cpus_per_task,
+            "SLURM_RESTART_COUNT": job.restarts or None,
+        }
+        told |= {name: str(value) for name, value in asked.items() if value is not None}
         if job.gpus:
             told.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
         (home / "tmp").mkdir(exist_ok=True)

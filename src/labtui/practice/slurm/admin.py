@@ -107,7 +107,7 @@ def _job_text(job: Job, environment: Mapping[str, str], control: Controller, now
         "ReqNodeList=(null) ExcNodeList=(null)",
         f"NodeList={job.node}",
         *([f"BatchHost={job.node}"] if job.node else []),
-        f"NumNodes=1 NumCPUs={job.cpus} NumTasks=1 CPUs/Task={job.cpus} ReqB:S:C:T=0:0:*:*",
+        f"NumNodes=1 NumCPUs={job.cpus} NumTasks={job.places} CPUs/Task={job.cpus_per_task or 1} ReqB:S:C:T=0:0:*:*",
         f"TRES={tres}",
         "Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*",
         f"MinCPUsNode={job.cpus} MinMemoryNode=0 MinTmpDiskNode=0",

@@ -14,6 +14,7 @@ from labtui.practice.slurm.options import OptionProblem, parse_words
 from labtui.practice.slurm.queue import squeue
 from labtui.practice.slurm.request import Refused, build_request, check_script
 from labtui.practice.slurm.site import VERSION
+from labtui.practice.slurm.steps import StepProblem, read_words
 from labtui.practice.slurm.texts import stamp
 
 
@@ -26,7 +27,28 @@ def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     return _COMMANDS[program](call, control, now)
 
 
-# -------------------------------------------------------------------------------------------- sbatch
+# ---------------------------------------------------------------------------------- srun and sbatch
+
+
+def srun(call: Call, control: Controller, now: float) -> Answer:
+    """``srun`` where there is no job: the refusal that a job of its own would meet, or the rehearsal's own limit."""
+    try:
+        options, command = read_words(call.words)
+        request = build_request(options, name=command[0], work_dir=call.folder, site=control.site)
+        if now < control.down_until:
+            raise Refused((), NO_CONTROLLER)
+        with control.lock:
+            control.check_limits(request)
+    except StepProblem as problem:
+        return problem.status, "", problem.text
+    except Refused as refused:
+        final = (f"Unable to allocate resources: {refused.final}",) if refused.final else ()
+        return refused.status, "", "".join(f"srun: error: {line}\n" for line in (*refused.lines, *final))
+    return (
+        1,
+        "",
+        "srun: error: The practice cluster runs srun inside a job alone: write a script and sbatch it.\n",
+    )
 
 
 def sbatch(call: Call, control: Controller, now: float) -> Answer:
@@ -162,6 +184,7 @@ _COMMANDS: dict[str, Callable[[Call, Controller, float], Answer]] = {
     "scancel": scancel,
     "scontrol": scontrol,
     "sinfo": sinfo,
+    "srun": srun,
     "sacctmgr": sacctmgr,
     "sshare": sshare,
 }

@@ -53,6 +53,9 @@ class Job:
     arguments: tuple[str, ...] = ()
     comment: str = ""
     gres: str = ""
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+    cpus_per_task: int | None = None
     requeue: bool = True
     append: bool = False
     begin: float | None = None
@@ -87,6 +90,11 @@ class Job:
         if self.start_time is None:
             return 0
         return max(0, int((self.end_time if self.end_time is not None else now) - self.start_time))
+
+    @property
+    def places(self) -> int:
+        """For how many tasks the job has CPUs."""
+        return self.cpus // (self.cpus_per_task or 1)
 
     @property
     def exit_code(self) -> str:

@@ -47,6 +47,7 @@ KNOWN: dict[str, tuple[str, str]] = {
     "requeue": ("", "no"),
     "reservation": ("", "yes"),
     "signal": ("", "yes"),
+    "tasks-per-node": ("", "yes"),
     "test-only": ("", "no"),
     "time": ("t", "yes"),
     "verbose": ("v", "no"),
@@ -55,7 +56,8 @@ KNOWN: dict[str, tuple[str, str]] = {
     "workdir": ("", "yes"),
     "wrap": ("", "yes"),
 }
-_BY_LETTER = {letter: name for name, (letter, _) in KNOWN.items() if letter}
+_SAME = {"tasks-per-node": "ntasks-per-node"}
+"""Other spellings of an option."""
 _FROM_ENVIRONMENT = (
     "account",
     "partition",
@@ -114,21 +116,23 @@ def _long(
     program: str,
 ) -> int:
     name, equals, value = text.partition("=")
-    matches = [name] if name in known else [full for full in known if full.startswith(name)]
-    if len(matches) != 1:
-        raise OptionProblem(
-            f"{program}: unrecognized option '--{text}'\nTry \"{program} --help\" for more information"
-        )
+    matches = [name] if name in known else sorted(full for full in known if full.startswith(name))
+    advice = f'\nTry "{program} --help" for more information'
+    if len(matches) > 1:
+        them = " ".join(f"'--{full}'" for full in matches)
+        raise OptionProblem(f"{program}: option '--{text}' is ambiguous; possibilities: {them}{advice}")
+    if not matches:
+        raise OptionProblem(f"{program}: unrecognized option '--{text}'{advice}")
     name = matches[0]
     takes = known[name][1]
+    if takes == "no" and equals:
+        raise OptionProblem(f"{program}: option '--{name}' doesn't allow an argument{advice}")
     if takes == "yes" and not equals:
         if position >= len(words):
-            raise OptionProblem(
-                f"{program}: option '--{name}' requires an argument\nTry \"{program} --help\" for more information"
-            )
+            raise OptionProblem(f"{program}: option '--{name}' requires an argument{advice}")
         value = words[position]
         position += 1
-    parsed.options[name] = value
+    parsed.options[_SAME.get(name, name)] = value
     return position
 
 
@@ -148,7 +152,10 @@ def _short(
             raise OptionProblem(
                 f"{program}: invalid option -- '{letter}'\nTry \"{program} --help\" for more information"
             )
-        if known[name][1] != "yes":
+        if known[name][1] == "optional":
+            parsed.options[name] = text  # only what is glued to the letter is its value
+            return position
+        if known[name][1] == "no":
             parsed.options[name] = ""
             continue
         value = text

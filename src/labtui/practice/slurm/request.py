@@ -33,7 +33,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the cluster, after all checks that need no queue."""
+    """What is asked of the cluster, after all checks that need no queue. Numbers are None where nothing was said."""
 
     name: str
     account: str
@@ -42,6 +42,9 @@ class Request:
     cpus: int
     gpus: int
     gres: str
+    tasks: int | None
+    tasks_per_node: int | None
+    cpus_per_task: int | None
     time_limit_s: int
     work_dir: str
     output: str
@@ -81,8 +84,10 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
     if "time" in options and limit is None:
         raise Refused(("Invalid --time specification",), status=255)
     gpus, gres = _gpus(options)
-    cpus = _number(options, "ntasks", 1) * _number(options, "cpus-per-task", 1) * _number(options, "nodes", 1)
-    qos_name, account, partition = _site_rules(options, gpus, cpus)
+    tasks, places = _tasks(options)
+    per_task = _number(options, "cpus-per-task", 1)
+    cpus = places * per_task
+    qos_name, account, partition = _site_rules(options, gpus, (tasks or 1) * per_task)
     if partition not in site.partitions:
         raise Refused((f"invalid partition specified: {partition}",), "Invalid partition name specified")
     if account != site.account:
@@ -108,6 +113,9 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         cpus=max(1, cpus),
         gpus=gpus,
         gres=gres,
+        tasks=tasks,
+        tasks_per_node=_number(options, "ntasks-per-node", 0) or None,
+        cpus_per_task=per_task if "cpus-per-task" in options else None,
         time_limit_s=limit,
         work_dir=os.path.normpath(folder),
         output=output,
@@ -159,6 +167,13 @@ def _gpus(options: Mapping[str, str]) -> tuple[int, str]:
     if not told:
         raise Refused(("Invalid generic resource (gres) specification",))
     return int(told[2] or 1), f"gres:{asked}"
+
+
+def _tasks(options: Mapping[str, str]) -> tuple[int | None, int]:
+    """The tasks that were asked for (None: nobody said), and for how many of them the job gets CPUs."""
+    nodes, on_each = _number(options, "nodes", 1), _number(options, "ntasks-per-node", 0)
+    tasks = _number(options, "ntasks", 0) or nodes * on_each
+    return tasks or None, max(tasks or nodes, nodes * on_each)
 
 
 def _number(options: Mapping[str, str], name: str, default: int) -> int:

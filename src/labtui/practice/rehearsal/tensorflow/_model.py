@@ -93,7 +93,7 @@ class Model:
             batch=dataset._batch or 32,
             images=dataset._images,
             image_size=dataset._size,
-            cores=int(os.environ.get("SLURM_CPUS_PER_TASK", "20")),
+            cores=int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "20")),
             mirrored=strategy.mirrored,
         )
 

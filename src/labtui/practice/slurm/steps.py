@@ -1,0 +1,197 @@
+"""srun's words: the step that they ask for inside a job, or what srun says against it. Pure.
+
+As Slurm 22.05: a step takes the whole allocation unless it says how much it needs (``--exact``, ``--cpus-per-task``)
+or shares it (``--overlap``); ``-c`` of the job is not inherited.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from labtui.practice.slurm.options import KNOWN, OptionProblem, parse_words
+from labtui.practice.slurm.texts import time_limit
+
+STEPS = "steps.json"
+"""The file in a job's folder that tells its steps; `ledger.py` writes it."""
+
+NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "workdir", "wait"}
+SRUN: dict[str, tuple[str, str]] = {
+    **{name: told for name, told in KNOWN.items() if name not in NOT_SRUNS},
+    "cpu-bind": ("", "yes"),
+    "disable-status": ("X", "no"),
+    "distribution": ("m", "yes"),
+    "exact": ("", "no"),
+    "gpu-bind": ("", "yes"),
+    "gpus-per-task": ("", "yes"),
+    "help": ("h", "no"),
+    "hint": ("", "yes"),
+    "immediate": ("I", "optional"),
+    "jobid": ("", "yes"),
+    "kill-on-bad-exit": ("K", "optional"),
+    "label": ("l", "no"),
+    "mem-bind": ("", "yes"),
+    "mem-per-gpu": ("", "yes"),
+    "mpi": ("", "yes"),
+    "multi-prog": ("", "no"),
+    "no-kill": ("k", "optional"),
+    "ntasks-per-core": ("", "yes"),
+    "ntasks-per-gpu": ("", "yes"),
+    "ntasks-per-socket": ("", "yes"),
+    "ntasks-per-tres": ("", "yes"),
+    "overcommit": ("O", "no"),
+    "overlap": ("", "no"),
+    "oversubscribe": ("s", "no"),
+    "preserve-env": ("E", "no"),
+    "pty": ("", "no"),
+    "quit-on-interrupt": ("", "no"),
+    "relative": ("r", "yes"),
+    "threads": ("T", "yes"),
+    "unbuffered": ("u", "no"),
+    "wait": ("W", "yes"),
+}
+"""By the long name: the short form, and whether it takes a value (yes, no, optional)."""
+
+
+class StepProblem(Exception):
+    """What srun prints before it ends: whole lines (on standard error, or on standard output when all is well)."""
+
+    def __init__(self, text: str, status: int = 1) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that fits the allocation. `cpus` is what it takes of it, 0 when it shares them with other steps.
+
+    `cpus_per_task` is None when nobody asked; `warnings` are lines for standard error.
+    """
+
+    command: tuple[str, ...]
+    tasks: int
+    cpus: int
+    cpus_per_task: int | None
+    label: bool
+    unbuffered: bool
+    kill_on_bad_exit: bool
+    options: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> Step:
+    """The step inside the job that `environment` describes. Raises StepProblem."""
+    options, command = read_words(words)
+    job = environment.get("SLURM_JOB_ID", "")
+    if options.get("jobid", job) != job:
+        other = options["jobid"]
+        raise StepProblem(
+            f"srun: error: Unable to confirm allocation for job {other}: Invalid job id specified\n"
+            f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {other}\n"
+        )
+    asked_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
+    nodes = _nodes(options, int(environment.get("SLURM_JOB_NUM_NODES", "1")))
+    tasks, warnings = _tasks(options, environment, nodes)
+    available = int(environment.get("SLURM_CPUS_ON_NODE", "1"))
+    needed = tasks * (asked_cpus or 1)
+    if needed > available and "overcommit" not in options:
+        raise StepProblem(
+            "".join(warnings)
+            + f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
+        )
+    _check_gpus(options, environment)
+    exact = asked_cpus is not None or bool({"exact", "exclusive"} & options.keys())
+    return Step(
+        command=command,
+        tasks=tasks,
+        cpus=0 if "overlap" in options else min(needed, available) if exact else available,
+        cpus_per_task=asked_cpus,
+        label="label" in options or environment.get("SLURM_LABELIO", "0") not in ("", "0"),
+        unbuffered="unbuffered" in options or environment.get("SLURM_UNBUFFEREDIO", "0") not in ("", "0"),
+        kill_on_bad_exit=options.get("kill-on-bad-exit", "0") != "0",
+        options=options,
+        warnings=warnings,
+    )
+
+
+def read_words(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Srun's options by their long names, and the command. Raises StepProblem."""
+    try:
+        parsed = parse_words(words, "srun", SRUN)
+    except OptionProblem as problem:
+        raise StepProblem(f"{problem}\n", 255) from None
+    options = parsed.options
+    if options.get("kill-on-bad-exit") == "":
+        options["kill-on-bad-exit"] = "1"
+    for name in ("ntasks", "cpus-per-task", "ntasks-per-node"):
+        _number(options, {}, name, "")
+    if "time" in options and time_limit(options["time"]) is None:
+        raise StepProblem("srun: error: Invalid --time specification\n", 255)
+    if "multi-prog" in options:
+        raise StepProblem("srun: error: The practice cluster has no --multi-prog.\n")
+    if not parsed.rest and not {"version", "help"} & options.keys():
+        raise StepProblem("srun: fatal: No command given to execute.\n")
+    return options, tuple(parsed.rest)
+
+
+def _number(
+    options: Mapping[str, str], environment: Mapping[str, str], name: str, variable: str
+) -> int | None:
+    text = options.get(name, environment.get(variable))
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+", text) or int(text) < 1:
+        raise StepProblem(f'srun: error: Invalid numeric value "{text}" for --{name}.\n')
+    return int(text)
+
+
+def _nodes(options: Mapping[str, str], allocated: int) -> int:
+    text = options.get("nodes")
+    if text is None:
+        return allocated
+    told = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not told or int(told[1]) < 1:
+        raise StepProblem(f'srun: error: "{text}" is not a valid node count\n', 255)
+    if int(told[1]) > allocated:
+        raise StepProblem(f"srun: error: Only allocated {allocated} nodes asked for {told[1]}\n")
+    return int(told[1])
+
+
+def _tasks(
+    options: Mapping[str, str], environment: Mapping[str, str], nodes: int
+) -> tuple[int, tuple[str, ...]]:
+    """How many tasks, and srun's warning when ``--ntasks-per-node`` does not go with that."""
+    tasks = _number(options, environment, "ntasks", "SLURM_NTASKS")
+    on_each = _number(options, environment, "ntasks-per-node", "SLURM_NTASKS_PER_NODE")
+    if tasks is None:
+        return nodes * (on_each or 1), ()
+    if on_each is None or tasks <= on_each * nodes:
+        return tasks, ()
+    return tasks, (
+        f"srun: Warning: can't honor --ntasks-per-node set to {on_each} which doesn't match the requested tasks "
+        f"{tasks} with the number of requested nodes {nodes}. Ignoring --ntasks-per-node.\n",
+    )
+
+
+def _check_gpus(options: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    asked = [options.get(name, "0") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task")]
+    if "SLURM_JOB_GPUS" not in environment and any(text not in ("0", "none", "") for text in asked):
+        raise StepProblem(
+            "srun: error: Step requested GRES but job doesn't have GRES\n"
+            f"srun: error: Unable to create step for job {environment.get('SLURM_JOB_ID', '')}: "
+            "Invalid generic resource (gres) specification\n"
+        )
+
+
+def task_ranges(numbers: Sequence[int]) -> str:
+    """``task 3`` or ``tasks 0-1,3``, as srun names those that ended alike."""
+    pieces: list[list[int]] = []
+    for number in sorted(numbers):
+        if pieces and number == pieces[-1][1] + 1:
+            pieces[-1][1] = number
+        else:
+            pieces.append([number, number])
+    text = ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in pieces)
+    return f"task{'s' if len(numbers) > 1 else ''} {text}"

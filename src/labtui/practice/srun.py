@@ -1,0 +1,288 @@
+"""`srun` inside a practice job: a step's tasks as processes, their output line by line, their ends in srun's words.
+
+Run with `python -I -S`; beside the standard library it needs some pure modules of `slurm/` alone. Tasks stay in the
+job's process group, so that whatever ends the job ends them too. Outside of a job the cluster's process answers,
+through `shim.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from labtui.practice.slurm.ledger import Ledger
+from labtui.practice.slurm.site import KILL_WAIT_S, VERSION
+from labtui.practice.slurm.steps import Step, StepProblem, plan_step, read_words, task_ranges
+from labtui.practice.slurm.texts import expand_log_name, stamp
+
+FORCED = (signal.SIGKILL, signal.SIGTERM)
+"""Ends after which srun says that the step was terminated by force."""
+
+
+class Running:
+    """A step's processes and the threads that carry their output."""
+
+    def __init__(self, step: Step, number: int) -> None:
+        self.step = step
+        self.job = os.environ["SLURM_JOB_ID"]
+        self.name = f"{self.job}.{number}"
+        self.node = os.environ.get("SLURMD_NODENAME", "localhost")
+        self.ends: dict[int, int] = {}
+        """By task: its exit status, negative the signal that ended it."""
+        self._number = number
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._threads: list[threading.Thread] = []
+        self._files: dict[str, IO[bytes]] = {}
+        self._screen = threading.RLock()  # a signal may find this thread inside `say`
+        self._killing = False
+
+    def say(self, line: str) -> None:
+        """A line of srun's or slurmstepd's on standard error."""
+        with self._screen, contextlib.suppress(OSError):
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+
+    def start(self) -> None:
+        """Start all tasks; one that cannot be executed has ended with the error's number."""
+        folder = self._folder()
+        program = self.step.command[0]
+        found = os.path.join(os.getcwd(), program) if "/" in program else shutil.which(program) or program
+        for task in range(self.step.tasks):
+            try:
+                process = subprocess.Popen(
+                    [program, *self.step.command[1:]],
+                    executable=found,
+                    cwd=folder,
+                    env={**os.environ, **self._environment(task)},
+                    stdin=self._input(task),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+            except OSError as trouble:
+                self.say(f"slurmstepd-{self.node}: error: execve(): {found}: {trouble.strerror}")
+                self.ends[task] = trouble.errno or 1
+                continue
+            self._processes[task] = process
+            self._carry(process.stdout, task, "output", sys.stdout.buffer)
+            self._carry(process.stderr, task, "error", sys.stderr.buffer)
+        if any(process.stdin for process in self._processes.values()):
+            threading.Thread(target=self._feed, daemon=True).start()
+
+    def finish(self) -> int:
+        """Wait for all tasks, say how they ended, and return srun's exit status: the worst of theirs."""
+        told: set[int] = set()
+        while len(told) < self.step.tasks:
+            self._look()
+            news = self.ends.keys() - told
+            if not news:
+                time.sleep(0.02)
+                continue
+            if len(self.ends) < self.step.tasks:
+                time.sleep(0.05)  # those that end together are told together
+                self._look()
+                news = self.ends.keys() - told
+            told |= news
+            self._tell(sorted(news))
+        for thread in self._threads:
+            thread.join(1.0 if self._killing else None)
+        if any(-status in FORCED for status in self.ends.values()):
+            self.say(f"srun: Force Terminated StepId={self.name}")
+        return max(128 - status if status < 0 else status for status in self.ends.values())
+
+    def abort(self) -> None:
+        """The job is being ended (its tasks get the same signal as srun does)."""
+        self._killing = True
+        self.say(f"srun: Job step aborted: Waiting up to {KILL_WAIT_S + 2} seconds for job step to finish.")
+
+    # ------------------------------------------------------------------ inside
+
+    def _look(self) -> None:
+        for task, process in self._processes.items():
+            status = process.poll()
+            if status is not None:
+                self.ends[task] = status
+
+    def _tell(self, tasks: list[int]) -> None:
+        alike: dict[int, list[int]] = {}
+        for task in tasks:
+            alike.setdefault(self.ends[task], []).append(task)
+        for status, them in alike.items():
+            if status:
+                how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
+                self.say(f"srun: error: {self.node}: {task_ranges(them)}: {how}")
+        alive = [process for process in self._processes.values() if process.poll() is None]
+        if self.step.kill_on_bad_exit and alive and any(alike) and not self._killing:
+            self._killing = True
+            self.say(f"srun: launch/slurm: _step_signal: Terminating StepId={self.name}")
+            self.say(
+                f"slurmstepd-{self.node}: error: *** STEP {self.name} ON {self.node} CANCELLED AT {_stamp()} ***"
+            )
+            for process in alive:
+                process.terminate()
+
+    def _folder(self) -> str | None:
+        folder = self.step.options.get("chdir")
+        if folder is None or Path(folder).is_dir():
+            return folder
+        self.say(
+            f"slurmstepd-{self.node}: error: couldn't chdir to `{folder}': No such file or directory: "
+            "going to /tmp instead"
+        )
+        return "/tmp"  # noqa: S108  where Slurm goes, too
+
+    def _environment(self, task: int) -> dict[str, str]:
+        tasks = str(self.step.tasks)
+        told = {
+            "SLURM_PROCID": str(task),
+            "SLURM_LOCALID": str(task),
+            "SLURM_NTASKS": tasks,
+            "SLURM_NPROCS": tasks,
+            "SLURM_TASKS_PER_NODE": tasks,
+            "SLURM_STEP_NUM_TASKS": tasks,
+            "SLURM_STEP_TASKS_PER_NODE": tasks,
+            "SLURM_STEP_NUM_NODES": "1",
+            "SLURM_STEP_NODELIST": self.node,
+            "SLURM_STEP_ID": str(self._number),
+            "SLURM_STEPID": str(self._number),
+            "SLURM_GTIDS": ",".join(map(str, range(self.step.tasks))),
+        }
+        if self.step.cpus_per_task:
+            told["SLURM_CPUS_PER_TASK"] = str(self.step.cpus_per_task)
+        for piece in self.step.options.get("export", "").split(","):
+            name, equals, value = piece.partition("=")
+            if equals:
+                told[name] = value
+        return told
+
+    def _input(self, task: int) -> int:
+        where = self.step.options.get("input", "all")
+        nothing = where == "none" or (where.isdecimal() and int(where) != task)
+        return subprocess.DEVNULL if nothing or _is_empty(0) else subprocess.PIPE
+
+    def _feed(self) -> None:
+        """Standard input goes to every task that takes it."""
+        inputs = [process.stdin for process in self._processes.values() if process.stdin]
+        while chunk := os.read(0, 1 << 16):
+            for stream in inputs:
+                with contextlib.suppress(OSError):
+                    stream.write(chunk)
+                    stream.flush()
+        for stream in inputs:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def _carry(self, source: IO[bytes] | None, task: int, name: str, screen: IO[bytes]) -> None:
+        target = self._file(task, name) or screen
+        mark = f"{task:{len(str(self.step.tasks - 1))}d}: ".encode() if self.step.label else b""
+        thread = threading.Thread(target=self._pump, args=(source, target, mark), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _pump(self, source: IO[bytes], target: IO[bytes], mark: bytes) -> None:
+        pieces = (
+            iter(lambda: os.read(source.fileno(), 1 << 16), b"")
+            if self.step.unbuffered and not mark
+            else source
+        )
+        for piece in pieces:
+            end = b"" if not mark or piece.endswith(b"\n") else b"\n"
+            with self._screen, contextlib.suppress(OSError, ValueError):
+                target.write(mark + piece + end)
+                target.flush()
+
+    def _file(self, task: int, name: str) -> IO[bytes] | None:
+        pattern = self.step.options.get(name) or (
+            self.step.options.get("output") if name == "error" else None
+        )
+        if pattern is None or pattern == "all":
+            return None
+        if pattern == "none":
+            pattern = os.devnull
+        pattern = pattern.replace("%t", str(task)).replace("%s", str(self._number)).replace("%J", self.name)
+        path = expand_log_name(
+            pattern, int(self.job), os.environ.get("SLURM_JOB_NAME", ""), os.environ.get("USER", "")
+        )
+        if path not in self._files:
+            self._files[path] = open(path, "wb", buffering=0)  # noqa: SIM115  open as long as its tasks run
+        return self._files[path]
+
+
+def _stamp() -> str:
+    """The cluster's time, as slurmstepd writes it."""
+    began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
+    factor = float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1"))
+    return stamp(began + (time.time() - began) * factor, {}, "")
+
+
+def _is_empty(descriptor: int) -> bool:
+    """Whether a descriptor is closed or the null device, as a job's standard input is."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(os.devnull))
+    except OSError:
+        return True
+
+
+def run(words: list[str]) -> int:
+    """One call of srun; its exit status."""
+    options, _ = read_words(words)
+    if "version" in options:
+        print(f"slurm-wlm {VERSION}")
+        return 0
+    if "help" in options:
+        print("Usage: srun [OPTIONS...] executable [args...]")
+        return 0
+    if "SLURM_JOB_ID" not in os.environ:
+        shim = Path(__file__).with_name("shim.py")
+        os.execv(sys.executable, [sys.executable, "-I", "-S", str(shim), "srun", *words])
+    step = plan_step(words, os.environ)
+    sys.stderr.write("".join(step.warnings))
+    ledger = Ledger(Path(os.environ["LABTUI_PRACTICE_JOB"]), int(os.environ.get("SLURM_CPUS_ON_NODE", "1")))
+    running = Running(step, ledger.begin(step.cpus, _waits(os.environ["SLURM_JOB_ID"])))
+    signal.signal(signal.SIGTERM, lambda *_: running.abort())
+    try:
+        running.start()
+        return running.finish()
+    finally:
+        ledger.end()
+
+
+def _waits(job: str) -> Callable[[bool], None]:
+    """What says that the step has to wait, and that it need not any more."""
+
+    def say(waiting: bool) -> None:
+        tail = (
+            f"Job {job} step creation temporarily disabled, retrying (Requested nodes are busy)"
+            if waiting
+            else f"Step created for job {job}"
+        )
+        print(f"srun: {tail}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def main() -> None:
+    """Run, flush, and leave without waiting for a thread that still reads standard input."""
+    try:
+        status = run(sys.argv[1:])
+    except StepProblem as problem:
+        sys.stderr.write(problem.text)
+        status = problem.status
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

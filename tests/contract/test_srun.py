@@ -1,0 +1,219 @@
+"""`srun` inside a job: how many tasks, whose line is whose, how their ends are told, and what is refused, in words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from tests.contract.jobs import Jobs
+from tests.contract.sites import Site
+
+WAITS = (
+    "srun: Job JOB step creation temporarily disabled, retrying (Requested nodes are busy)",
+    "srun: Step created for job JOB",
+)
+STILL_WAITS = WAITS[0].replace("temporarily", "still")
+TASK = "sh -c 'exit $SLURM_PROCID'"
+TOO_MANY = "srun: error: Unable to create step for job JOB: More processors requested than permitted"
+IGNORED = (
+    "srun: Warning: can't honor --ntasks-per-node set to {} which doesn't match the requested tasks {}"
+    " with the number of requested nodes 1. Ignoring --ntasks-per-node."
+)
+HELP = 'Try "srun --help" for more information'
+
+CASES: dict[str, tuple[str, int, list[str]]] = {
+    # name: (what is run in a job of four tasks, its exit status, all its lines in alphabetical order)
+    "all-tasks": ("srun echo hi", 0, ["hi"] * 4),
+    "fewer": ("srun -n 2 echo hi", 0, ["hi"] * 2),
+    "long-form": ("srun --ntasks=3 echo hi", 0, ["hi"] * 3),
+    "label": (
+        "srun -n 3 -l sh -c 'echo $SLURM_PROCID of $SLURM_NTASKS; echo err >&2'", 0,
+        ["0: 0 of 3", "0: err", "1: 1 of 3", "1: err", "2: 2 of 3", "2: err"],
+    ),
+    "glued": ("srun -ln2 echo x", 0, ["0: x", "1: x"]),
+    "wide-label": ("srun -O -l -n 11 echo x", 0, [f"{number:2d}: x" for number in range(11)]),
+    "label-by-environment": ("SLURM_LABELIO=1 srun -n 1 echo x", 0, ["0: x"]),
+    "label-ends-lines": ("srun -l -n 2 printf 'no end'", 0, ["0: no end", "1: no end"]),
+    "empty-lines": ("srun -l -n 1 printf 'a\\n\\nb\\n'", 0, ["0: ", "0: a", "0: b"]),
+    "unbuffered": ("srun -u -n 2 echo x", 0, ["x", "x"]),
+    "input-to-all": ("printf 'a\\nb\\n' | srun -n 2 cat", 0, ["a", "a", "b", "b"]),
+    "input-to-one": ("printf 'a\\n' | srun -n 2 -l -i 1 cat", 0, ["1: a"]),
+    "files": ("srun -n 2 -o part.%t.txt echo $((6 * 7)); cat part.*.txt", 0, ["42", "42"]),
+    "chdir": ("srun -n 1 --chdir /usr pwd", 0, ["/usr"]),
+    "exported": ("srun -n 1 --export=ALL,WORD=said sh -c 'echo $WORD'", 0, ["said"]),
+    "per-node-fits": ("srun -n 2 --ntasks-per-node=2 echo x", 0, ["x", "x"]),
+    "per-node-alone": (
+        "unset SLURM_NTASKS SLURM_NPROCS; srun -N 1 --tasks-per-node=2 echo x", 0, ["x", "x"],
+    ),
+    "per-node-too-few": (
+        "srun --ntasks-per-node=2 echo x", 0, [IGNORED.format(2, 4), "x", "x", "x", "x"],
+    ),
+    "one-fails": (
+        "srun -n 3 sh -c '[ $SLURM_PROCID != 1 ] || exit 3'", 3,
+        ["srun: error: NODE: task 1: Exited with exit code 3"],
+    ),
+    "all-fail": ("srun sh -c 'exit 3'", 3, ["srun: error: NODE: tasks 0-3: Exited with exit code 3"]),
+    "the-worst-counts": (
+        f"srun -n 3 {TASK}", 2,
+        [f"srun: error: NODE: task {number}: Exited with exit code {number}" for number in (1, 2)],
+    ),
+    "with-gaps": (
+        "srun sh -c '[ $SLURM_PROCID = 2 ] && exit 5; exit 3'", 5,
+        [
+            "srun: error: NODE: task 2: Exited with exit code 5",
+            "srun: error: NODE: tasks 0-1,3: Exited with exit code 3",
+        ],
+    ),
+    "killed": (
+        "srun -n 2 sh -c 'kill -9 $$'", 137,
+        ["srun: Force Terminated StepId=JOB.STEP", "srun: error: NODE: tasks 0-1: Killed"],
+    ),
+    "crashed": ("srun -n 1 sh -c 'kill -11 $$'", 139, ["srun: error: NODE: task 0: Segmentation fault"]),
+    "no-program": (
+        "srun -n 2 no-such-program", 2,
+        [
+            "slurmstepd-NODE: error: execve(): no-such-program: No such file or directory",
+            "slurmstepd-NODE: error: execve(): no-such-program: No such file or directory",
+            "srun: error: NODE: tasks 0-1: Exited with exit code 2",
+        ],
+    ),
+    "no-permission": (
+        "srun -n 1 /usr", 13,
+        [
+            "slurmstepd-NODE: error: execve(): /usr: Permission denied",
+            "srun: error: NODE: task 0: Exited with exit code 13",
+        ],
+    ),
+    "too-many-tasks": ("srun -n 5 echo x", 1, [TOO_MANY]),
+    "too-many-cpus": ("srun -n 2 -c 3 echo x", 1, [TOO_MANY]),
+    "too-many-nodes": ("srun -N 2 echo x", 1, ["srun: error: Only allocated 1 nodes asked for 2"]),
+    "no-gpus-here": (
+        "srun -n 1 --gres=gpu:1 echo x", 1,
+        [
+            "srun: error: Step requested GRES but job doesn't have GRES",
+            "srun: error: Unable to create step for job JOB: Invalid generic resource (gres) specification",
+        ],
+    ),
+    "other-job": (
+        "srun --jobid=999999 -n 1 echo x", 1,
+        [
+            "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job 999999",
+            "srun: error: Unable to confirm allocation for job 999999: Invalid job id specified",
+        ],
+    ),
+    "unknown-option": ("srun --nonsense echo x", 255, [HELP, "srun: unrecognized option '--nonsense'"]),
+    "unknown-letter": ("srun -Y echo x", 255, [HELP, "srun: invalid option -- 'Y'"]),
+    "ambiguous": (
+        "srun --nt=1 echo x", 255,
+        [
+            HELP,
+            "srun: option '--nt=1' is ambiguous; possibilities: '--ntasks' '--ntasks-per-core' '--ntasks-per-gpu'"
+            " '--ntasks-per-node' '--ntasks-per-socket' '--ntasks-per-tres'",
+        ],
+    ),
+    "no-argument-wanted": (
+        "srun --label=yes echo x", 255, [HELP, "srun: option '--label' doesn't allow an argument"],
+    ),
+    "argument-missing": ("srun -n", 255, [HELP, "srun: option requires an argument -- 'n'"]),
+    "no-number": ("srun -n zero echo x", 1, ['srun: error: Invalid numeric value "zero" for --ntasks.']),
+    "zero": (
+        "srun --ntasks-per-node=0 echo x", 1,
+        ['srun: error: Invalid numeric value "0" for --ntasks-per-node.'],
+    ),
+    "no-time": ("srun -t soon echo x", 255, ["srun: error: Invalid --time specification"]),
+    "no-command": ("srun", 1, ["srun: fatal: No command given to execute."]),
+    "one-step-at-a-time": (
+        # A step takes the whole allocation; only one that overlaps runs beside it.
+        "srun -n 2 sleep 8 & sleep 3; srun --overlap -n 1 echo beside; srun -n 1 echo afterwards; wait", 0,
+        ["afterwards", "beside", *WAITS],
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
+    """What each case left: its exit status and its lines, sorted; all of them run in one job, one after another."""
+    parts = [
+        f"echo '=== {name}'; bash -c {shlex.quote(command)} 2>&1; status=$?; echo; echo \"=== status $status\""
+        for name, (command, _, _) in CASES.items()
+    ]
+    text = "#!/bin/bash\n#SBATCH -n 4 -t 10 --output srun.%j.out\n" + "\n".join(parts) + "\n"
+    jobs.site.write(f"{jobs.directory}/srun.sh", text.encode())
+    job = jobs.submit(f"{jobs.cpu} srun.sh")
+    node = jobs.wait_for(job, "COMPLETED", deadline_s=240)["%N"]
+    log = jobs.run(f"cat srun.{job}.out").stdout.decode()
+    log = re.sub(rf"\b{job}\.\d+\b", "JOB.STEP", log.replace(node, "NODE"))
+    log = re.sub(rf"\bjob {job}\b", "job JOB", re.sub(rf"\bJob {job}\b", "Job JOB", log))
+    pieces = re.findall(r"^=== (\S+)\n(.*?)\n=== status (\d+)$", log, re.MULTILINE | re.DOTALL)
+    return {
+        name: (int(status), sorted(line for line in text.split("\n") if line))
+        for name, text, status in pieces
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_srun(said: dict[str, tuple[int, list[str]]], name: str) -> None:
+    _, status, lines = CASES[name]
+    # On the real cluster a step may be told of before its CPUs are free again: then the next one waits a moment.
+    by_chance = {STILL_WAITS, *WAITS} - set(lines)
+    assert (said[name][0], [line for line in said[name][1] if line not in by_chance]) == (
+        status,
+        sorted(lines),
+    )
+
+
+ASKED = r"SLURM_(NTASKS|NPROCS|NTASKS_PER_NODE|TASKS_PER_NODE|CPUS_PER_TASK|CPUS_ON_NODE|STEP_NUM_TASKS)"
+SHAPES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    # sbatch's words: (what the script is told, what a task of `srun` is told more or otherwise)
+    "-c 4": (
+        {"TASKS_PER_NODE": "1", "CPUS_PER_TASK": "4", "CPUS_ON_NODE": "4"},
+        {"NTASKS": "1", "NPROCS": "1", "STEP_NUM_TASKS": "1"},
+    ),
+    "-n 2 -c 3": (
+        {"NTASKS": "2", "NPROCS": "2", "TASKS_PER_NODE": "2", "CPUS_PER_TASK": "3", "CPUS_ON_NODE": "6"},
+        {"STEP_NUM_TASKS": "2"},
+    ),
+    "--ntasks-per-node=3 -c 2": (
+        {
+            "NTASKS": "3", "NPROCS": "3", "NTASKS_PER_NODE": "3", "TASKS_PER_NODE": "3", "CPUS_PER_TASK": "2",
+            "CPUS_ON_NODE": "6",
+        },
+        {"STEP_NUM_TASKS": "3"},
+    ),
+    "": ({"TASKS_PER_NODE": "1", "CPUS_ON_NODE": "1"}, {"NTASKS": "1", "NPROCS": "1", "STEP_NUM_TASKS": "1"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SHAPES)
+def test_a_job_and_its_tasks_know_their_shape(jobs: Jobs, words: str) -> None:
+    show = f"env | grep -E '^{ASKED}=' | sort"
+    text = f"#!/bin/bash\n#SBATCH -t 5 --output shape.%j.out\n{show}\necho ===\nsrun -l sh -c {shlex.quote(show)}\n"
+    jobs.site.write(f"{jobs.directory}/shape.sh", text.encode())
+    job = jobs.submit(f"{jobs.cpu} {words} shape.sh")
+    jobs.wait_for(job, "COMPLETED")
+    script, _, tasks = jobs.run(f"cat shape.{job}.out").out.partition("===\n")
+    told, more = SHAPES[words]
+    assert _variables(script) == told
+    first = "\n".join(line[3:] for line in tasks.splitlines() if line.startswith("0: "))
+    assert _variables(first) == told | more
+
+
+def _variables(text: str) -> dict[str, str]:
+    return dict(line.removeprefix("SLURM_").split("=", 1) for line in text.splitlines() if line)
+
+
+def test_the_site_is_asked_where_there_is_no_job(slurm_site: Site) -> None:
+    refused = slurm_site.run("srun hostname")
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.splitlines() == [
+        "srun: error: No account specified, please specify an account",
+        "srun: error: Unable to allocate resources: Unspecified error",
+    ]
+    wrong = slurm_site.run(f"srun -A {slurm_site.account} -q nonsense hostname")
+    assert (wrong.status, wrong.err) == (
+        1, "srun: error: Unable to allocate resources: Invalid qos specification"
+    )  # fmt: skip
+    assert slurm_site.run("srun --nonsense").status == 255
+    assert slurm_site.run("srun --version").out == slurm_site.run("sbatch --version").out

@@ -1,0 +1,150 @@
+"""The steps of a job: how large they are, which wait for which, and that they end with their job.
+
+What srun prints is compared with the real one in `tests/contract/test_srun.py`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from labtui.practice.cluster import PracticeCluster
+from labtui.practice.slurm.options import OptionProblem, parse_words
+from labtui.practice.slurm.request import build_request
+from labtui.practice.slurm.site import Site
+from labtui.practice.slurm.steps import StepProblem, plan_step, task_ranges
+from tests.practice.test_cluster import alive
+
+needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
+JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_CPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "1"}
+
+
+def planned(text, **environment):
+    return plan_step([*text.split(), "echo"], {**JOB, **environment})
+
+
+def test_a_step_takes_everything_unless_it_says_how_much():
+    assert planned("").cpus == 8 and planned("-n 1").cpus == 8
+    assert planned("--exact").cpus == 4
+    assert planned("-n 2 -c 3").cpus == 6
+    assert planned("--exclusive -n 1").cpus == 1
+    assert planned("--overlap").cpus == 0
+    assert planned("-O -n 50").tasks == 50
+
+
+def test_the_jobs_cpus_per_task_are_not_inherited_but_sruns_own_variable_is():
+    assert planned("", SLURM_CPUS_PER_TASK="8").cpus_per_task is None
+    assert planned("", SRUN_CPUS_PER_TASK="2").cpus_per_task == 2
+    with pytest.raises(StepProblem, match="More processors requested"):
+        planned("", SRUN_CPUS_PER_TASK="3")
+
+
+def test_a_bad_exit_kills_the_others_when_asked():
+    assert [planned(words).kill_on_bad_exit for words in ("", "-K", "-K1", "-K0", "--kill-on-bad-exit=0")] == [
+        False, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_gpus_of_a_job_with_gpus():
+    assert planned("--gres=gpu:1", SLURM_JOB_GPUS="0").tasks == 4
+    assert planned("--gpus=0").tasks == 4
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([3], "task 3"), ([1, 0], "tasks 0-1"), ([0, 2, 3, 5], "tasks 0,2-3,5")]
+)
+def test_names_of_tasks(numbers, text):
+    assert task_ranges(numbers) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--no"], "option '--no' is ambiguous; possibilities: '--no-requeue' '--nodelist' '--nodes'"),
+        (["--hold=yes"], "option '--hold' doesn't allow an argument"),
+    ],
+)
+def test_sbatch_reads_options_the_same_way(words, said):
+    with pytest.raises(OptionProblem) as told:
+        parse_words(words)
+    assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "cpus", "tasks"),
+    [
+        ({"ntasks": "4", "cpus-per-task": "20"}, 80, 4),
+        ({"ntasks-per-node": "3", "cpus-per-task": "2"}, 6, 3),
+        ({"ntasks": "2", "ntasks-per-node": "4"}, 4, 2),
+        ({"cpus-per-task": "20"}, 20, None),
+    ],
+)
+def test_the_cpus_of_an_allocation(options, cpus, tasks):
+    site = Site(user="u", account="a")
+    request = build_request(
+        {"account": "a", "qos": "gp_training", **options}, name="j", work_dir="/w", site=site
+    )
+    assert (request.cpus, request.tasks) == (cpus, tasks)
+
+
+@needs_posix
+def test_steps_wait_for_one_another(tmp_path):
+    from labtui.practice.slurm.ledger import Ledger
+
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"""
+from pathlib import Path
+from labtui.practice.slurm.ledger import Ledger
+print(Ledger(Path({str(tmp_path)!r}), 4).begin(3, print), flush=True)
+input()
+"""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    assert other.stdout.readline() == "0\n"
+    ledger, said, numbers = Ledger(tmp_path, 4), [], []
+    assert ledger.begin(1, said.append) == 1, "there is room beside it"
+    ledger.end()
+    assert ledger.begin(0, said.append) == 2, "sharing needs none"
+    ledger.end()
+    assert said == []
+    waiting = threading.Thread(target=lambda: numbers.append(ledger.begin(4, said.append, 0.01)))
+    waiting.start()
+    while not said:
+        time.sleep(0.01)
+    other.kill()  # it gives nothing back; that it is gone is enough
+    other.wait()
+    waiting.join(30)
+    assert (numbers, said) == ([3], [True, False])
+
+
+SCRIPT = b"""#!/bin/bash
+#SBATCH -A nct_000 -q gp_training -n 2
+srun -l sh -c 'echo $$ > pid.$SLURM_PROCID; echo begun; exec /bin/sleep 600'
+"""
+
+
+@needs_posix
+def test_the_tasks_of_a_cancelled_job_end_with_it():
+    with PracticeCluster.start(factor=200) as cluster:
+        home = cluster.layout.home
+        (home / "job.sh").write_bytes(SCRIPT)
+        told = subprocess.run(
+            ["bash", "-lc", "sbatch --parsable job.sh"],
+            cwd=home, env={**cluster._ssh.environment}, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        job = cluster.controller.jobs[int(told.stdout.split()[-1])]
+        pids = [home / "pid.0", home / "pid.1"]
+        wait_until(lambda: all(path.exists() and path.read_text().strip() for path in pids))
+        cluster.controller.cancel(job.job_id, cluster.clock.now())
+        wait_until(lambda: job.finished)
+        assert job.state == "CANCELLED"
+        wait_until(lambda: not any(alive(int(path.read_text())) for path in pids))
+
+
+def wait_until(condition, deadline_s=60):
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
