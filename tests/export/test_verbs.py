@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import threading
 import tomllib
 from pathlib import Path
@@ -81,6 +82,18 @@ def test_export_writes_everything_and_results_json_is_that_of_results(stored, ca
     for form, name in (("--csv", "results.csv"), ("--markdown", "results.md"), ("--latex", "results.tex")):
         assert main(["results", form]) == 0
         assert (stored / name).read_text("utf-8") == capsys.readouterr().out
+
+
+def test_export_says_which_file_of_how_many_it_makes(stored, tmp_path, capsys):  # noqa: F811
+    assert main(["export", "--out", str(tmp_path / "out"), "--json", "--progress"]) == 0
+    said = capsys.readouterr()
+    count = len(json.loads(said.out)["files"])
+    steps = [re.fullmatch(r" *(\d+)% (?:file (\d+) of (\d+): )?\S.*", line) for line in said.err.splitlines()]
+    told = [step for step in steps if step is not None]
+    assert [int(step[1]) for step in told] == sorted(int(step[1]) for step in told)
+    files = [(int(step[2]), int(step[3])) for step in told if step[2]]
+    assert files[0] == (1, count) and files[-1] == (count, count) and files == sorted(files)
+    assert {5, 7, 9} <= {number for number, _ in files}  # each chart is two files, after four tables
 
 
 def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, capsys):  # noqa: F811

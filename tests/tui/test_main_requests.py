@@ -309,15 +309,40 @@ async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app
         assert "+" in text_of(app)
 
 
-async def test_the_export_says_what_it_wrote(
+async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
     evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from concurrent.futures import Future
 
-    done: Future[str] = Future()
-    done.set_result("plots/speedup.png")
-    monkeypatch.setattr("labtui.tui.exporting.export_all", lambda folder: done)
+    from labtui.errors import ExportError
+
+    started: list[tuple[Callable[[str], None], Future[str]]] = []
+
+    def export_all(folder: Any, step: Callable[[str], None]) -> Future[str]:
+        assert folder == evening_session.folder.path
+        started.append((step, Future()))
+        return started[-1][1]
+
+    monkeypatch.setattr("labtui.tui.exporting.export_all", export_all)
     app = app_of(evening_session)
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("x", "x")
+        await until(pilot, lambda: "still under way" in text_of(app))
+        (step, future), *more = started
+        assert not more
+        for text in ("file 3 of 30: chart [b]speedup (10 %)", "file 29 of 30: deck.pptx (60 %)"):
+            threading.Thread(target=step, args=(text,)).start()
+            await until(pilot, lambda text=text: f"export: {text}" in text_of(app))
+        assert "(10 %)" not in text_of(app)
+        assert "waiting line: ResNet152" in text_of(app)
+        await pilot.press("c")  # the screens go on meanwhile
+        await until(pilot, lambda: main_of(app).pane == "charts")
+        assert "export: file 29" in text_of(app)
+        future.set_result("Written: deck.pptx.")
+        await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "export: " not in text_of(app))
         await pilot.press("x")
-        await until(pilot, lambda: "plots/speedup.png" in text_of(app))
+        await until(pilot, lambda: len(started) == 2)
+        started[1][0]("starting")
+        started[1][1].set_exception(ExportError("The disk is [full].", "Remove something."))
+        await until(pilot, lambda: "The disk is [full]." in text_of(app) and "export: " not in text_of(app))
+        assert "Remove something." in text_of(app)

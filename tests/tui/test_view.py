@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +12,8 @@ from labtui.core.model import JobPhase, SubmissionStatus
 from labtui.core.reduce import reduce_all
 from labtui.core.results import compute_results, measured_from_state
 from labtui.core.state import ConnectionState, LabState
-from labtui.errors import ExportError
-from labtui.tui import exporting, view
 from labtui.tui import format as words
+from labtui.tui import view
 from tests.tui.replay import NOW, accepted, finished_run, live_run, observed, planned, spec
 
 
@@ -125,29 +122,6 @@ def test_a_task_says_what_is_under_way() -> None:
     (row,) = view.task_rows(shown)
     assert (row.task_id, row.live, row.word) == ("10.5", "running", "running")
     assert view.first_task(shown) == "10.5"
-
-
-def test_the_export_runs_beside_the_screens_and_fails_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    answers = [
-        (0, b'{"files": ["plots/speedup.png", "deck.pptx"], "notes": ["\\u001b[31mno answers"]}', b""),
-        (2, b"", b"labtui: Nothing was measured yet.\n"),
-        (1, b"", b"Traceback ..."),
-    ]
-
-    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-        assert command[1:] == ["-m", "labtui", "export", "--json"]
-        assert options["cwd"] == tmp_path
-        code, out, err = answers.pop(0)
-        return subprocess.CompletedProcess(command, code, out, err)
-
-    monkeypatch.setattr(exporting.subprocess, "run", run)
-    assert exporting.export_all(tmp_path).result(10) == "2 files written, among them deck.pptx.\nno answers"
-    with pytest.raises(ExportError, match="Nothing was measured yet"):
-        exporting.export_all(tmp_path).result(10)
-    with pytest.raises(ExportError, match="The export failed"):
-        exporting.export_all(tmp_path).result(10)
 
 
 def test_what_waits_says_the_true_reason() -> None:

@@ -16,6 +16,7 @@ from labtui.export.layout import lay_out
 
 DECKS = ("pptx", "pdf")
 PLOT_FORMATS = ("png", "svg")
+TABLES = ("results.json", "results.csv", "results.md", "results.tex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,11 @@ def export_lab(
     progress("reading the lab folder", 0.0)
     made = [f"deck.{name}" for name in formats]
     contents = read_contents(lab, state=state, today=today, made=made)
+    charts = all_charts(contents.measurements, contents.results) if plots else ()
+    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats)
     _tables(contents, work)
     if plots:
-        charts = all_charts(contents.measurements, contents.results)
-        step = work.part(0.05, 0.55)
+        step = work.part(0.05, 0.55, files=len(charts) * len(PLOT_FORMATS))
         work.add(lambda: write_charts(charts, work.out / "plots", formats=PLOT_FORMATS, progress=step))
         contents = read_contents(lab, state=state, today=today, made=made)  # the plots are evidence now
     if formats:
@@ -76,10 +78,17 @@ class _Export:
         self.files: list[Path] = []
         self.notes: list[str] = []
         self.problems: list[ExportError] = []
+        self.total = 0
 
-    def part(self, start: float, end: float) -> Progress:
-        """A progress that fills its share of the whole."""
-        return lambda what, share: self.progress(what, start + (end - start) * share)
+    def part(self, start: float, end: float, *, files: int = 1) -> Progress:
+        """A progress that fills its share of the whole and says which file of how many is made, of `files` here."""
+        first = len(self.files) + 1
+
+        def step(what: str, share: float) -> None:
+            number = first + min(files - 1, round(share * files))
+            self.progress(f"file {number} of {self.total}: {what}", start + (end - start) * share)
+
+        return step
 
     def write(self, name: str, data: bytes) -> None:
         """Write one file, or remember why not."""
@@ -112,11 +121,15 @@ def _tables(contents: LabContents, work: _Export) -> None:
     from labtui.export import tables
 
     results = contents.results
-    work.progress("tables", 0.02)
-    work.write("results.json", contents.measurements.json_text(results).encode())
-    work.write("results.csv", tables.csv_text(results).encode())
-    work.write("results.md", tables.markdown_text(results).encode())
-    work.write("results.tex", tables.latex_text(results).encode())
+    work.part(0.02, 0.05)("tables", 0.0)
+    texts = (
+        contents.measurements.json_text(results),
+        tables.csv_text(results),
+        tables.markdown_text(results),
+        tables.latex_text(results),
+    )
+    for name, text in zip(TABLES, texts, strict=True):
+        work.write(name, text.encode())
 
 
 def _decks(contents: LabContents, formats: Sequence[str], template: Path | None, work: _Export) -> None:

@@ -26,6 +26,7 @@ class Operations:
     session: Any
     desk: Desk
     main: Any  # the app gives the main screen
+    exporting: Any = None  # the future of the last export
 
     # ------------------------------------------------------------------ tasks and answers
 
@@ -241,11 +242,30 @@ class Operations:
         return True
 
     def export(self: Any) -> None:
-        """Tables, charts and the deck, in a thread."""
+        """Tables, charts and the deck, by a process of its own; a line at the bottom tells how far it is."""
         from labtui.tui.exporting import export_all
 
-        self.notify("Exporting tables, charts and slides ...", markup=False)
-        self.follow("export", lambda: export_all(self.session.folder.path), "")
+        if self.exporting is not None and not self.exporting.done():
+            self.notify("The export is still under way.", markup=False)
+            return
+
+        def start() -> Any:
+            folder = self.session.folder.path
+            future = export_all(folder, lambda text: self.call_later(self.show_work, f"export: {text}"))
+            future.add_done_callback(lambda _: self.call_later(self.show_work, ""))
+            self.exporting = future
+            return future
+
+        self.follow("export", start, "")
+
+    async def show_work(self: Any, text: str) -> None:
+        """What is being made beside the screens, in a line above the waiting line; "" takes the line away."""
+        from labtui.tui.widgets.chrome import OneLine
+
+        bottom = self.main.query_one("#bottom")
+        if not bottom.query("#work"):
+            await bottom.mount(OneLine(id="work"), before=0)
+        bottom.query_one("#work", OneLine).text = text
 
     # ------------------------------------------------------------------ looking behind
 

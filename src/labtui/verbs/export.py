@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used instead"
     )
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
+    parser.add_argument(
+        "--progress", action="store_true", help="say every step in a line of its own on stderr"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from labtui.verbs.terminal import say
 
     began = time.monotonic()
-    with Meter() as meter:
+    with Meter(always=args.progress) as meter:
         report = export_lab(
             Path(args.folder) if args.folder else find_folder(),
             formats=args.deck,
