@@ -8,6 +8,8 @@ do not count.
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from labtui.core.lab.edition import Task
@@ -72,6 +74,12 @@ def answer_markdown(task: Task, text: str) -> tuple[tuple[str, ...], str]:
     return tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
 
 
+def question_of(task: Task, lines: Iterable[str]) -> int | None:
+    """The index of the question in whose answer the last of these lines stands; None above the first question."""
+    last = deque(_walk(task, lines), maxlen=1)
+    return last[0][0] if last else None
+
+
 def one_line(text: str) -> str:
     """A text without line breaks and doubled blanks."""
     return " ".join(text.split())
@@ -85,25 +93,33 @@ def _plain(section: str) -> str:
 
 
 def _sections(task: Task, text: str) -> dict[int, str]:
-    """The text below each question's heading, by the question's index; a code fence hides headings."""
-    words = [_normal(question.text) for question in task.questions]
+    """The text below each question's heading, by the question's index."""
     found: dict[int, list[str]] = {}
+    for current, kind, line in _walk(task, text.splitlines()):
+        if kind == "question" and current is not None:
+            found.setdefault(current, [])
+        elif kind == "text":
+            found.setdefault(_NOWHERE if current is None else current, []).append(line)
+    return {index: "\n".join(lines) for index, lines in found.items()}
+
+
+def _walk(task: Task, lines: Iterable[str]) -> Iterator[tuple[int | None, str, str]]:
+    """Each line with the index of its question and what it is: question, title, text. A code fence hides headings."""
+    words = [_normal(question.text) for question in task.questions]
     current: int | None = None
     fence = ""
-    for line in text.splitlines():
+    for line in lines:
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1][:3]
         heading = None if fence or mark else _HEADING.match(line)
         index = _question(heading, words) if heading else None
+        kind = "text"
         if index is not None:
-            current = index
-            found.setdefault(current, [])
+            current, kind = index, "question"
         elif line.startswith("# ") and not fence:
-            current = None
-        else:
-            found.setdefault(_NOWHERE if current is None else current, []).append(line)
-    return {index: "\n".join(lines) for index, lines in found.items()}
+            current, kind = None, "title"
+        yield current, kind, line
 
 
 def _question(heading: re.Match[str], words: list[str]) -> int | None:

@@ -1,29 +1,35 @@
-"""The questions of a task and the student's own text, with the numbers and facts that bear on them beside it.
+"""The questions of a task and the student's own text; beside it what bears on the question the cursor is in.
 
-labtui writes no answer. What is typed is stored after a second without typing, when the pane is left, and on quitting;
-a file changed by another editor meanwhile is never overwritten.
+What stands beside is made anew when the cursor comes to another question or the results change, never by a key press
+in a line. labtui writes no answer. What is typed is stored after a second without typing, when the pane is left, and on
+quitting; a file changed by another editor meanwhile is never overwritten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Protocol
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 from textual.widgets.text_area import Selection
 
-from labtui.tui.format import NOTHING
-from labtui.tui.view import Picture, number_rows
+from labtui.core.lab.answers import question_of
+from labtui.tui import bearing
+from labtui.tui.view import Picture
+from labtui.tui.widgets.chart import ChartView
 
 PLACEHOLDER = "<!-- your answer -->"
 """What stands below each question of a new answer file."""
 
 SAVE_AFTER = 1.0
+WIDE, HIGH = 120, 16
+"""From this width of the window and this height of the pane on a chart stands beside the text."""
 
 
 class AnswerDesk(Protocol):
@@ -42,6 +48,14 @@ class AnswerDesk(Protocol):
         ...
 
 
+class Facts(VerticalScroll):
+    """Facts and numbers. `tab` comes here and arrow keys scroll; `enter` writes, as everywhere in this pane."""
+
+    def key_enter(self) -> None:
+        """Write."""
+        self.screen.query_one("#answer-text").focus()
+
+
 class AnswersPane(Container):
     """Editor and facts."""
 
@@ -53,11 +67,17 @@ class AnswersPane(Container):
         self._task_id = ""
         self._saved = ""
         self._timer: Timer | None = None
+        self._picture: Picture | None = None
+        self._place: tuple[int, int] | None = None  # line of the cursor, lines there are
+        self._question: int | None = None
+        self._beside: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Numbers and facts on one side, the text on the other."""
-        with VerticalScroll(id="answer-side", can_focus=False):
-            yield Static(Text(""), id="answer-numbers", markup=False)
+        """Chart, facts and numbers on one side, the text on the other."""
+        with Vertical(id="answer-side"):
+            yield ChartView(id="answer-chart")
+            with Facts(id="answer-facts"):
+                yield Static(Text(""), id="answer-numbers", markup=False)
         with Container(id="answer-main"):
             yield Static(Text(""), id="answer-state", markup=False)
             yield TextArea(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
@@ -69,8 +89,9 @@ class AnswersPane(Container):
 
     def show(self, picture: Picture) -> None:
         """Another task, new numbers, or a file changed by another editor."""
-        self.query_one("#answer-numbers", Static).update(_beside(picture))
+        self._picture = picture
         if self.desk is None or not picture.task_id or picture.loading:
+            self._show_beside()
             return
         other = picture.task_id != self._task_id
         if other:
@@ -78,6 +99,8 @@ class AnswersPane(Container):
         if other or (not self.dirty and self.desk.changed_outside(picture.task_id)):
             self._load(picture.task_id, other=other)
         self.editor.read_only = picture.read_only
+        self._follow_cursor()
+        self._show_beside()
         self._show_state()
 
     def _load(self, task_id: str, *, other: bool) -> None:
@@ -89,10 +112,64 @@ class AnswersPane(Container):
         place = self.editor.cursor_location
         self.editor.load_text(text)
         self._saved = self.editor.text
+        self._place = None
         if other:
             self._to_placeholder(-1)
         else:
             self.editor.move_cursor(place)
+
+    # ------------------------------------------------------------------ what stands beside
+
+    def on_resize(self) -> None:
+        """A chart where there is room for one."""
+        wide = self.screen.size.width >= WIDE and self.size.height >= HIGH
+        self.set_class(wide, "-chart")
+        self._show_beside()
+
+    @on(TextArea.SelectionChanged, "#answer-text")
+    def _moved(self, event: TextArea.SelectionChanged) -> None:
+        event.stop()
+        if self._follow_cursor():
+            self._show_beside()
+
+    def _follow_cursor(self) -> bool:
+        """Look in which question the cursor is, if it went to another line; says whether it is another question."""
+        place = (self.editor.cursor_location[0], self.editor.document.line_count)
+        if place == self._place or self._picture is None:
+            return False
+        self._place = place
+        task, before = self._picture.task, self._question
+        lines = islice(self.editor.document.lines, place[0] + 1)
+        self._question = question_of(task, lines) if task is not None else None
+        return self._question != before
+
+    def _show_beside(self) -> None:
+        picture = self._picture
+        if picture is None:
+            return
+        charted = self.has_class("-chart")
+        what = (picture.task_id, self._question, charted)
+        shown = (picture.results, picture.charts, picture.edition, what)
+        if shown == self._beside:
+            return
+        other = self._beside[-1:] != (what,)
+        self._beside = shown
+        text = bearing.text_beside(picture, self._question, charted=charted)
+        self.query_one("#answer-numbers", Static).update(text)
+        if other:
+            self.query_one("#answer-facts").scroll_home(animate=False)
+        self._show_chart()
+
+    def _show_chart(self) -> None:
+        if self._picture is None or not self.has_class("-chart"):
+            return
+        chart = bearing.chart_beside(self._picture, self._question)
+        view = self.query_one("#answer-chart", ChartView)
+        view.set_class(chart is None, "-nothing")
+        if view.spec != chart:
+            view.spec = chart
+
+    # ------------------------------------------------------------------ the text
 
     def next_question(self) -> None:
         """Go to the next place where an answer is missing, and write there."""
@@ -125,9 +202,14 @@ class AnswersPane(Container):
             self._timer = self.set_timer(SAVE_AFTER, self.keep)
         self._show_state()
 
+    def on_descendant_focus(self) -> None:
+        """The line above says how to leave the text."""
+        self._show_state()
+
     def on_descendant_blur(self) -> None:
         """Leaving the editor stores its text."""
         self.keep()
+        self._show_state()
 
     def keep(self) -> None:
         """Store what was typed."""
@@ -153,27 +235,3 @@ class AnswersPane(Container):
             f"{state}; {how}", style="dim not bold"
         )
         self.query_one("#answer-state", Static).update(line, layout=False)
-
-
-def _beside(picture: Picture) -> Text:
-    """The task's numbers, then the facts that bear on its questions with their sources."""
-    text = Text()
-    rows = number_rows(picture)
-    if rows:
-        text.append("Your numbers\n", style="bold underline")
-        for row in rows:
-            run, epoch, rate, speedup, efficiency = row
-            text.append(f"{run}\n", style="bold")
-            text.append(f"  {epoch} s, {rate} img/s\n")
-            if speedup != NOTHING:
-                text.append(f"  speedup {speedup}, {efficiency}\n")
-        text.append("\n")
-    task = picture.task
-    facts = picture.edition.facts_of(task) if picture.edition is not None and task is not None else ()
-    if facts:
-        text.append("Facts\n", style="bold underline")
-    for fact in facts:
-        text.append(f"• {' '.join(fact.text.split())}").append(f"  ({fact.source})\n", style="dim")
-    if not rows and not facts:
-        text.append("Numbers stand here as soon as runs have epochs.", style="dim")
-    return text

@@ -1,0 +1,166 @@
+"""What stands beside an answer: facts and chart of the question the cursor is in, made anew only when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.widgets import Static
+
+from labtui.core.charts import ChartSpec, Point, Series
+from labtui.tui import bearing
+from labtui.tui.app import LabApp
+from labtui.tui.widgets.chart import ChartView
+from tests.tui.replay import ReplayedSession, epoch
+from tests.tui.waiting import text_of, until
+
+Make = Callable[..., LabApp]
+
+
+def pane_of(app: LabApp) -> Any:
+    assert app.main is not None
+    return app.main.query_one("#pane-answers")
+
+
+def beside(app: LabApp) -> str:
+    return str(pane_of(app).query_one("#answer-numbers", Static).render())
+
+
+def spec(key: str, *, empty: bool = False) -> ChartSpec:
+    points = () if empty else (Point(x=1, y=1),)
+    return ChartSpec(key=key, title=key, x_label="", y_label="", series=(Series(name="a", points=points),))
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("How does the epoch time change with the number of GPUs?", "epoch-time"),
+        ("Why is ResNet152's epoch longer and its throughput lower?", "epoch-time"),
+        ("How does throughput change as GPUs are added?", "throughput"),
+        ("Is the speedup close to linear?", "speedup"),
+        ("Are more GPUs worth it when efficiency counts?", "efficiency"),
+        ("What does it mean?", "speedup"),
+        ("", "speedup"),
+    ],
+)
+def test_a_question_has_the_chart_of_what_it_names_first(question: str, key: str) -> None:
+    charts = [spec(name) for name in ("epoch-time", "throughput", "speedup", "efficiency")]
+    chosen = bearing.chart_for(question, charts)
+    assert chosen is not None and chosen.key == key
+
+
+def test_a_chart_that_is_not_there_is_replaced_by_one_that_is() -> None:
+    only = [spec("epoch-time"), spec("speedup", empty=True)]
+    assert bearing.chart_for("How close is the speedup to linear?", only) is only[0]
+    assert bearing.chart_for("anything", ()) is None
+    assert bearing.chart_for("throughput?", [spec("throughput-practice")]) is not None
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_facts_of_the_question_under_the_cursor_come_first(
+    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+) -> None:
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: "Bears on question 1" in beside(app))
+        task = app.desk.picture().task
+        assert task is not None and app.desk.edition is not None
+        for number, question in enumerate(task.questions, 1):
+            await pilot.press("ctrl+n")
+            await until(pilot, lambda number=number: f"Bears on question {number}\n" in beside(app))
+            first = app.desk.edition.fact(question.facts[0])
+            assert first is not None
+            told = beside(app).split("Your numbers")[0]
+            assert ("4 GPUs ▶  2.53" in told) is (
+                size[0] < 120 and number == 2
+            )  # there is no chart that tells it
+            for name in question.facts:
+                fact = app.desk.edition.fact(name)
+                assert fact is not None and " ".join(fact.text.split()) in told
+            assert told.count("•") == len(question.facts)
+        assert "13.60 ±0.01 s" in beside(app)
+
+
+async def test_wide_screens_show_the_chart_of_the_question(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "Global throughput" in text_of(app))
+        chart = pane_of(app).query_one("#answer-chart", ChartView)
+        await pilot.press("ctrl+n", "ctrl+n")
+        await until(pilot, lambda: chart.spec is not None and chart.spec.key == "speedup")
+        await until(pilot, lambda: "Speedup" in text_of(app) and "ideal" in text_of(app))
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: chart.spec is not None and chart.spec.key == "efficiency")
+        assert pane_of(app).editor.size.width >= 40
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: not chart.display)
+        assert "Parallel efficiency, ResNet50" not in text_of(app)
+        assert pane_of(app).editor.size.width >= 40
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: "Parallel efficiency, ResNet50" in text_of(app))
+
+
+async def test_typing_makes_nothing_anew_and_new_results_do(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "Global throughput" in text_of(app) and bool(app.desk.checks))
+        await pilot.press("enter", "x")
+        made: list[str] = []
+        for place, name in (
+            (bearing, "text_beside"),
+            (bearing, "chart_beside"),
+            (ChartView, "render"),
+            (Static, "update"),
+        ):
+            old = getattr(place, name)
+
+            def counted(*args: Any, name: str = name, old: Any = old, **more: Any) -> Any:
+                if name != "update" or args[0].id == "answer-numbers":
+                    made.append(name)
+                return old(*args, **more)
+
+            monkeypatch.setattr(place, name, counted)
+        monkeypatch.setattr(
+            "labtui.tui.widgets.answers_pane.question_of", lambda *_: pytest.fail("looked for the question")
+        )
+        await pilot.press(*"so many words")
+        app.repaint()  # as when only the time went on
+        await until(pilot, lambda: "so many words" in pane_of(app).editor.text)
+        assert made == []
+        evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        await until(pilot, lambda: "text_beside" in made and "render" in made)
+
+
+async def test_above_the_first_question_all_facts_are_one_list(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "Bears on question 1" in beside(app))
+        pane_of(app).editor.move_cursor((0, 0))  # above the first question
+        await until(pilot, lambda: "Bears on" not in beside(app) and "Facts\n•" in beside(app))
+
+
+async def test_what_does_not_fit_is_reached_by_keys(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Bears on question 1" in text_of(app))
+        await pilot.press("tab", "pagedown")
+        await until(pilot, lambda: "Bears on question 1" not in text_of(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: pane_of(app).editor.has_focus)
+
+
+async def test_the_line_above_says_whether_one_writes(evening_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(evening_session, "answers")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "stored; enter writes" in text_of(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "stored; esc leaves the text" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "stored; enter writes" in text_of(app))
