@@ -7,9 +7,10 @@ import pytest
 from labtui.core.lab.plan import PlanOverrides
 from labtui.engine.session import Session
 from tests.lab import walk
+from tests.lab.marks import MARKED, unmarked
 from tests.lab.test_editions import IDS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MORE_EPOCHS = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 """Forty epochs are a first guess; the student sees the accuracy and asks for more."""
@@ -31,9 +32,11 @@ def test_from_empty_folder_to_all_boxes(name, tmp_path):
             for task in edition.tasks:
                 if task.questions:
                     walk.answer(session, task)
-            walk.export(session, edition.tasks)
+            files = walk.export(session, edition.tasks)
             boxes = walk.boxes(session)
     open_boxes = {task_id: box.missing for task_id, box in boxes.items() if not box.done}
     assert not open_boxes
     with_runs = [task.id for task in edition.tasks if task.runs]
     assert all(boxes[task_id].practice for task_id in with_runs)
+    assert {path.suffix for path in files} == set(MARKED)
+    assert unmarked(files) == []

@@ -9,6 +9,7 @@ import pytest
 from labtui.engine.session import Session
 from tests.cluster import Cluster, Student
 from tests.lab import walk
+from tests.lab.marks import marked
 
 pytestmark = pytest.mark.cluster
 
@@ -66,7 +67,8 @@ def test_a_task_from_plan_to_tick(
         walk.submit(session, task_id)
         walk.finish(session)
         walk.answer(session, task)
-        walk.export(session, [task])
+        files = walk.export(session, [task], decks=())
+        assert marked(files) == []
         box = walk.boxes(session)[task_id]
         assert box.done, box.missing
         assert not box.practice

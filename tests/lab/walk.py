@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from labtui.core.lab.checks import TaskCheck
@@ -13,6 +13,7 @@ from labtui.engine.answers import open_answers
 from labtui.engine.labs import check_folder, start_copy
 from labtui.engine.session import Session
 
+DECKS = ("pptx", "pdf")
 NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
 
 
@@ -63,22 +64,21 @@ def wait(condition, limit_s: float = 60) -> None:
         time.sleep(0.05)
 
 
-def export(session: Session, tasks: Iterable[Task]) -> None:
-    """The charts and papers the tasks ask for."""
+def export(session: Session, tasks: Iterable[Task], decks: Sequence[str] = DECKS) -> tuple[Path, ...]:
+    """Everything `labtui export` writes; the charts and papers that the tasks ask for are among it."""
+    from labtui.export import export_lab
+
+    report = export_lab(session.folder.path, formats=decks, state=session.state)
+    names = {path.relative_to(session.folder.path).as_posix() for path in report.files}
+    assert all(path.stat().st_size for path in report.files), names
     for task in tasks:
         for check in task.checks:
             if isinstance(check, ChartsCheck):
-                draw_charts(session, check.charts)
+                wanted = {f"plots/{chart}-{model}.svg" for chart in check.charts for model in check.models}
+                assert wanted <= names, (task.id, sorted(wanted - names))
             elif isinstance(check, HandInCheck):
-                (session.folder.path / check.files[0]).write_bytes(b"%PDF-1.4\n")
-
-
-def draw_charts(session: Session, keys: Iterable[str]) -> None:
-    """The folder's charts as files; only charts that have something measured in them can be written."""
-    drawn = {chart.key for chart in session.charts()}
-    for key in keys:
-        assert key in drawn, (key, drawn)
-        (session.folder.plots / f"{key}.svg").write_text("<svg/>", encoding="utf-8")
+                assert names & set(check.files), (task.id, sorted(names))
+    return report.files
 
 
 def edition_of(session: Session) -> Edition:

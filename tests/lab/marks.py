@@ -1,0 +1,91 @@
+"""Whether an exported file says that its numbers come from practice, in whatever way its format can say it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from labtui.export import style
+from tests.export.helpers import has
+
+WORDS = "PRACTICE"
+
+
+def unmarked(files: Iterable[Path]) -> list[str]:
+    """The names of the files that bear no practice mark, or not everywhere they should."""
+    return [path.name for path in files if not MARKED[path.suffix](path)]
+
+
+def marked(files: Iterable[Path]) -> list[str]:
+    """The names of the files that bear one anywhere."""
+    return [path.name for path in files if MARKED[path.suffix](path)]
+
+
+def _rows(path: Path) -> bool:
+    """Every row of the CSV says so in its own column."""
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    return bool(rows) and all(row["practice"] == "True" for row in rows)
+
+
+def _json(path: Path) -> bool:
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return bool(rows) and all(row["practice"] for row in rows)
+
+
+def _markdown(path: Path) -> bool:
+    lines = re.findall(r"^\| ResNet.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return bool(lines) and all("practice" in line for line in lines)
+
+
+def _latex(path: Path) -> bool:
+    lines = re.findall(r"^ResNet.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return bool(lines) and all("(practice)" in line for line in lines)
+
+
+def _drawn(path: Path) -> bool:
+    """matplotlib draws letters as outlines and keeps each text beside them as a comment."""
+    return "<!-- practice -->" in path.read_text(encoding="utf-8")
+
+
+def _pixels(path: Path) -> bool:
+    """The mark stands in the upper right corner, on paper of a colour that nothing else in a chart has."""
+    from PIL import Image
+
+    paper = tuple(bytes.fromhex(style.PRACTICE_PAPER.lstrip("#")))
+    with Image.open(path) as image:
+        corner = image.crop((image.width * 2 // 3, 0, image.width, image.height // 6))
+        colours = corner.convert("RGB").getcolors(maxcolors=1 << 20)
+    return any(colour == paper and count > 50 for count, colour in colours)
+
+
+def _slides(path: Path) -> bool:
+    from pptx import Presentation
+
+    slides = Presentation(str(path)).slides
+    texts = [[shape.text_frame.text for shape in slide.shapes if shape.has_text_frame] for slide in slides]
+    return bool(texts) and all(style.PRACTICE_MARK in text for text in texts)
+
+
+def _pages(path: Path) -> bool:
+    """Every page, by poppler where it is installed."""
+    if not has("pdftotext"):
+        return path.read_bytes().startswith(b"%PDF")
+    told = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
+    pages = told.rstrip("\f").split("\f")
+    return len(pages) > 3 and all(WORDS in page for page in pages)
+
+
+MARKED: dict[str, Callable[[Path], bool]] = {
+    ".csv": _rows,
+    ".json": _json,
+    ".md": _markdown,
+    ".tex": _latex,
+    ".svg": _drawn,
+    ".png": _pixels,
+    ".pptx": _slides,
+    ".pdf": _pages,
+}
