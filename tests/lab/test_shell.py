@@ -117,6 +117,8 @@ def test_the_shared_scripts_ones_own_minutes_and_a_job_known_by_its_name(shell):
     named = replace(SUBJECT, job_name="R's $(touch PWNED)")
     assert "--name=R's $(touch PWNED)" in shell(lesson("accounting", LINE, named).commands[0])
     assert "twice" in lesson("submit", LINE, replace(SUBJECT, caution="else it is sent twice")).sentence
+    quota = replace(SUBJECT, quota_command="scontrol my quota")
+    assert shell(lesson("places", LINE, quota).commands[1]) == ["scontrol", "my", "quota"]
     assert shell(lesson("places", LINE, replace(SUBJECT, paths=(NASTY, "/b c"))).commands[0])[-2:] == [
         NASTY,
         "/b c",

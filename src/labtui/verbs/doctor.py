@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,15 +147,16 @@ def _by_hand(profile: Profile, overrides: Overrides, wanted: Wanted) -> tuple[Le
     filled = tuple(
         path.replace("{account}", account).replace("{user}", line.user or "USER") for path in paths if path
     )
-    return lessons(line, Subject(paths=filled), ("log-in", "rights", "queue", "places"))
+    about = Subject(paths=filled, quota_command=profile.quota_command)
+    return lessons(line, about, ("log-in", "rights", "queue", "places"))
 
 
 def _print(check: Check) -> None:
     glyph, word = _GLYPHS[check.status], check.status
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
-    word = "" if check.status == "ok" else f"{word}: "
-    line = f"{glyph} {check.title}: {word}{plain(check.sentence)}"
+    word = "" if check.status == "ok" else f" ({word})"
+    line = f"{glyph} {check.title}{word}: {plain(check.sentence)}"
     encoding = sys.stdout.encoding or "utf-8"
     print(line.encode(encoding, "replace").decode(encoding), file=trusted(sys.stdout))
     if check.fix:
@@ -163,13 +164,17 @@ def _print(check: Check) -> None:
 
 
 def _summary(checks: Iterable[Check]) -> None:
-    found = list(checks)
-    wrong = sum(check.status == "problem" for check in found)
-    doubtful = sum(check.status == "warning" for check in found)
-    if not wrong and not doubtful:
-        print(f"\nAll {len(found)} checks are fine.")
-        return
-    print(f"\n{len(found)} checks: {wrong} wrong, {doubtful} to look at.")
+    print(f"\n{summary(list(checks))}")
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """All checks in a line: ``5 checks: 1 wrong, 2 to look at.``"""
+    counts = {"wrong": "problem", "to look at": "warning"}
+    found = {word: sum(check.status == status for check in checks) for word, status in counts.items()}
+    parts = [f"{count} {word}" for word, count in found.items() if count]
+    if not parts:
+        return f"All {len(checks)} checks are fine." if len(checks) != 1 else "The one check is fine."
+    return f"{len(checks)} check{'s' if len(checks) != 1 else ''}: {', '.join(parts)}."
 
 
 def _plain(checks: Iterable[Check]) -> list[dict[str, str]]:

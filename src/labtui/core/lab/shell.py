@@ -82,7 +82,7 @@ class Subject:
     `local_job` is the job script here, when it does not lie among the scripts; `script` is its name there.
     `shared_dir` is the lab's directory that `labtui push` fills, `minutes` a limit of the student's own, counted
     from the job's start. `caution` is what to know before submitting, `paths` what has to be on the cluster.
-    Without a job's number it is looked up by `job_name`.
+    Without a job's number it is looked up by `job_name`. `quota_command` is shell code of the cluster's profile.
     """
 
     remote_dir: str = "DIRECTORY"
@@ -97,6 +97,7 @@ class Subject:
     job_name: str = ""
     caution: str = ""
     paths: tuple[str, ...] = ()
+    quota_command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +246,10 @@ def _rights(line: Line, about: Subject) -> tuple[str, list[str]]:
 
 
 def _places(line: Line, about: Subject) -> tuple[str, list[str]]:
-    return "whether the data set and the container are there, and how much room is left", [
+    room = ", and how much room is left" if about.quota_command else ""
+    return f"whether the data set and the container are there{room}", [
         remote(line, shlex.join(["ls", "-ld", *(about.paths or ("PATH",))])),
-        remote(line, "df -h ."),
+        *([remote(line, about.quota_command)] if about.quota_command else []),
     ]
 
 
