@@ -134,6 +134,16 @@ def test_values_cover_no_mark_and_no_other_value() -> None:
         assert all(f"{y:.2f}" in shown for y in ys)
 
 
+@pytest.mark.parametrize("moments", [12, 300])
+def test_a_course_over_time_has_round_ticks_and_no_values(moments: int) -> None:
+    found = [GpuSample(at=63.421 * at, index=0, utilization=at % 2) for at in range(moments)]
+    chart = job_gpu_chart(found, "1")
+    assert chart is not None
+    *plot, _, ticks, _ = drawn(chart).split("\n")
+    assert ticks.split() == (["0", "500"] if moments == 12 else ["0", "10,000", "20,000"])
+    assert "0 %" not in "".join(line[6:] for line in plot)
+
+
 def law(half: float) -> ChartSpec:
     """A law with a band of this half width at 8 GPUs."""
     places = [1 + step / 4 for step in range(29)]

@@ -138,12 +138,12 @@ class _Drawing:
         names = {position: plain(label) for position, label in self.spec.x_ticks}
         if self.bars:
             ticks = [(float(at), names.get(x, f"{x:g}")) for at, x in enumerate(self.places)]
-        elif names or len(self.places) <= _MOST_MARKS:
-            ticks = [(x, names.get(x, f"{x:g}")) for x in sorted(names) or self.places]
+        elif names or len(self.places) == 1:
+            ticks = [(x, names.get(x, number_text(x, percent=False))) for x in sorted(names) or self.places]
         else:
-            low, high = self.places[0], self.places[-1]
-            wanted = max(2, self.plane.columns // 12)
-            ticks = [(x, number_text(x, percent=False)) for x in _round_ticks(low, high, wanted)]
+            rounded = _round_ticks(self.plane.x_low, self.plane.x_high, max(3, self.plane.columns // 10))
+            first = min(0.0, self.places[0])
+            ticks = [(x, number_text(x, percent=False)) for x in rounded if x >= first]
         if self.stacked:
             live = {self._x(point.x) for each in self.measured for point in each.points if point.live}
             ticks = [(x, f"{name} {look.LIVE_SIGN}" if x in live else name) for x, name in ticks]
@@ -342,8 +342,8 @@ class _Drawing:
     # ------------------------------------------------------------------ values
 
     def _values(self) -> None:
-        if len(self.places) > _MOST_MARKS:
-            return
+        if not self.bars and not self.spec.x_ticks:
+            return  # a course over time has no positions of its own
         for place, point in valued_points(self.spec, self.measured):
             colour = self.palette.colour(place) if len(self.measured) > 1 else self.palette.text
             at = self._x(point.x) + (self._offset(place)[0] if self.bars else 0.0)
