@@ -4,10 +4,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from labtui.practice.slurm.controller import Controller
+from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.slurm.job import COMPLETING, FINAL, PENDING, RUNNING, TRANSITIONS, Job
 from labtui.practice.slurm.request import Refused, build_request
-from labtui.practice.slurm.site import MIN_JOB_AGE_S, Site
+from labtui.practice.slurm.site import KILL_WAIT_S, MIN_JOB_AGE_S, Site
 
 SITE = Site(user="nct01000", account="nct_000", max_jobs=4)
 """Few jobs at once, so that a short evening meets that limit, too."""
@@ -148,6 +148,24 @@ def test_a_final_state_is_final():
         except ValueError:
             continue
         raise AssertionError(f"COMPLETED -> {state} was allowed")
+
+
+def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
+    runner = Runner()
+    control = Controller(SITE, runner, stamp=str)
+    options = {"account": "nct_000", "qos": "gp_training", "time": "1"}
+    request = build_request(options, name="job", work_dir="/home/x", site=SITE)
+    job = control.submit(request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=0.0)
+    control.advance(10.0)
+    control.advance(69.0)
+    assert (job.state, runner.signals) == (RUNNING, [])
+    control.advance(70.0)
+    control.advance(70.0 + KILL_WAIT_S - 1)
+    assert runner.signals == [(job.job_id, SIGTERM)], "a minute is over: asked once"
+    control.advance(70.0 + KILL_WAIT_S)
+    assert runner.signals[-1] == (job.job_id, SIGKILL)
+    control.ended(job.job_id, 0, SIGKILL, 101.0)
+    assert job.state == "TIMEOUT"
 
 
 def test_no_more_scripts_run_at_once_than_the_laptop_bears():
