@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labtui.tui.widgets.plot_look import Palette
 
 _PRACTICE = "practice"
-_TALL = 14
+_TALL = 12
 """From this height on a heading may take two lines."""
 _RATIOS = "needs the same network on one GPU and on more; it fills in while the second run trains"
 _MISSING = {
@@ -127,14 +127,13 @@ class ChartView(Widget, can_focus=False):
         unit = Text(no_wrap=True, end="").append(spec.y_label, "dim")
         free = max(0, width - mark.cell_len - 1)  # the mark is never cut
         two = title.cell_len + 2 + unit.cell_len > free and self.size.height >= _TALL
-        if not two:
-            title.append("  ").append_text(unit)
-        title.truncate(free, overflow="ellipsis")
+        first, second = (title, unit) if two else (title.append("  ").append_text(unit), None)
+        last = second if second is not None else first
+        last.truncate(free, overflow="ellipsis")
         if spec.practice:
-            title.append(" " if title.cell_len else "").append_text(mark)
-        title.truncate(width, overflow="crop")
-        unit.truncate(width, overflow="ellipsis")
-        return [title, unit] if two else [title]
+            last.append(" " if last.cell_len else "").append_text(mark)
+        first.truncate(width, overflow="ellipsis" if two else "crop")
+        return [first] if second is None else [first, second]
 
     def _nothing(self) -> Text:
         title, when = _MISSING.get(self._about, ("No chart yet", "it fills in as soon as an epoch is read"))
