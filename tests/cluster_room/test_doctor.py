@@ -249,5 +249,5 @@ def test_a_lab_folder_says_who_and_where(
     status = main(["doctor", str(tmp_path)])
     told = capsys.readouterr().out
     assert status == 1
-    assert "✘ Data: problem: The data folder /gone is not there." in told and "    fix:" in told
+    assert "✘ Data (problem): The data folder /gone is not there." in told and "    fix:" in told
     assert "1 wrong" in told

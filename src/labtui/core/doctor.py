@@ -222,7 +222,8 @@ def _limits(name: str, probe: SlurmProbe, profile: Profile) -> Check:
         return Check(key=key, title=title, status="ok", sentence="Open to you; its limits are not told.")
     words = []
     if limits.max_submit_per_user is not None:
-        words.append(f"{limits.max_submit_per_user} job(s) per user in the queue")
+        jobs = "job" if limits.max_submit_per_user == 1 else "jobs"
+        words.append(f"{limits.max_submit_per_user} {jobs} per user in the queue")
     if limits.max_jobs_per_user is not None:
         words.append(f"{limits.max_jobs_per_user} running")
     if limits.max_wall_s is not None:
@@ -354,7 +355,7 @@ def _room(places: PlacesProbe) -> list[Check]:
                 key="quota",
                 title="Quota",
                 status="problem" if worst.share >= 1 else "warning" if over else "ok",
-                sentence=f"{worst.name} is {worst.share:.0%} full.",
+                sentence=f"{worst.name} is {100 * worst.share:.0f} % full.",
                 fix="Delete what you do not need; a full quota shows as odd failures." if over else "",
             )
         )

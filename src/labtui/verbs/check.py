@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from labtui.core.lab.progress import Progress
 
 _GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "↻"}
+_WORDS = {"partial": "begun"}
+"""The screens' words, where they are not those of the JSON."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,13 +69,18 @@ def _glyph(status: str) -> str:
     try:
         _GLYPHS[status].encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
-        return status[0].upper()
+        return _word(status)[0].upper()
     return _GLYPHS[status]
+
+
+def _word(status: str) -> str:
+    """How the screens call it: ``begun`` for what JSON calls ``partial``."""
+    return _WORDS.get(status, status)
 
 
 def _print(edition: Edition, check: TaskCheck, *, full: bool) -> None:
     title = next(task.title for task in edition.tasks if task.id == check.task_id)
-    word = check.status + (" (practice)" if check.practice and check.status == "done" else "")
+    word = _word(check.status) + (" (practice)" if check.practice and check.status == "done" else "")
     print(plain(f"{_glyph(check.status)} {check.task_id:<6} {word:<16} {title}"))
     if check.missing:
         print(plain(f"         {check.missing}"))

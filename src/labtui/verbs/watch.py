@@ -56,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
                 json.dumps({"type": "snapshot", "runs": [_row(run) for run in lab.state.runs.values()]}),
                 flush=True,
             )
-        if not all_over(lab.state):
+        if all_over(lab.state):
+            say(nothing_to_watch(lab.state))
+        else:
             lab.session.start()
             if lab.session.read_only:
                 say("Another labtui has this folder open and does the work; this one watches what it stores.")
@@ -69,6 +71,14 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps({"type": "end", "runs": [_row(run) for run in ended]}), flush=True)
         return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
+
+
+def nothing_to_watch(state: LabState) -> str:
+    """Why there is nothing to follow."""
+    if not state.runs:
+        return "Nothing to watch: no run was submitted yet (labtui submit TASK)."
+    runs = f"{len(state.runs)} runs are" if len(state.runs) != 1 else "one run is"
+    return f"Nothing to watch: {runs} over (labtui queue lists them, labtui results has the numbers)."
 
 
 def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
