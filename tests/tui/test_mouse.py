@@ -19,7 +19,7 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from labtui.tui.screens.remote_commands import RemoteCommands
 from labtui.tui.screens.texts import TextScreen
-from tests.tui.clicking import choose, click_words
+from tests.tui.clicking import choose, click_words, place_of
 from tests.tui.replay import NOW, ReplayedSession
 from tests.tui.waiting import text_of, until
 
@@ -131,7 +131,10 @@ async def test_a_fix_is_taken_or_left_by_a_click(session: ReplayedSession, app_o
         await shown(pilot, PlanScreen)
         plan: Any = app.screen
         await until(pilot, lambda: plan.finding is not None and plan.finding.fix is not None)
-        await choose(pilot, "fix  (f)")
+        if place_of(app, "f fix") is None:  # too narrow for all keys: the palette has them
+            await choose(pilot, "fix  (f)")
+        else:
+            await click_words(pilot, "f fix")
         await shown(pilot, TextScreen)
         await click_words(pilot, answer)
         await shown(pilot, PlanScreen)

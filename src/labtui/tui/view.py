@@ -248,6 +248,25 @@ def _short(model: str, n_gpus: int) -> str:
     return f"{model} {n_gpus} GPU{'s' if n_gpus != 1 else ''}" if n_gpus else f"{model} CPU"
 
 
+# ------------------------------------------------------------------ what it cost
+
+
+def spent_words(picture: Picture) -> str:
+    """What the jobs of the task on the screen have cost so far, as `labtui queue` says it; "" when nothing ran."""
+    mine = any(each.job and each.task_id == picture.task_id for each in picture.state.submissions.values())
+    if not mine:
+        return ""
+    from labtui.core.cost import lab_cost
+
+    cost = lab_cost(picture.state, now=picture.now, practice=picture.practice).tasks.get(picture.task_id)
+    if cost is None or not (cost.allocated or cost.core_hours):
+        return ""
+    told = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} trained"
+    if not cost.allocated:
+        told = f"{cost.core_hours:.2f} core-hours allocated, no GPU"
+    return f"spent on this task{' (practice)' if picture.practice else ''}: {told}"
+
+
 # ------------------------------------------------------------------ numbers beside charts and answers
 
 

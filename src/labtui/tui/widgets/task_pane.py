@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from labtui.core.lab.edition import RunPlan, Task
 from labtui.tui.themes import Roles, roles
-from labtui.tui.view import Picture
+from labtui.tui.view import Picture, spent_words
 
 MARGIN = "  "
 
@@ -52,7 +52,10 @@ def task_page(picture: Picture, styles: Roles) -> Text:
     page.append(f"{task.id}  {task.title}", style="bold")
     if task.weight:
         page.append(f"   {task.weight:g} % of the mark", style="dim")
-    page.append("\n\n")
+    page.append("\n")
+    if spent := spent_words(picture):
+        page.append(f"{spent}\n")
+    page.append("\n")
     _paragraph(page, "", task.what)
     _paragraph(page, "Why", task.why)
     _missing(page, picture, styles)
