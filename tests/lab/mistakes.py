@@ -130,6 +130,7 @@ MISTAKES = [
     ('what = "w"', 'what = "w"\nfiles = ["ResNet5O.py"]', line("what") + 1, "does not come with labtui"),
     ('kind = "runs"', 'kind = "files", files = ["cifar-utils/cifra.py"]', line("  { kind"), "does not come with labtui"),
     ("low = 1", "batch_size = -7\nlow = 1", line("low"), "`batch_size` is at least 1"),
+    ("low = 1", "batch_size = 8192\nlow = 1", line("low"), "with a global batch of at most 4,096, so this band is idle"),
     ("low = 1", "batch_size = 4097\nlow = 1", line("low"), "cannot be shared evenly by 2 GPUs"),
     ('model = "ResNet50"\ngpus', 'model = "ResNet5O"\ngpus', line("model"), "No task plans a run of ResNet5O on 2 GPUs, so this band"),
     ("gpus = 2\nlow", "gpus = 8\nlow", line("gpus"), "No task plans a run of ResNet50 on 8 GPUs, so this band"),

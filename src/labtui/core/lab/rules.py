@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from labtui.core.lab.edition import Band, Edition, ReferenceRun
+from labtui.core.lab.edition import Band, Edition, ReferenceRun, RunsCheck
 from labtui.core.lab.places import Place
 from labtui.core.lab.rules_tasks import on, script_problems, task_problems
 from labtui.core.lab.rules_text import Problem, blanks_and_echoes, path, unique, values
@@ -83,6 +83,10 @@ def _bands(edition: Edition) -> Iterator[Problem]:
                 (*place, wrong),
                 f"No task plans a run of {on(band.model, band.gpus)}, so this band is idle.",
             )
+        most = _largest(edition, band)
+        if most is not None and band.batch_size is not None and band.batch_size > most:
+            what = f"{on(band.model, band.gpus)} is planned with a global batch of at most {most:,}"
+            yield (*place, "batch_size"), f"{what}, so this band is idle."
         same = [_key(other) for other in edition.bands[:index]]
         if _key(band) in same:
             yield place, f"There are two bands of {band.quantity} for {on(band.model, band.gpus)}."
@@ -90,6 +94,17 @@ def _bands(edition: Edition) -> Iterator[Problem]:
 
 def _key(band: Band) -> tuple[str, str, int, int | None]:
     return band.quantity, band.model, band.gpus, band.batch_size
+
+
+def _largest(edition: Edition, band: Band) -> int | None:
+    """The largest batch planned for what a band is about; None when a task takes whatever batch fits (`any`)."""
+    found = []
+    for task in edition.tasks:
+        plans = [run.batch_size for run in task.runs if (run.model, run.gpus) == (band.model, band.gpus)]
+        if plans and any(isinstance(check, RunsCheck) and check.batch == "any" for check in task.checks):
+            return None
+        found += plans
+    return max(found, default=None)
 
 
 def _band(band: Band, place: Place) -> Iterator[Problem]:
