@@ -77,7 +77,7 @@ async def test_a_cut_line_is_said_and_nothing_is_lost(cluster: PracticeCluster, 
 
 async def test_a_silent_controller_is_no_end(cluster: PracticeCluster, tmp_path: Path) -> None:
     await evening_with(
-        cluster, tmp_path / "lab", "controller", ("Unable to contact slurm controller",), ("unknown since",)
+        cluster, tmp_path / "lab", "controller", ("Unable to contact slurm controller",), ("unknown for",)
     )
 
 
