@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from labtui.cli import main
+from labtui.verbs.parse import file_text, parse_files
 from tests.logs import samples
 
 FILE_KEYS = {"path", "diagnosis", "runs"}
@@ -148,6 +149,24 @@ def test_the_step_time_of_a_mean_over_batches_is_as_printed(
     assert sample["step_seconds"] is None and sample["ms_per_step"] is not None
     assert main(["parse", str(log)]) == 0
     assert f"{sample['ms_per_step']:g}" in capsys.readouterr().out
+
+
+def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path: Path) -> None:
+    log = tmp_path / "job.out"
+    metrics = " - ".join(
+        f"{name}: 0.{place}125" for place, name in enumerate(("loss", "accuracy", "val_loss"), 1)
+    )
+    log.write_text(f"Epoch 1/1\n196/196 - 220s - {metrics} - 220s/epoch - 1s/step\n")
+    (one,) = parse_files([str(log)])
+    whole = file_text(one).splitlines()
+    table = [line.split() for line in whole[-2:]]
+    for width in (80, 60, 40):
+        lines = file_text(one, width).splitlines()[3:]
+        assert max(map(len, lines)) <= width
+        shown = [line.split() for line in lines if line.strip()]
+        assert [row[0] for row in shown] == ["epoch", "1"] * (len(shown) // 2)
+        assert [cell for row in shown[0::2] for cell in row[1:]] == table[0][1:]
+        assert [cell for row in shown[1::2] for cell in row[1:]] == table[1][1:]
 
 
 def test_a_log_without_any_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

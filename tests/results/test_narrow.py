@@ -13,7 +13,7 @@ from labtui.core.results.narrow import fitted_lines, fitted_table
 from labtui.core.results.numbers import bounds_text
 from labtui.core.results.report import report_text
 from labtui.core.results.tables import AS_PRINTED, PRECISE, cells, text_table
-from labtui.verbs import results as verb
+from labtui.verbs import window
 
 from .helpers import results_of, run
 
@@ -50,9 +50,9 @@ def test_a_pipe_gets_the_full_table(monkeypatch):
     monkeypatch.setenv("COLUMNS", "72")
     for terminal, width in ((True, 72), (False, None)):
         monkeypatch.setattr(
-            verb, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda terminal=terminal: terminal))
+            window, "sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda terminal=terminal: terminal))
         )
-        assert verb._width() == width
+        assert window.window_width() == width
 
 
 def test_where_all_is_practice_the_title_says_so_in_a_window():

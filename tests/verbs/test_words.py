@@ -83,3 +83,19 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(
     tasks = json.loads(capsys.readouterr().out)["tasks"]
     assert "partial" in {task["status"] for task in tasks}
     assert {status: check_verb._word(status) for status in TASK_WORDS} == TASK_WORDS
+
+
+def test_check_breaks_its_sentences_between_words_in_a_window(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(lab, start=False)
+    evening(session)
+    session.close()
+    main(["check"])
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 80
+    monkeypatch.setattr(check_verb, "window_width", lambda: 80)
+    main(["check"])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.split() == whole.split()

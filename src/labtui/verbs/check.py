@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.verbs.spent import spent
 from labtui.verbs.terminal import Open, add_folder_argument, plain
+from labtui.verbs.window import window_width
 
 if TYPE_CHECKING:
     from labtui.core.lab.checks import TaskCheck
@@ -81,15 +82,24 @@ def _word(status: str) -> str:
 def _print(edition: Edition, check: TaskCheck, *, full: bool) -> None:
     title = next(task.title for task in edition.tasks if task.id == check.task_id)
     word = _word(check.status) + (" (practice)" if check.practice and check.status == "done" else "")
-    print(plain(f"{_glyph(check.status)} {check.task_id:<6} {word:<16} {title}"))
+    _tell(f"{_glyph(check.status)} {check.task_id:<6} {word:<16} {title}")
     if check.missing:
-        print(plain(f"         {check.missing}"))
+        _tell(f"         {check.missing}")
     for item in check.items if full else ():
         mark = "stale" if item.met and item.stale else "yes" if item.met else "no"
         shown = f"  [{item.evidence}]" if item.evidence else ""
-        print(plain(f"         {mark:<5} {item.sentence}{shown}"))
+        _tell(f"         {mark:<5} {item.sentence}{shown}")
     for note in check.notes:
-        print(plain(f"         note: {note}"))
+        _tell(f"         note: {note}")
+
+
+def _tell(text: str) -> None:
+    """One line; in a window it is broken between words."""
+    from labtui.core.results.narrow import fitted_lines
+
+    width = window_width()
+    for line in fitted_lines([plain(text)], width):
+        print(line)
 
 
 def _print_progress(far: Progress) -> None:

@@ -20,7 +20,9 @@ from labtui.core.logs import LogReport, join_streams
 from labtui.core.model import Diagnosis, EpochSample, ParsedRun, Stream
 from labtui.errors import DataError, LabError
 from labtui.verbs.log_input import read_log
+from labtui.verbs.window import window_width
 
+_INDENT = " " * 4
 _TIMED_BY_BATCHES = ("pytorch",)
 """Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
@@ -59,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
         answer = {"files": [file_json(one) for one in parsed]}
         print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n\n".join(file_text(one) for one in parsed if one.error is None))
+        width = window_width()
+        print("\n\n".join(file_text(one, width) for one in parsed if one.error is None))
     return 2 if any(one.error is not None for one in parsed) else 0
 
 
@@ -205,14 +208,14 @@ def step_seconds(sample: EpochSample) -> Interval | None:
 # --------------------------------------------------------------------------- for people
 
 
-def file_text(one: ParsedFile) -> str:
-    """A heading, a table for each run, and what went wrong."""
+def file_text(one: ParsedFile, width: int | None = None) -> str:
+    """A heading, a table for each run, and what went wrong; tables in lines of at most `width` cells (None: any)."""
     report = one.report or LogReport()
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
     if not report.runs and not report.diagnosis:
         lines.append("  no training in this log, and nothing went wrong that labtui knows")
     for number, run in enumerate(report.runs, start=1):
-        lines += ["", f"  run {number}: {run_title(run)}", *_epoch_table(run)]
+        lines += ["", f"  run {number}: {run_title(run)}", *_epoch_table(run, width)]
     for found in report.diagnosis:
         place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
         lines += ["", f"  {found.kind}, {place}: {found.text}", f"    {found.advice}"]
@@ -242,16 +245,26 @@ def run_title(run: ParsedRun) -> str:
     return ", ".join(parts)
 
 
-def _epoch_table(run: ParsedRun) -> list[str]:
+def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
+    """The epochs; what does not fit beside the epoch's number comes in further tables below."""
+    from labtui.core.results.narrow import column_parts
+
     if not run.epochs:
         return []
     names = list(dict.fromkeys(name for sample in run.epochs for name in sample.metrics))[:6]
     head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]
     rows = [_epoch_row(sample, names) for sample in run.epochs]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    grid = [head, *rows]
+    parts = [list(range(len(head)))] if width is None else column_parts(grid, 1, width - len(_INDENT))
+    tables = [_aligned([[row[place] for place in places] for row in grid]) for places in parts]
+    return [line for table in tables for line in ("", *table)][1:]
+
+
+def _aligned(grid: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     return [
-        "    " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in [head, *rows]
+        _INDENT + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in grid
     ]
 
 

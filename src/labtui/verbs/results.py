@@ -8,13 +8,13 @@ code is 2.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labtui.errors import UsageError
+from labtui.verbs.window import window_width
 
 if TYPE_CHECKING:
     from labtui.core.results import Results
@@ -103,13 +103,8 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
     from labtui.core.results.report import report_text
 
     return report_text(
-        results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources, width=_width()
+        results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width()
     )
-
-
-def _width() -> int | None:
-    """The cells of a line where a person reads; None for a pipe or a file, which get everything in full lines."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]:

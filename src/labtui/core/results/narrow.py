@@ -22,9 +22,9 @@ def fitted_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: in
     table = text_table(rows, columns)
     if width is None or _width(table) <= width:
         return table
+    grid = [[column.heading for column in columns], *cells(rows, columns)]
     parts = [
-        text_table(rows, [*columns[:NAMING], *part])
-        for part in _parts(rows, columns[NAMING:], columns, width)
+        text_table(rows, [columns[place] for place in places]) for places in column_parts(grid, NAMING, width)
     ]
     if all(_width(part) <= width for part in parts):
         return "\n\n".join(parts)
@@ -35,20 +35,21 @@ def _width(table: str) -> int:
     return max((len(line) for line in table.splitlines()), default=0)
 
 
-def _parts(
-    rows: Sequence[ResultRow], numbers: Sequence[Column], columns: Sequence[Column], width: int
-) -> list[list[Column]]:
-    """The columns of numbers, as many in each part as fit beside those that name the run."""
-    naming = _width(text_table(rows, columns[:NAMING]))
-    parts: list[list[Column]] = []
-    room = 0
-    for column in numbers:
-        needed = _GAP + max(len(column.heading), *(len(column.cell(row)) for row in rows))
-        if not parts or needed > room:
-            parts.append([])
-            room = width - naming
-        parts[-1].append(column)
-        room -= needed
+def column_parts(grid: Sequence[Sequence[str]], naming: int, width: int) -> list[list[int]]:
+    """The places of the columns in each part: the first `naming` ones, then as many others as fit into `width` cells.
+
+    `grid` holds headings and cells; each column takes its widest cell and the gap before it.
+    """
+    needed = [_GAP + max(len(line[place]) for line in grid) for place in range(len(grid[0]))]
+    names = list(range(naming))
+    room = before = width + _GAP - sum(needed[:naming])
+    parts = [names[:]]
+    for place in range(naming, len(needed)):
+        if needed[place] > room and len(parts[-1]) > naming:
+            parts.append(names[:])
+            room = before
+        parts[-1].append(place)
+        room -= needed[place]
     return parts
 
 
