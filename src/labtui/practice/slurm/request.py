@@ -97,10 +97,7 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         raise Refused((), "Invalid qos specification")
     limit = qos.max_wall_s if limit is None else limit
     _check_size(options, site.nodes_of(partition), cpus, gpus, gres)
-    if limit > site.max_partition_s:
-        raise Refused((), "Requested time limit is invalid (missing or exceeds some limit)")
-    if limit > qos.max_wall_s:
-        raise Refused(("QOSMaxWallDurationPerJobLimit",), POLICY)
+    _check_time(limit, qos, site)
     if options.get("reservation"):
         raise Refused((), "Requested reservation is invalid")
     folder = os.path.join(work_dir, options.get("chdir", options.get("workdir", "")) or ".")  # noqa: PTH118  remote paths are texts
@@ -126,6 +123,14 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         held="hold" in options,
         begin_after_s=_begin(options.get("begin", "")),
     )
+
+
+def _check_time(limit_s: int, qos: Qos, site: Site) -> None:
+    """Whether partition and QoS allow so many seconds. Raises Refused."""
+    if limit_s > site.max_partition_s:
+        raise Refused((), "Requested time limit is invalid (missing or exceeds some limit)")
+    if limit_s > qos.max_wall_s:
+        raise Refused(("QOSMaxWallDurationPerJobLimit",), POLICY)
 
 
 def _check_size(options: Mapping[str, str], nodes: tuple[Node, ...], cpus: int, gpus: int, gres: str) -> None:
