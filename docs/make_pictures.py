@@ -38,7 +38,7 @@ SHOTS = (
     Shot("charts", (120, 40), ("c",), "9,301"),
     Shot("charts-light", (120, 40), ("c",), "9,301", "labtui-light"),
     Shot("charts-80x24", (80, 24), ("c",), "2.53"),
-    Shot("answers", (120, 40), ("a",), "How close is the speedup"),
+    Shot("answers", (120, 40), ("a", "ctrl+n", "ctrl+n", "escape"), "·· ideal"),
     Shot("plan", (120, 40), ("s", "v"), "#!/bin/bash"),
     Shot("help", (120, 40), ("question_mark",), "Keys."),
 )

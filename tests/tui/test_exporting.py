@@ -46,15 +46,15 @@ print('{"files": ["plots/speedup.png", "plots/speedup.svg", "deck.pptx"], "notes
 
     def step(text: str) -> None:  # the child waits until what it said is on the screen
         steps.append(text)
-        if found := re.match(r"file (\d)", text):
+        if found := re.search(r"file (\d)", text):
             (tmp_path / f"told-{found[1]}").touch()
 
     said = exported(tmp_path, body, monkeypatch, step)
     assert said == "Written: deck.pptx; 2 files in plots/.\nno answers"
     assert steps == [
         "starting",
-        "file 3 of 6: chart speedup (10 %)",
-        "file 4 of 6: chart speedup (50 %)",
+        "10 %, file 3 of 6: chart speedup",
+        "50 %, file 4 of 6: chart speedup",
     ]
 
 

@@ -330,14 +330,14 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
         await until(pilot, lambda: "still under way" in text_of(app))
         (step, future), *more = started
         assert not more
-        for text in ("file 3 of 30: chart [b]speedup (10 %)", "file 29 of 30: deck.pptx (60 %)"):
+        for text in ("10 %, file 3 of 30: chart [b]speedup", "60 %, file 29 of 30: deck.pptx"):
             threading.Thread(target=step, args=(text,)).start()
             await until(pilot, lambda text=text: f"export: {text}" in text_of(app))
-        assert "(10 %)" not in text_of(app)
+        assert "10 %, file" not in text_of(app)
         assert "waiting line: ResNet152" in text_of(app)
         await pilot.press("c")  # the screens go on meanwhile
         await until(pilot, lambda: main_of(app).pane == "charts")
-        assert "export: file 29" in text_of(app)
+        assert "export: 60 %, file 29" in text_of(app)
         future.set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "export: " not in text_of(app))
         await pilot.press("x")

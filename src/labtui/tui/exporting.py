@@ -88,7 +88,7 @@ def progress_in(lines: Iterable[bytes]) -> str:
     """The newest step among lines of the child as a sentence; "" when none of them is one."""
     for line in reversed(list(lines)):
         if found := _STEP.fullmatch(display_text(line.rstrip())):
-            return f"{found[2].strip()} ({found[1]} %)"
+            return f"{found[1]} %, {found[2].strip()}"
     return ""
 
 
