@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from labtui.tui.screens.help import HelpScreen
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.screens.minutes import AskMinutes
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
+from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm, prompt_screen
 from labtui.tui.screens.remote_commands import RemoteCommands
 from labtui.tui.screens.texts import TextScreen
+from labtui.tui.screens.wizard import WizardApp
 from tests.tui.clicking import choose, click_words, place_of
 from tests.tui.replay import NOW, ReplayedSession
 from tests.tui.waiting import text_of, until
@@ -141,3 +143,16 @@ async def test_a_fix_is_taken_or_left_by_a_click(session: ReplayedSession, app_o
         assert bool(plan.scripts) is answer.startswith("y")
         await click_words(pilot, "esc back")
         await shown(pilot, MainScreen)
+
+
+async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path: Path) -> None:
+    app = WizardApp(tmp_path)
+    answers: list[str | None] = []
+    async with app.run_test(size=SMALL) as pilot:
+        for words in ("enter answers", "esc cancels"):
+            app.push_screen(prompt_screen(Question("password")), answers.append)
+            await shown(pilot, AskSecret)
+            await pilot.press(*"hush")
+            await click_words(pilot, words)
+            await until(pilot, lambda words=words: len(answers) == (1 if words.startswith("enter") else 2))
+    assert answers == ["hush", None]
