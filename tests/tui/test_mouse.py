@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 from labtui.core.events import ErrorRaised
 from labtui.tui.app import LabApp
@@ -156,3 +157,17 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path: 
             await click_words(pilot, words)
             await until(pilot, lambda words=words: len(answers) == (1 if words.startswith("enter") else 2))
     assert answers == ["hush", None]
+
+
+async def test_a_long_question_leaves_room_for_its_answers(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    answers: list[bool | None] = []
+    details = Text("\n".join(f"job {number}" for number in range(30)))
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.push_screen(Confirm("Submit all of them? " * 6, yes="Submit", details=details), answers.append)
+        await shown(pilot, Confirm)
+        await click_words(pilot, "y  Submit")
+        await until(pilot, lambda: answers == [True])
