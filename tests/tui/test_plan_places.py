@@ -76,11 +76,18 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
     assert "#SBATCH" in script.read_text()
 
 
-async def test_a_run_that_fitted_is_not_halved(session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(session)
+async def test_only_a_run_that_ran_out_of_memory_is_halved(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.desk.loaded)
         app.go_to_task("10.5")
         await pilot.press("2", "h")
+        await until(pilot, lambda: "How this run ended is not known yet" in text_of(app))
+        await pilot.press("up", "h")
         await until(pilot, lambda: "did not run out of memory" in text_of(app))
+        app.go_to_task("10.2")
+        await pilot.press("h")
+        await until(pilot, lambda: "Select the run that ran out of memory first." in text_of(app))
         assert not isinstance(app.screen, PlanScreen)

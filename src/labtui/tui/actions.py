@@ -177,6 +177,8 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("change_cell", "enter", "change", "change the selected number", "Plan", ("plan",), foot=True),
     Action("send", "s", "submit", "submit what is shown, after asking", "Plan", ("plan",), foot=True),
+    Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
+    Action("next_view", "v", "view", "findings, job script, files, difference", "Plan", ("plan",), foot=True),
     Action(
         "test_only",
         "i",
@@ -205,9 +207,7 @@ ACTIONS: tuple[Action, ...] = (
         "Plan",
         ("plan",),
     ),
-    Action("next_view", "v", "view", "findings, job script, files, difference", "Plan", ("plan",), foot=True),
     Action("back", "escape", "back", "leave the plan; nothing is submitted", "Plan", ("plan",), foot=True),
-    Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
     Action(
         "shell_commands",
         "w",

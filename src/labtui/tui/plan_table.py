@@ -122,7 +122,7 @@ def _whole(text: str, what: str, low: int, high: int) -> int:
     except ValueError:
         raise UsageError(f"The {what} is a whole number, not {text.strip()!r}.") from None
     if not low <= number <= high:
-        raise UsageError(f"The {what} is between {low} and {high}.")
+        raise UsageError(f"The {what} is between {low:,} and {high:,}.")
     return number
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -18,14 +18,15 @@ from labtui.tui.themes import Roles
 from labtui.tui.widgets.keyed_table import Column, Row
 
 if TYPE_CHECKING:
+    from labtui.core.lab.batch_search import Boundary
     from labtui.core.preflight import Finding
     from labtui.engine.planning import Preview
 
 FINDING_COLUMNS = (
     Column("severity", ""),
+    Column("fix", " "),
     Column("place", " where"),
     Column("effect", " what it does"),
-    Column("fix", " "),
 )
 SEVERITY = {"error": "✘ error", "warning": "! warning"}
 FORMS = {
@@ -92,7 +93,24 @@ def cost_line(
     return text
 
 
-def view_line(view: str, views: Sequence[str], preview: Preview | LabError | None, place: int) -> Text:
+def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], styles: Roles) -> Text:
+    """What the table itself gives reason to doubt: batches per GPU that differ, or that did not fit before."""
+    text = Text()
+    specs = [spec for draft in drafts for spec in draft.runs if spec.device == "gpu"]
+    for model, boundary in known.items():
+        mine = [spec for spec in specs if spec.model == model]
+        batches = sorted({spec.per_gpu_batch for spec in mine})
+        if len(batches) > 1 and len({spec.n_gpus for spec in mine}) > 1:
+            said = " and ".join(f"{batch:,}" for batch in batches)
+            text.append(f"\n! {model}: {said} images per GPU; sizes compare only with the same.", styles.warn)
+        if boundary.too_large is not None and batches and batches[-1] >= boundary.too_large:
+            text.append(f"\n! {model}: {boundary.sentence}", styles.warn)
+    return text
+
+
+def view_line(
+    view: str, views: Sequence[str], preview: Preview | LabError | None, place: int, *, edited: bool = False
+) -> Text:
     """The names of the views with their counts; the current one reversed."""
     text = Text()
     for name in views:
@@ -100,6 +118,8 @@ def view_line(view: str, views: Sequence[str], preview: Preview | LabError | Non
         if preview is not None and not isinstance(preview, LabError):
             if name == "findings":
                 count = f" {len(preview.findings)}" if preview.findings else " none"
+            elif name == "script":
+                count = " (edited: it counts, not the table)" if edited else ""
             elif name == "files":
                 count = f" {len(preview.files)}"
             elif name == "difference":
@@ -109,7 +129,7 @@ def view_line(view: str, views: Sequence[str], preview: Preview | LabError | Non
 
 
 def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]:
-    """Severity, place, first sentence, whether there is a fix."""
+    """Severity, whether there is a fix, place, first sentence."""
     if preview is None or isinstance(preview, LabError):
         return []
     rows = []
@@ -122,9 +142,9 @@ def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]
                 f"{index}|{finding.rule}|{where}",
                 (
                     Text(SEVERITY[finding.severity], style=style),
+                    " f fixes it" if finding.fix is not None else " ",
                     where,
                     f" {effect if len(effect) < 90 else effect[:89] + '…'}",
-                    " f fixes it" if finding.fix is not None else " ",
                 ),
             )
         )
@@ -179,14 +199,22 @@ def stops(previews: Sequence[Preview | LabError]) -> str:
     return ""
 
 
-def question(drafts: Sequence[SubmissionDraft], previews: Sequence[Preview | LabError]) -> tuple[str, Text]:
-    """The last question before submitting, and what is in it."""
+def question(
+    drafts: Sequence[SubmissionDraft],
+    previews: Sequence[Preview | LabError],
+    edited: Collection[SubmissionDraft] = (),
+) -> tuple[str, Text]:
+    """The last question before submitting, and what is in it; `edited` are drafts with a script of the student's."""
     runs = sum(len(draft.runs) for draft in drafts)
     text = f"Submit {len(drafts)} job{'s' if len(drafts) != 1 else ''} with {runs} run{'s' if runs != 1 else ''}?"
     details = Text()
     for draft in drafts:
-        labels = ", ".join(spec.label for spec in draft.runs)
-        details.append(f"{draft.job_name}: {labels}; {draft.time_limit_minutes} min, {draft.qos}\n")
+        details.append(f"{draft.job_name}: at most {draft.time_limit_minutes} min, QoS {draft.qos}")
+        details.append(", script edited by you\n" if draft in edited else "\n")
+        for spec in draft.runs:
+            batch = f"global batch {spec.batch_size:,}" if spec.n_gpus > 1 else f"batch {spec.batch_size:,}"
+            epochs = f"{spec.epochs} epoch{'s' * (spec.epochs != 1)}"
+            details.append(f"  {spec.label}, {batch}, {epochs}\n")
     warnings = [
         f
         for preview in previews

@@ -306,16 +306,17 @@ def node_size(context: Context) -> Iterator[Finding]:
     most_gpus, most_cpus = context.profile.gpus_per_node, context.profile.cpus_per_node
     if context.profile.status == "generic" or context.profile.cpus_per_node <= 1:
         return
+    name = context.profile.title[:1].upper() + context.profile.title[1:]
     for job in context.jobs:
         gres, cpus = job.gres_line, job.last("cpus-per-task")
         if gres is not None and job.gpus > most_gpus:
-            effect = f"A node of {context.profile.title} has {most_gpus} GPUs, not {job.gpus}."
+            effect = f"{name} has {most_gpus} GPUs a node, not {job.gpus}."
             value = re.sub(r"\d+$", str(most_gpus), gres.value)
-            fix = set_value(job, gres.line, gres.value, value, f"ask for {most_gpus}")
+            fix = set_value(job, gres.line, gres.value, value, f"ask for {most_gpus} GPUs")
             yield found("node-size", job.name, gres.line, gres.text, effect, fix=fix)
         if cpus is not None and job.cpus is not None and job.cpus > most_cpus:
-            effect = f"A node of {context.profile.title} has {most_cpus} CPUs, not {job.cpus}."
-            fix = set_value(job, cpus.line, cpus.value, str(most_cpus), f"ask for {most_cpus}")
+            effect = f"{name} has {most_cpus} CPUs a node, not {job.cpus}."
+            fix = set_value(job, cpus.line, cpus.value, str(most_cpus), f"ask for {most_cpus} CPUs")
             yield found("node-size", job.name, cpus.line, cpus.text, effect, fix=fix)
 
 

@@ -76,7 +76,13 @@ def gpu_count(context: Context) -> Iterator[Finding]:
         line = job.lines[command.line - 1]
         if most > job.gpus:
             effect = f"The training wants {most} GPUs and the job has {job.gpus}."
-            fix = _swap(job, command, rf"(--n_gpus[= ]+){most}\b", rf"\g<1>{job.gpus}", f"use {job.gpus}")
+            fix = _swap(
+                job,
+                command,
+                rf"(--n_gpus[= ]+){most}\b",
+                rf"\g<1>{job.gpus}",
+                f"train on {job.gpus} GPU{'s' * (job.gpus != 1)}",
+            )
             yield found("gpu-count", job.name, command.line, line, effect, fix=fix)
         elif most < job.gpus:
             effect = (

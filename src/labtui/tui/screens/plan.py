@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import DataTable, Input, Static
 
-from labtui.core.model import SubmissionDraft
+from labtui.core.model import JobForm, SubmissionDraft
 from labtui.errors import LabError, UsageError
 from labtui.tui import actions, plan_words
 from labtui.tui.messages import ActionEnded
@@ -37,6 +37,7 @@ from labtui.tui.widgets.chrome import KeyLine
 from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
 
 if TYPE_CHECKING:
+    from labtui.core.lab.batch_search import Boundary
     from labtui.core.lab.edition import Edition
     from labtui.engine.planning import Preview
 
@@ -103,6 +104,7 @@ class PlanScreen(PlanFixing, Screen[None]):
         yield Static(title, markup=False, id="plan-title")
         with Vertical(id="plan-body"):
             yield KeyedTable(id="plan-table")
+            yield Static(Text(""), markup=False, id="plan-asked")
             yield Input(id="plan-input", compact=True)
             yield Static(Text(""), markup=False, id="plan-cost")
             yield Static(Text(""), markup=False, id="plan-tabs")
@@ -116,7 +118,7 @@ class PlanScreen(PlanFixing, Screen[None]):
         table = self.query_one("#plan-table", KeyedTable)
         table.cell_padding, table.cursor_type = 0, "cell"
         self.query_one("#plan-findings", KeyedTable).cell_padding = 0
-        self.query_one("#plan-input").display = False
+        self._close_input()
         self.query_one(KeyLine).show(actions.foot("plan", "app"))
         self.recompute()
         table.focus()
@@ -212,20 +214,29 @@ class PlanScreen(PlanFixing, Screen[None]):
 
     def _show_views(self) -> None:
         styles = roles(self.app)
+        draft = self.drafts[self.current] if self.current < len(self.drafts) else None
         self.query_one("#plan-cost", Static).update(
-            plan_words.cost_line(self.drafts, self.previews, self.verdicts, styles)
+            plan_words.cost_line(self.drafts, self.previews, self.verdicts, styles).append_text(
+                plan_words.doubts(self.drafts, self._boundaries(), styles)
+            )
         )
         preview = self.previews[self.current] if self.current < len(self.previews) else None
         self.query_one("#plan-tabs", Static).update(
-            plan_words.view_line(self.view, VIEWS, preview, self.current)
+            plan_words.view_line(self.view, VIEWS, preview, self.current, edited=draft in self.scripts)
         )
         findings = self.query_one("#plan-findings", KeyedTable)
         rows = plan_words.finding_rows(preview, styles) if self.view == "findings" else []
         findings.sync(plan_words.FINDING_COLUMNS, rows)
         findings.display = bool(rows)
-        draft = self.drafts[self.current] if self.current < len(self.drafts) else None
         page = plan_words.page(self.view, preview, draft, self.finding, self.session, styles)
         self.query_one("#plan-page", Static).update(page)
+
+    def _boundaries(self) -> dict[str, Boundary]:
+        """What this folder's runs tell about the batch that fits, by model."""
+        from labtui.engine.batches import known_boundary
+
+        models = {spec.model for draft in self.drafts for spec in draft.runs if spec.device == "gpu"}
+        return {model: known_boundary(self.session, model) for model in models}
 
     @on(DataTable.RowHighlighted, "#plan-findings")
     def _finding_moved(self) -> None:
@@ -234,8 +245,27 @@ class PlanScreen(PlanFixing, Screen[None]):
     # ------------------------------------------------------------------ changing
 
     def _change(self, row: int, new: PlanRow) -> None:
-        self.rows[row] = new
-        self.recompute()
+        rows = [*self.rows]
+        rows[row] = new
+        self._become(rows, self.form)
+
+    def _become(self, rows: list[PlanRow], form: JobForm | None) -> None:
+        """Another plan; when an edited job script does not fit it any more, the student is asked first."""
+        drafts = drafts_from(rows, self.planned, form, self.edition, self.session.profile)
+        lost = [draft for draft in self.drafts if draft in self.scripts and draft not in drafts]
+
+        def become(yes: bool | None) -> None:
+            if yes:
+                self.rows, self.form = rows, form
+            self.recompute()
+
+        if not lost:
+            become(True)
+            return
+        from labtui.tui.screens.prompts import Confirm
+
+        text = f"You edited the job script of {lost[0].job_name}. This change makes a new script, without your edits."
+        self.app.push_screen(Confirm(text, yes="Change the plan", no="Keep my script"), become)
 
     def action_change_cell(self) -> None:
         """Type another number for the cell under the cursor."""
@@ -243,12 +273,15 @@ class PlanScreen(PlanFixing, Screen[None]):
         if column == "in":
             self.action_drop_row()
             return
-        if column not in EDITABLE:
+        if column not in EDITABLE or row >= len(self.rows):
+            return
+        if column == "gpus" and self.rows[row].spec.device == "cpu":
+            self.notify("This run is on the CPU; GPU runs are rows of their own.", markup=False)
             return
         self._editing = (row, column)
-        line = self.query_one("#plan-input", Input)
-        line.display = True
-        line.placeholder = WORDS[column]
+        asked, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
+        asked.display = line.display = True
+        asked.update(Text(f"Run {row + 1}, {WORDS[column]}: enter sets it, esc leaves it as it was."))
         line.value = cell(self.rows[row], column)
         line.focus()
 
@@ -261,14 +294,15 @@ class PlanScreen(PlanFixing, Screen[None]):
         try:
             new = changed(self.rows[row], column, event.value)
         except UsageError as error:
-            self.notify(error.hint or error.sentence, title=error.sentence, severity="error", markup=False)
+            self.app.report(error)  # type: ignore[attr-defined]
             return
         self._close_input()
         self._change(row, new)
 
     def _close_input(self) -> None:
         self._editing = None
-        self.query_one("#plan-input").display = False
+        for part in ("#plan-asked", "#plan-input"):
+            self.query_one(part).display = False
         self.query_one("#plan-table").focus()
 
     def action_scale_cell(self, factor: float) -> None:
@@ -291,8 +325,7 @@ class PlanScreen(PlanFixing, Screen[None]):
         if self.form is None:
             self.notify("There is nothing to choose here: each run is a job of its own.", markup=False)
             return
-        self.form = "one-job" if self.form == "job-per-size" else "job-per-size"
-        self.recompute()
+        self._become([*self.rows], "one-job" if self.form == "job-per-size" else "job-per-size")
 
     def action_next_view(self) -> None:
         """Findings, job script, files, their difference from what was sent."""
@@ -340,7 +373,7 @@ class PlanScreen(PlanFixing, Screen[None]):
             return
         from labtui.tui.screens.prompts import Confirm
 
-        text, details = plan_words.question(self.drafts, self.previews)
+        text, details = plan_words.question(self.drafts, self.previews, set(self.scripts))
         self.app.push_screen(Confirm(text, yes="Submit", no="Not yet", details=details), self._sent)
 
     def _sent(self, yes: bool | None) -> None:
@@ -353,23 +386,6 @@ class PlanScreen(PlanFixing, Screen[None]):
             )
         self.app.after_submit()  # type: ignore[attr-defined]
         self.dismiss(None)
-
-    def action_shell_commands(self) -> None:
-        """The plain commands."""
-        from labtui.engine.lessons import lessons_of_draft
-        from labtui.tui.screens.texts import TextScreen
-
-        if not self.drafts:
-            self.notify("Every run is left out.", markup=False)
-            return
-        draft = self.drafts[self.current]
-        try:
-            told = lessons_of_draft(self.session, draft, self.scripts.get(draft))
-        except LabError as error:
-            self.app.report(error)  # type: ignore[attr-defined]
-            return
-        text = "\n\n".join(lesson.text for lesson in told)
-        self.app.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
     def focus_table_at(self, row: int, column: int) -> None:
         """Put the cursor on a cell (tests, clicks)."""

@@ -1,4 +1,7 @@
-"""Fixes and the editor on the plan screen: each change is shown before it is made, and made in the student's file."""
+"""Fixes, the editor and the commands by hand on the plan screen.
+
+Each change is shown before it is made, and made in the student's file.
+"""
 
 from __future__ import annotations
 
@@ -77,10 +80,11 @@ class PlanFixing:
         preview = self.previews[place] if place < len(self.previews) else None
         if preview is None or isinstance(preview, LabError):
             return
+        from labtui.engine.planning import BY_HAND
         from labtui.engine.settings import write_private
 
         draft = self.drafts[place]
-        path = self.session.folder.inside(f"slurm/{draft.job_name}.draft.slurm")
+        path = self.session.folder.inside(f"{BY_HAND}/{draft.job_name}.draft.slurm")
         try:
             write_private(path, preview.script.encode())
         except LabError as error:
@@ -91,6 +95,23 @@ class PlanFixing:
             if text != preview.script:
                 self.scripts[draft] = text
         self.recompute()
+
+    def action_shell_commands(self: Any) -> None:
+        """The plain commands."""
+        from labtui.engine.lessons import lessons_of_draft
+        from labtui.tui.screens.texts import TextScreen
+
+        if not self.drafts:
+            self.notify("Every run is left out.", markup=False)
+            return
+        draft = self.drafts[self.current]
+        try:
+            told = lessons_of_draft(self.session, draft, self.scripts.get(draft))
+        except LabError as error:
+            self.app.report(error)
+            return
+        text = "\n\n".join(lesson.text for lesson in told)
+        self.app.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
 
 def coloured_difference(lines: str) -> Text:

@@ -121,9 +121,17 @@ class KeyLine(Keys):
         self.actions = tuple(actions)
 
     def render(self) -> Text:
-        """Key in bold, then its label; help and palette stay last and are never cut."""
+        """Key in bold, then its label; help and palette stay last and are never cut on a main screen.
+
+        Over a main screen, where one goes back first, leaving the program and the palette make room for its own keys.
+        """
         always = [action for action in self.actions if action.name in {"back", "palette", "help", "leave"}]
-        others = [action for action in self.actions if action not in always]
+        if (
+            any(action.name == "back" for action in always)
+            and self._line(self.actions).cell_len > self.size.width
+        ):
+            always = [action for action in always if action.name in {"back", "help"}]
+        others = [a for a in self.actions if a.name not in {"back", "palette", "help", "leave"}]
         right = self._line(always)
         while others and self._line(others).cell_len + right.cell_len > self.size.width:
             others.pop()
