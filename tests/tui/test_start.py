@@ -174,3 +174,20 @@ async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_pa
         await pilot.press("y")
     assert app.return_value == 0
     session.close()
+
+
+async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(tmp_path: Path) -> None:
+    settings = Settings(
+        edition="hpc4ai-ch10", profile="practice", practice=True, host="127.0.0.1", port=1, user="nct01000"
+    )
+    folder = LabFolder.create(tmp_path / "lab", settings)
+    with Session.open(folder.path) as session:
+        app = LabApp(session)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: "○ offline" in text_of(app))
+            await pilot.press("!")
+            await until(
+                pilot,
+                lambda: "runs only while `labtui practice --keep DIR`" in " ".join(text_of(app).split()),
+            )
+            assert "Nothing is wrong but the connection." in text_of(app)

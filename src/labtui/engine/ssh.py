@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from labtui.core.profile import Profile
 from labtui.engine.ports import ClusterFactory
 from labtui.engine.settings import Settings
-from labtui.errors import LabError
+from labtui.errors import CannotConnect, LabError
 
 if TYPE_CHECKING:
     from labtui.cluster.connection import Connection
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from labtui.core.slurm.tick import Tick
 
 
+PRACTICE_HINT = "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
+
+
 class SshCluster:
     """One connection with Slurm behind it. Files and `connect` belong to one thread; commands may run aside."""
 
-    def __init__(self, connection: Connection, profile: Profile) -> None:
+    def __init__(self, connection: Connection, profile: Profile, *, practice: bool = False) -> None:
         from labtui.cluster.slurm_cluster import SlurmCluster
 
         self._connection = connection
         self._slurm = SlurmCluster(connection, profile)
         self._home = ""
+        self._practice = practice
 
     @property
     def host(self) -> str:
@@ -44,7 +48,10 @@ class SshCluster:
 
     def connect(self) -> None:
         """Connect and log in."""
-        self._connection.connect()
+        try:
+            self._connection.connect()
+        except CannotConnect as error:
+            raise CannotConnect(error.sentence, PRACTICE_HINT if self._practice else error.hint) from None
 
     def close(self) -> None:
         """Drop the connection at once."""
@@ -161,6 +168,7 @@ def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
     def make(prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> SshCluster:
         from labtui.cluster.connection import Connection
 
-        return SshCluster(Connection(_target(settings, profile), prompter, on_command), profile)
+        line = Connection(_target(settings, profile), prompter, on_command)
+        return SshCluster(line, profile, practice=settings.practice)
 
     return make

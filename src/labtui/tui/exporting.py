@@ -7,6 +7,7 @@ end, and nothing here can wait for a full pipe.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -115,4 +116,6 @@ def _summary(answer: bytes) -> str:
     plots = sum(1 for path in paths if path.parent.name == "plots")
     names = [path.name for path in paths if path.parent.name != "plots"]
     parts = [", ".join(names), f"{plots} files in plots/" if plots else ""]
-    return "\n".join([f"Written: {'; '.join(part for part in parts if part)}.", *notes])
+    place = os.path.commonpath([path.parent for path in paths]) if paths else ""
+    where = f" in {place}" if place else ""
+    return "\n".join([f"Written{where}: {'; '.join(part for part in parts if part)}.", *notes])

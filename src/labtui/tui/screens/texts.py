@@ -72,7 +72,8 @@ def problems_text(state: LabState, session: Any, lessons: Sequence[tuple[str, st
             f"  {problem.hint}\n\n" if problem.hint else "\n"
         )
     if not state.problems:
-        page.append("Nothing is wrong.\n\n")
+        calm = state.connection.status in {"online", "connecting", "stale"}
+        page.append("Nothing is wrong.\n\n" if calm else "Nothing is wrong but the connection.\n\n")
     connection = state.connection
     page.append(f"Connection: {connection.status}. {connection.sentence} {connection.hint}".rstrip() + "\n")
     for title, text in lessons:
