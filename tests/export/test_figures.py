@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from labtui.core.charts import ChartSpec, with_kind
@@ -99,3 +101,10 @@ def drawn_by_powerpoint(chart: ChartSpec) -> dict[str, list[float]]:
     dress_chart(native, chart)
     names = {series.name for series in chart.series if series.role == "measured"}
     return {s.name: list(s.values) for plot in native.plots for s in plot.series if s.name in names}
+
+
+def test_a_rehearsal_says_so_before_any_other_note():
+    _, key, tables, model = FIGURES[0]
+    chart = replace(chart_of(key, tables, model), practice=True, notes=("a long note " * 200,))
+    texts = [text.get_text() for text in make_figure(chart, style.CANVASES["wide"]).texts]
+    assert any("no real hardware was measured" in text for text in texts)

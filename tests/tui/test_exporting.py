@@ -40,7 +40,7 @@ for number, share in ((3, 10), (4, 50)):
     while not pathlib.Path(f"told-{number}").exists():
         time.sleep(0.01)
 print("note: no answers", file=sys.stderr)
-print('{"files": ["/lab/exports/plots/speedup.png", "/lab/exports/plots/b.svg", "/lab/exports/deck.pptx"], "notes": ["\\u001b[31mno answers"]}')
+print('{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"], "notes": ["\\u001b[31mno answers"]}')
 """
     steps: list[str] = []
 
@@ -50,7 +50,7 @@ print('{"files": ["/lab/exports/plots/speedup.png", "/lab/exports/plots/b.svg", 
             (tmp_path / f"told-{found[1]}").touch()
 
     said = exported(tmp_path, body, monkeypatch, step)
-    assert said == "Written in /lab/exports: deck.pptx; 2 files in plots/.\nno answers"
+    assert said == "Written in /lab/x: deck.pptx; 2 files in plots/.\nno answers"
     assert steps == [
         "starting",
         "10 %, file 3 of 6: chart speedup",

@@ -144,7 +144,7 @@ def _note_lines(spec: ChartSpec, canvas: style.Canvas) -> list[str]:
     ):
         notes.append("Hatched: still running.")
     if spec.practice:
-        notes.append("Practice cluster: no real hardware was measured.")
+        notes.insert(0, "Practice cluster: no real hardware was measured.")
     width = int(canvas.width * 72 / (canvas.text * 0.75) / 0.56)
     lines = [clean(line) for note in notes for line in textwrap.wrap(note, width)]
     return lines if len(lines) <= 5 else [*lines[:4], lines[4][: width - 2] + " …"]
