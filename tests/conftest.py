@@ -1,4 +1,4 @@
-"""The real cluster as a fixture for all rooms. Its tests run on one worker and are counted when skipped."""
+"""The real cluster as a fixture for all rooms. Its tests stay together by folder and are counted when skipped."""
 
 from __future__ import annotations
 
