@@ -63,7 +63,7 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
 ) -> None:
     app = app_of(evening_session, "answers")
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: "Bears on question 1" in beside(app))
+        await until(pilot, lambda: "Bears on question 1" in beside(app) and bool(app.desk.checks))
         task = app.desk.picture().task
         assert task is not None and app.desk.edition is not None
         for number, question in enumerate(task.questions, 1):
@@ -87,7 +87,7 @@ async def test_wide_screens_show_the_chart_of_the_question(
 ) -> None:
     app = app_of(evening_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "Global throughput" in text_of(app))
+        await until(pilot, lambda: "Global throughput" in text_of(app) and bool(app.desk.checks))
         chart = pane_of(app).query_one("#answer-chart", ChartView)
         await pilot.press("ctrl+n", "ctrl+n")
         await until(pilot, lambda: chart.spec is not None and chart.spec.key == "speedup")
@@ -149,7 +149,7 @@ async def test_above_the_first_question_all_facts_are_one_list(
 async def test_what_does_not_fit_is_reached_by_keys(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session, "answers")
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Bears on question 1" in text_of(app))
+        await until(pilot, lambda: "Bears on question 1" in text_of(app) and bool(app.desk.checks))
         await pilot.press("tab", "pagedown")
         await until(pilot, lambda: "Bears on question 1" not in text_of(app))
         await pilot.press("enter")
@@ -159,7 +159,7 @@ async def test_what_does_not_fit_is_reached_by_keys(evening_session: ReplayedSes
 async def test_the_line_above_says_whether_one_writes(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "stored; enter writes" in text_of(app))
+        await until(pilot, lambda: "stored; enter writes" in text_of(app) and bool(app.desk.checks))
         await pilot.press("enter")
         await until(pilot, lambda: "stored; esc leaves the text" in text_of(app))
         await pilot.press("escape")
