@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from labtui.core.slurm.tick import Tick
 
 
-PRACTICE_HINT = "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
+PRACTICE_HINT = (
+    "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
+)
 
 
 class SshCluster:
