@@ -164,3 +164,19 @@ async def test_the_line_above_says_whether_one_writes(evening_session: ReplayedS
         await until(pilot, lambda: "stored; esc leaves the text" in text_of(app))
         await pilot.press("escape")
         await until(pilot, lambda: "stored; enter writes" in text_of(app))
+
+
+async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.desk.loaded)
+        app.go_to_task("10.5")
+        await pilot.press("a")
+        await until(pilot, lambda: "s submit" in text_of(app).splitlines()[-1])
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: "esc back" in text_of(app).splitlines()[-1])
+        assert "s submit" not in text_of(app).splitlines()[-1]
+        await pilot.click("KeyLine", offset=(text_of(app).splitlines()[-1].index("esc back"), 0))
+        await until(pilot, lambda: "s submit" in text_of(app).splitlines()[-1])

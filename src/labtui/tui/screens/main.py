@@ -133,8 +133,27 @@ class MainScreen(Screen[None]):
         self.query_one(TabBar).current = self.pane
         for pane in self.query_one("#panes").children:
             pane.display = pane.id == f"pane-{self.pane}"
-        self.query_one(KeyLine).show(actions.foot(self.pane, "main", "app"))
+        self._show_keys()
         self.refresh_bindings()
+
+    def _show_keys(self) -> None:
+        """The keys that work here; in a text that is written they are letters, but for two."""
+        typing = self.focused is not None and self.focused.id == "answer-text"
+        places = ("typing",) if typing else (self.pane, "main", "app")
+        for line in self.query(KeyLine):
+            line.show(actions.foot(*places))
+
+    def on_descendant_focus(self) -> None:
+        """Another part has the keys."""
+        self._show_keys()
+
+    def on_descendant_blur(self) -> None:
+        """No part has the keys, perhaps."""
+        self._show_keys()
+
+    def action_leave_text(self) -> None:
+        """Leave an answer's text: keys are keys again."""
+        self.set_focus(None)
 
     def focus_pane(self) -> None:
         """Put the focus where the arrow keys mean something."""

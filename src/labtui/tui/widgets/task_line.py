@@ -42,7 +42,7 @@ class TaskLine(Widget):
             return Text("")
         row = next((row for row in task_rows(picture) if row.task_id == picture.task_id), None)
         done, count = progress(picture)
-        right = Text(f"{done} of {count} done  g tasks  [ ] step", style="dim")
+        right = Text(f"{done} of {count} done  g tasks  [ ] next", style="dim")
         left = Text(" ")
         left.append_text(
             task_text(row, roles(self.app), current=True) if row is not None else Text("no task")
