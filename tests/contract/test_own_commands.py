@@ -79,6 +79,28 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
     assert (ended.state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)
 
 
+def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs: Jobs) -> None:
+    """Names carry the end of a token only, and two tokens may end alike."""
+    end = secrets.token_hex(4)
+    first, second = (f"tok-{secrets.token_hex(6)}{end}" for _ in range(2))
+    name = f"alike-{end}"
+    sent = ask(jobs.site, submit_command(jobs.directory, "ok.sh", first, name, gpu_options(jobs), attempt=3))
+    job_id = parse_submit(sent.out)
+    assert job_id is not None, sent.err
+
+    def look(token: str):
+        nonce = secrets.token_hex(8)
+        command = lookup_command(f"{jobs.directory}/{token}", token, name, nonce)
+        return parse_lookup(ask(jobs.site, command), nonce, token, name)
+
+    for state in ("", "COMPLETED"):  # in the queue, then in accounting as well
+        if state:
+            jobs.wait_for(job_id, state)
+        assert look(first).job_id == job_id
+        other = look(second)
+        assert (other.job_id, other.certain) == (None, True), other.problem
+
+
 def test_a_token_nobody_sent_is_certainly_not_there(jobs: Jobs) -> None:
     token, nonce = f"tok-{secrets.token_hex(8)}", secrets.token_hex(8)
     folder = f"{jobs.directory}/{token}"

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -51,7 +50,6 @@ SETTLE_S = 500.0
 REBOOTING = threading.Lock()
 """The lanes share one login node: it comes back before it goes down again."""
 
-ACCOUNTING_S = 120.0
 GUARD_S = 8.0
 """The longest life: one that waits for a word that never comes."""
 
@@ -121,7 +119,6 @@ class Tally:
     mirrors: int = 0
     mirror_bytes: int = 0
     prefixes_compared: int = 0
-    accounting_late: int = 0
 
     def add(self, other: Tally) -> None:
         """Sum up."""
@@ -328,7 +325,7 @@ class Lane:
 
     def _accounts(self, folder: LabFolder, shown: dict[str, str]) -> None:
         tally, state = self.tally, stored_state(folder)
-        jobs = self._jobs_by_token(state)
+        jobs = self._jobs_by_token()
         assert set(shown) <= set(state.submissions)
         for token, submission in state.submissions.items():
             found = jobs.get(token, [])
@@ -358,30 +355,8 @@ class Lane:
         self.tally.mirrors += 1
         self.tally.mirror_bytes += len(expected)
 
-    def _jobs_by_token(self, state: LabState) -> dict[str, list[str]]:
-        """By the comment in accounting, which nothing of labtui writes but sbatch.
-
-        slurmctld tells slurmdbd of starts and ends from a queue of its own, which may be behind by seconds after
-        either was held up: the accounts are made once that queue is empty and every known job stands in them.
-        A job that never comes is left to the caller to complain about.
-        """
-        deadline, late = time.monotonic() + ACCOUNTING_S, False
-        while True:
-            told_all = _nothing_to_tell(self.cluster.as_root("sdiag").out)
-            jobs = self._accounted()
-            all_there = all(jobs.get(token) for token in state.submissions)
-            if (told_all and all_there) or time.monotonic() > deadline:
-                break
-            late = late or not all_there
-            time.sleep(0.5)
-        self.tally.accounting_late += late
-        return jobs
-
-    def _said_of(self, job_id: str) -> str:
-        ask = ("sacct", "-n", "-P", "-j", job_id, "-o", "JobIDRaw,JobName,State,Submit,End,Comment")
-        return self.cluster.as_root(*ask).out
-
-    def _accounted(self) -> dict[str, list[str]]:
+    def _jobs_by_token(self) -> dict[str, list[str]]:
+        """By the comment in accounting, which nothing of labtui writes but sbatch."""
         ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
         done = self.cluster.as_root(*ask)
         assert done.status == 0, done.err
@@ -391,11 +366,9 @@ class Lane:
             jobs.setdefault(comment.removeprefix("labtui:"), []).append(job_id)
         return jobs
 
-
-def _nothing_to_tell(sdiag: str) -> bool:
-    """Whether slurmctld has told slurmdbd everything; a frozen one does not say."""
-    found = re.search(r"DBD Agent queue size:\s*(\d+)", sdiag)
-    return found is not None and found[1] == "0"
+    def _said_of(self, job_id: str) -> str:
+        ask = ("sacct", "-n", "-P", "-j", job_id, "-o", "JobIDRaw,JobName,State,Submit,End,Comment")
+        return self.cluster.as_root(*ask).out
 
 
 def stored_state(folder: LabFolder) -> LabState:

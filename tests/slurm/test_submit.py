@@ -51,10 +51,11 @@ class Site:
         path.write_text(f"#!/bin/bash\n{body}\n")
         path.chmod(0o755)
 
-    def queue_holds(self, job_id: str, comment: str, name: str) -> None:
+    def queue_holds(self, job_id: str, comment: str, name: str, work_dir: str = "") -> None:
         row, between = separators(NONCE)
         told = dict.fromkeys((field for field, _ in FIELDS), "")
         told |= {"job_id": job_id, "display_id": job_id, "state": "PENDING", "comment": comment, "name": name}
+        told["work_dir"] = work_dir
         (self.folder / "rows").write_text(row + between.join(told.values()) + "\n")
         self.program("squeue", f"cat {self.folder / 'rows'}")
 
@@ -113,6 +114,23 @@ def test_a_job_without_receipt_is_found_by_its_comment(site: Site) -> None:
 def test_a_job_is_found_by_a_name_that_carries_the_token(site: Site) -> None:
     site.queue_holds("98", "", NAME)
     assert site.look().job_id == "98"
+
+
+@pytest.mark.parametrize(
+    ("comment", "work_dir", "ours"),
+    [
+        ("labtui:1111-2222-b2c4", "", False),  # two tokens that end alike
+        ("labtui:1111-2222-b2c4", "/gpfs/lab/token", False),
+        ("", "/gpfs/lab/lt00112233445566778899", False),  # in another submission's directory
+        ("", "/gpfs/lab/elsewhere", True),
+        ("charged to course 7", "", True),  # the site's own comment says nothing
+    ],
+)
+def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(
+    site: Site, comment: str, work_dir: str, ours: bool
+) -> None:
+    site.queue_holds("96", comment, NAME, work_dir)
+    assert site.look().job_id == ("96" if ours else None)
 
 
 def test_a_name_without_the_token_proves_nothing(site: Site) -> None:

@@ -148,7 +148,7 @@ def plan(session: Session, draft: SubmissionDraft, script: str | None, *, keep_i
     token = new_token()
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
-    named = replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-6:]}")
+    named = replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
     text = script if script is not None else render(session, named, token, remote_dir)
     files = {**session.folder.script_files(), SCRIPT_NAME: text.replace("\r\n", "\n").encode()}
     script_file = f"{keep_in or 'slurm'}/{named.job_name}.slurm"

@@ -6,8 +6,10 @@ still on its way can no longer run sbatch. "Certainly not there" is said only wh
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from labtui.core.remote import CommandResult, RemoteCommand
 from labtui.core.slurm.accounting import my_accounting_command, parse_accounting
@@ -15,6 +17,7 @@ from labtui.core.slurm.queue import parse_queue, queue_command
 from labtui.core.slurm.refusals import classify
 from labtui.core.slurm.shell import LIMIT, PINNED, TIMED_OUT, cut_sections, mark_function
 from labtui.core.slurm.submit import (
+    COMMENT_PREFIX,
     CONTROL_DIR,
     SBATCH_LIMIT_S,
     comment_of,
@@ -25,6 +28,10 @@ from labtui.core.slurm.tick import PROGRAM_LIMIT_S, answer_problem
 
 SETTLE_S = SBATCH_LIMIT_S + 60
 """After this many seconds (cluster's clock) an sbatch that left no receipt has ended."""
+
+
+_TOKEN = re.compile(r"lt[0-9a-f]{20}")
+"""A submission's remote directory is called by its token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,13 @@ class Lookup:
     job_id: str | None
     certain: bool
     problem: str = ""
+
+
+class _Row(NamedTuple):
+    job_id: str
+    comment: str
+    name: str
+    work_dir: str
 
 
 def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> RemoteCommand:
@@ -104,9 +118,10 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
     by_name = names_token(job_name, token)
     rows = [*_rows_of_queue(out, nonce, queue_problem), *_rows_of_accounting(out, nonce, accounting_problem)]
     found = [
-        int(job_id)
-        for job_id, row_comment, row_name in rows
-        if row_comment == comment or (by_name and row_name == job_name)
+        int(row.job_id)
+        for row in rows
+        if row.comment == comment
+        or (by_name and row.name == job_name and not _another_submissions(row, token))
     ]
     if found:
         # Slurm keeps a record of some refused submissions; the latest one is the one that counts.
@@ -115,14 +130,26 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
     return Lookup(None, not problem, problem)
 
 
-def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[tuple[str, str, str]]:
+def _another_submissions(row: _Row, token: str) -> bool:
+    """Whether a job of the same name bears another submission's whole token: a name has only the end of one.
+
+    The name alone counts where a site keeps no comments, or writes its own.
+    """
+    tokens = {row.comment.removeprefix(COMMENT_PREFIX)} if row.comment.startswith(COMMENT_PREFIX) else set()
+    directory = row.work_dir.removesuffix("/.").rstrip("/").rpartition("/")[2]
+    if _TOKEN.fullmatch(directory):
+        tokens.add(directory)
+    return bool(tokens - {token})
+
+
+def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[_Row]:
     rows = () if problem else parse_queue(out["squeue"], nonce)
-    return [(row.job_id, row.comment, row.name) for row in rows]
+    return [_Row(row.job_id, row.comment, row.name, row.work_dir) for row in rows]
 
 
-def _rows_of_accounting(out: dict[str, str], nonce: str, problem: str) -> list[tuple[str, str, str]]:
+def _rows_of_accounting(out: dict[str, str], nonce: str, problem: str) -> list[_Row]:
     rows = () if problem else parse_accounting(out["sacct"], nonce)
-    return [(row.job_id, row.comment, row.name) for row in rows]
+    return [_Row(row.job_id, row.comment, row.name, "") for row in rows]
 
 
 def _doubt(out: dict[str, str], attempts: list[Attempt], queue: str, accounting: str) -> str:

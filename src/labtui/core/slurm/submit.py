@@ -26,11 +26,14 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,79}")
 _JOB_ID = re.compile(r"(\d+)(?:;\S*)?")
 
 
+COMMENT_PREFIX = "labtui:"
+
+
 def comment_of(token: str) -> str:
     """The text that marks a job as ours in ``--comment``. Raises ValueError for a token that is none."""
     if not _TOKEN.fullmatch(token):
         raise ValueError("a token is 4 to 80 letters, digits, dots, dashes")
-    return f"labtui:{token}"
+    return f"{COMMENT_PREFIX}{token}"
 
 
 def names_token(job_name: str, token: str) -> bool:
