@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 
@@ -153,9 +154,20 @@ def said(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
     }
 
 
+REWORDED = {"per-node-too-few", "no-program", "no-permission", "no-gpus-here", "one-step-at-a-time"}
+"""Slurm 24.11 or 26.05 says these in other words (seen); labtui reads none of them. What a task prints is the same."""
+
+
+def _of_tasks(lines: list[str]) -> list[str]:
+    return sorted(line for line in lines if "srun:" not in line and "error:" not in line)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_srun(said: dict[str, tuple[int, list[str]]], name: str) -> None:
     _, status, lines = CASES[name]
+    if name in REWORDED and os.environ.get("LABTUI_TEST_CLUSTER_ROOT"):
+        assert (said[name][0], _of_tasks(said[name][1])) == (status, _of_tasks(lines))
+        return
     # On the real cluster a step may be told of before its CPUs are free again: then the next one waits a moment.
     by_chance = {STILL_WAITS, *WAITS} - set(lines)
     assert (said[name][0], [line for line in said[name][1] if line not in by_chance]) == (

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.core.remote import CommandResult, RemoteCommand, read_header
+from labtui.core.slurm.accounting import FIELDS as ACCOUNTING_FIELDS
+from labtui.core.slurm.accounting import delimiter
 from labtui.core.slurm.lookup import SETTLE_S, lookup_command, parse_lookup
 from labtui.core.slurm.queue import FIELDS, separators
 from labtui.core.slurm.submit import (
@@ -131,6 +133,16 @@ def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(
 ) -> None:
     site.queue_holds("96", comment, NAME, work_dir)
     assert site.look().job_id == ("96" if ours else None)
+
+
+def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site: Site) -> None:
+    site.queue_holds("96", "labtui:1111-2222-b2c4", NAME)
+    told = dict.fromkeys(ACCOUNTING_FIELDS, "") | {"JobIDRaw": "96", "State": "RUNNING", "JobName": NAME}
+    (site.folder / "accounts").write_text("".join(value + delimiter(NONCE) for value in told.values()) + "\n")
+    site.program("sacct", f"cat {site.folder / 'accounts'}")
+    assert site.look().job_id is None
+    site.program("squeue", ":")
+    assert site.look().job_id == "96", "its name is all that is known of it"
 
 
 def test_a_name_without_the_token_proves_nothing(site: Site) -> None:

@@ -117,11 +117,12 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
     accounting_problem = answer_problem("sacct", out, err, result)
     by_name = names_token(job_name, token)
     rows = [*_rows_of_queue(out, nonce, queue_problem), *_rows_of_accounting(out, nonce, accounting_problem)]
+    # Accounting may learn a job's comment only at its end: what the queue says of the same job counts for both.
+    others = {row.job_id for row in rows if _another_submissions(row, token)}
     found = [
         int(row.job_id)
         for row in rows
-        if row.comment == comment
-        or (by_name and row.name == job_name and not _another_submissions(row, token))
+        if row.comment == comment or (by_name and row.name == job_name and row.job_id not in others)
     ]
     if found:
         # Slurm keeps a record of some refused submissions; the latest one is the one that counts.
