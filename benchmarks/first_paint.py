@@ -12,23 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import pty
-import select
-import signal
 import statistics
-import struct
 import sys
 import tempfile
-import termios
 import time
-from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks._budgets import Budget, verdict
+from benchmarks._terminal import until_shown
 
 MINIMAL = """
 from textual.app import App
@@ -41,28 +35,9 @@ Minimal().run()
 LABTUI = "import sys; from labtui.cli import main; sys.exit(main([sys.argv[1]]))"
 
 
-def first_words(command: list[str], words: bytes, deadline_s: float = 20.0) -> float:
+def first_words(command: list[str], words: bytes) -> float:
     """Seconds from the start of a program to these words on its terminal."""
-    started = time.perf_counter()
-    child, terminal = pty.fork()
-    if child == 0:
-        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
-        os.execv(command[0], command)
-    try:
-        ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        seen = b""
-        while words not in seen:
-            if time.perf_counter() - started > deadline_s:
-                raise SystemExit(
-                    f"{command}: no {words!r} within {deadline_s} s; last output {seen[-400:]!r}"
-                )
-            if select.select([terminal], [], [], 0.05)[0]:
-                seen = (seen + os.read(terminal, 1 << 16))[-(1 << 18) :]
-        return time.perf_counter() - started
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(terminal)
+    return until_shown(command, [(words, b"")])[0]
 
 
 def make_lab(folder: Path) -> Path:

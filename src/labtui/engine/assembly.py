@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from labtui.core.events import AnyEvent, ConnectionChanged, ErrorRaised
 from labtui.engine.context import Context
 from labtui.engine.journal import Journal
 from labtui.engine.lane import Lane
 from labtui.engine.planning import shared_dir
 from labtui.engine.ports import ClusterFactory
 from labtui.engine.store import Store
+from labtui.errors import LabError
 
 if TYPE_CHECKING:
     from labtui.cluster.prompts import Prompter
     from labtui.core.profile import Profile
     from labtui.engine.session import Session
     from labtui.engine.settings import Settings
+
+
+SETTINGS_KEY = "settings"
 
 
 def check_settings(settings: Settings, profile: Profile) -> None:
@@ -28,6 +33,13 @@ def check_settings(settings: Settings, profile: Profile) -> None:
 
     check_login(settings, profile)
     shared_dir(profile, settings, user=settings.user or profile.user or configured_user(settings, profile))
+
+
+def not_started(error: LabError, at: float) -> tuple[AnyEvent, ...]:
+    """What a lane that could not be made means to the state: offline, and why. `at` in UNIX seconds."""
+    told = (error.sentence, error.hint)
+    offline = ConnectionChanged(at=at, status="offline", sentence=told[0], hint=told[1])
+    return offline, ErrorRaised(at=at, key=SETTINGS_KEY, sentence=told[0], hint=told[1])
 
 
 def make_lane(

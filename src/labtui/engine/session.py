@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.core.events import ConnectionChanged, ErrorRaised, PathsSeen
+from labtui.core.events import PathsSeen
 from labtui.core.model import Stream, SubmissionDraft
 from labtui.core.profile import Profile
 from labtui.core.state import LabState
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "Update"]
 
-SETTINGS_KEY = "settings"
 _COMMANDS_KEPT = 500
 
 
@@ -126,20 +125,15 @@ class Session:
 
             self._follower = follow(self.folder, self._store, self._journal, self.faults)
             return
-        from labtui.engine.assembly import make_lane
+        from labtui.engine.assembly import make_lane, not_started
 
         try:
             self._lane = make_lane(self, self._journal, self._store, self._prompter, self._factory)
         except LabError as error:
             self._not_started = error
-            self._say_offline(error)
+            self._journal.commit(not_started(error, self.clock.wall()))
             raise
         self._lane.start()
-
-    def _say_offline(self, error: LabError) -> None:
-        at, sentence, hint = self.clock.wall(), error.sentence, error.hint
-        offline = ConnectionChanged(at=at, status="offline", sentence=sentence, hint=hint)
-        self._journal.commit((offline, ErrorRaised(at=at, key=SETTINGS_KEY, sentence=sentence, hint=hint)))
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Stop everything; returns within `timeout_s`. What was accepted stays with Slurm, what waits stays stored."""

@@ -1,0 +1,41 @@
+"""A program in a pseudo-terminal of its own, and the time until some words are shown there."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+
+def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> tuple[float, float]:
+    """Seconds until the last stage's words are shown, and the peak memory in MB; a stage's words bring its keys."""
+    started = time.perf_counter()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.execv(command[0], command)
+    try:
+        ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        for words, keys in stages:
+            seen = b""
+            while words not in seen:
+                if time.perf_counter() - started > 120:
+                    raise SystemExit(f"{command}: no {words!r}; last output {seen[-400:]!r}")
+                if select.select([terminal], [], [], 0.05)[0]:
+                    seen = (seen + os.read(terminal, 1 << 16))[-(1 << 18) :]
+            if keys:
+                os.write(terminal, keys)
+        seconds = time.perf_counter() - started
+        status = Path(f"/proc/{child}/status")
+        peak = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return seconds, int(peak[0]) / 1024
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
