@@ -15,7 +15,7 @@ WORKERS ?= 3
 
 .PHONY: help
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- environments --------------------------------------------------------------------------
 # A stamp file says that an environment holds what its lock file says.
@@ -91,6 +91,17 @@ campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, e
 generations: debian-packages $(VENV)/test.stamp  ## the contract tests on newer releases of Slurm (network)
 	$(BIN)/python -m tests.cluster.generations
 
+.venv-old/stamp:
+	sh -c 'for python in $(PYTHON38) python3.8 "$$HOME"/.pyenv/versions/3.8.*/bin/python; do \
+	  if "$$python" -m venv .venv-old 2>/dev/null; then exit 0; fi; done; \
+	  echo "A Python 3.8 is needed: make PYTHON38=/path/to/python3.8 old-tensorflow" >&2; exit 2'
+	.venv-old/bin/python -m pip install --quiet --disable-pip-version-check "tensorflow-cpu==2.11.*"
+	touch $@
+
+.PHONY: old-tensorflow
+old-tensorflow: $(VENV)/test.stamp .venv-old/stamp  ## the training scripts on Python 3.8 with TensorFlow 2.11 (network)
+	LABTUI_TRAINING_PYTHON=$(CURDIR)/.venv-old/bin/python $(BIN)/python -m pytest -n 0 tests/remote $(PYTEST_ARGS)
+
 # --- keeping it ----------------------------------------------------------------------------
 
 .PHONY: lock
@@ -101,4 +112,4 @@ lock:  ## write the lock files anew (needs uv)
 
 .PHONY: clean
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-extrap build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-extrap .venv-old build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

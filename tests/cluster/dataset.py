@@ -30,10 +30,15 @@ def write_cifar(folder: Path, *, per_file: int = 64, seed: int = 5) -> None:
             b"data": data,
             b"filenames": [f"{LABELS[label]}_{i:06d}.png".encode() for i, label in enumerate(labels)],
         }
-        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+        (folder / name).write_bytes(_as_published(pickle.dumps(batch, protocol=2)))
     meta = {
         b"num_cases_per_batch": per_file,
         b"label_names": [name.encode() for name in LABELS],
         b"num_vis": 3072,
     }
     (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol=2))
+
+
+def _as_published(pickled: bytes) -> bytes:
+    """The names that the published files use: NumPy 2 writes its own, which NumPy 1 cannot read."""
+    return pickled.replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")

@@ -1,7 +1,9 @@
 """The wheel a student installs: it builds, goes into an empty environment, starts, and carries its data."""
 
+import re
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -77,7 +79,34 @@ def in_site(site, flags, code):
 def test_the_wheel_works_in_an_empty_environment(site):
     done = in_site(site, ["-I", "-S"], "from labtui.cli import main; main(['--version'])")
     assert done.stdout.startswith("labtui "), done.stderr
-    assert (site / "bin" / "labtui").exists()
+
+
+def test_the_command_that_installing_makes_runs(wheel, tmp_path):
+    """The console script itself, in an environment of its own, started as a student starts it."""
+    place = tmp_path / "environment"
+    venv.create(place, with_pip=False)
+    programs = place / ("Scripts" if sys.platform == "win32" else "bin")
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(place),
+        "install",
+        "--quiet",
+        "--no-deps",
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, capture_output=True)
+    done = subprocess.run(
+        [str(programs / "labtui"), "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"labtui \d+\.\d+\S*\n", done.stdout)
 
 
 def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(site):

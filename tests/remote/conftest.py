@@ -14,6 +14,8 @@ from tests.cluster.dataset import write_cifar
 
 REMOTE = Path(__file__).resolve().parents[2] / "remote"
 IMAGES = 40
+TRAINER = os.environ.get("LABTUI_TRAINING_PYTHON") or sys.executable
+"""The interpreter that trains: this one, or an older one with an older TensorFlow (`make old-tensorflow`)."""
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -48,7 +50,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def command(script: str, *words: str) -> list[str]:
     """The command line that trains with small images on the CPU."""
-    return [sys.executable, str(REMOTE / script), "--device", "cpu", "--image-size", "32", *words]
+    return [TRAINER, str(REMOTE / script), "--device", "cpu", "--image-size", "32", *words]
 
 
 def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:

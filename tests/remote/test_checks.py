@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.remote.conftest import IMAGES, REMOTE, environment
+from tests.remote.conftest import IMAGES, REMOTE, TRAINER, environment
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -21,7 +20,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What driver.py found, in one process."""
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(REMOTE), str(data)],
+        [TRAINER, str(DRIVER), str(REMOTE), str(data)],
         capture_output=True,
         env=environment(),
         cwd=tmp_path_factory.mktemp("driver"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from labtui.core.logs import parse_log
-from tests.remote.conftest import environment
+from tests.remote.conftest import TRAINER, environment
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -19,7 +18,7 @@ RECORD = Path(__file__).resolve().parents[1] / "fixtures" / "keras" / "record.py
 
 def test_intervals_hold_the_truth_of_fresh_logs(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(RECORD), "--out", str(tmp_path)],
+        [TRAINER, str(RECORD), "--out", str(tmp_path)],
         capture_output=True,
         env=environment(),
         timeout=240,
