@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import stat
 import time
 
 import pytest
 
+from labtui.cluster.files import PIPELINE_REQUESTS, RemoteFiles, request_size
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
 
@@ -36,6 +38,23 @@ def test_write_read_rename_list_remove(jobs: Jobs) -> None:
         sftp.stat(base)
     with pytest.raises(FileNotFoundError):
         sftp.open(f"{base}/other", "rb")
+    sftp.close()
+
+
+def test_reading_around_the_end_of_a_file(jobs: Jobs) -> None:
+    """Labtui asks for more than there may be; what comes is what there is, and the channel goes on serving."""
+    sftp = jobs.site.sftp()
+    files = RemoteFiles(lambda work: work(sftp))
+    request = request_size(sftp)
+    for size in (0, 1, request - 1, request, request + 1, 3 * request, PIPELINE_REQUESTS * request):
+        data = random.Random(size).randbytes(size)
+        files.write_atomic(f"{jobs.directory}/ends", data)
+        for offset in {0, 1, size // 2, max(0, size - request), size, size + 1}:
+            for limit in {1, request, size - offset, size - offset + 1, size + 2 * request}:
+                got = files.read(f"{jobs.directory}/ends", offset, limit)
+                assert got == data[offset : offset + max(0, limit)], (size, offset, limit)
+        found = files.stat(f"{jobs.directory}/ends")
+        assert found is not None and found.size == size
     sftp.close()
 
 

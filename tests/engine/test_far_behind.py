@@ -16,8 +16,8 @@ NOISE = b"2026-11-21 10:00:00.000000: I tensorflow/core/some/file.cc:12] somethi
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (copying, tailing):
-        monkeypatch.setattr(module, "CATCH_UP_SLICE", PIECE)
+    monkeypatch.setattr(tailing, "READ_PIECE", PIECE)
+    monkeypatch.setattr(copying, "MOST_SLICE", PIECE)
     monkeypatch.setattr(copying, "SLICE", PIECE // 2)
 
 

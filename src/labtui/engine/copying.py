@@ -8,19 +8,25 @@ beginning is compared as well. What does not match begins a new segment; nothing
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.engine.ports import Cluster
+from labtui.errors import ConnectionLost
 
 OVERLAP = 1024
 """Bytes before the end of the mirror that each read repeats."""
 
 SLICE = 256 * 1024
-"""Bytes per step while a log keeps up; bounded, so that thirty logs share the line fairly."""
+"""Bytes per step while a log keeps up, and on a slow line: whatever else waits has its turn soon."""
 
-CATCH_UP_SLICE = 4 * 1024 * 1024
-"""Bytes per step while a log is far behind: long reads are pipelined and ten times as fast."""
+MOST_SLICE = 16 * 1024 * 1024
+"""Bytes per step at most. A step costs some round trips, so on a quick line short ones waste most of it."""
+
+AIM_S = 0.8
+"""How long one step should take: as long as questions cost little beside it, as short as others can wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,16 @@ class Step:
 
 
 class LogCopy:
-    """Copies one remote file into one local file. Only ever appends."""
+    """Copies one remote file into one local file. Only ever appends.
 
-    def __init__(self, remote: str, local: Path) -> None:
+    `steady` is a clock in seconds: how much is read at once follows the line's pace.
+    """
+
+    def __init__(self, remote: str, local: Path, steady: Callable[[], float] = time.monotonic) -> None:
         self.remote = remote
         self.local = local
+        self._steady = steady
+        self._slice = SLICE
         self._modified: float | None = None
         self._compare_all = local.exists()
 
@@ -83,8 +94,7 @@ class LogCopy:
     def _read_on(self, cluster: Cluster, size: int, remote_size: int, modified: float) -> Step:
         overlap = min(size, OVERLAP)
         missing = remote_size - size
-        limit = CATCH_UP_SLICE if missing > SLICE else SLICE
-        data = cluster.read(self.remote, size - overlap, overlap + min(missing, limit))
+        data = self._read_at_pace(cluster, size - overlap, overlap, missing)
         if data[:overlap] != self._local_bytes(size - overlap, overlap):
             if len(data) < overlap:
                 return Step(behind=True)  # it shrank between the two questions: ask again
@@ -96,6 +106,20 @@ class LogCopy:
         if not behind:
             self._modified = modified
         return Step(grown=grown, behind=behind)
+
+    def _read_at_pace(self, cluster: Cluster, offset: int, overlap: int, missing: int) -> bytes:
+        """The overlap and as much of what is missing as takes about a second."""
+        began, wanted = self._steady(), min(missing, self._slice)
+        try:
+            data = cluster.read(self.remote, offset, overlap + wanted)
+        except ConnectionLost:
+            self._slice = SLICE
+            raise
+        took = max(self._steady() - began, 0.001)
+        if len(data) == overlap + wanted == overlap + self._slice:
+            fitting = self._slice * min(4.0, max(0.5, AIM_S / took))
+            self._slice = int(min(MOST_SLICE, max(SLICE, fitting)))
+        return data
 
     def _local_bytes(self, offset: int, length: int) -> bytes:
         if not length:

@@ -5,7 +5,7 @@ those of waiting jobs hardly ever. A log that has more to read is due at once, b
 screen another one has its turn.
 
 A log that is far behind is copied first and read second: reading for epochs costs more than copying on a fast
-line, and the bytes are what could be lost. Every half second of copying one piece is read, so that charts move.
+line, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from labtui.core.model import JobPhase, JobView, RunPhase, Stream, SubmissionSta
 from labtui.core.state import SubmissionState
 from labtui.engine import mirrors
 from labtui.engine.context import Context
-from labtui.engine.copying import CATCH_UP_SLICE, LogCopy, Step
+from labtui.engine.copying import LogCopy, Step
 from labtui.engine.reading import SubmissionReader
 from labtui.engine.sending import absolute
 from labtui.errors import ConnectionLost, LabError, StoreError
@@ -37,8 +37,11 @@ QUIET_S = 3.0
 QUIET_UNCLEAR_S = 15.0
 """The same where the log does not show an end: a parallel file system may bring the last lines late."""
 
-COPY_AHEAD_S = 0.5
+COPY_AHEAD_S = 1.0
 """A log that is far behind is copied for so long before the next piece of it is read."""
+
+READ_PIECE = 4 * 1024 * 1024
+"""Bytes of a mirror that are read for epochs at once."""
 
 DISK_KEY = "mirror"
 
@@ -110,7 +113,7 @@ class Tailer:
         local = mirrors.current_path(self._context.folder, submission, stream)
         if remote is None or local is None:
             raise ValueError("only the logs of a job can be followed")
-        return LogCopy(remote, local)
+        return LogCopy(remote, local, self._context.now)
 
     def due_at(self) -> float | None:
         """When a log wants a look; None: there is none to follow."""
@@ -189,7 +192,7 @@ class Tailer:
             return False
         with item.copy.local.open("rb") as file:
             file.seek(done)
-            data = file.read(CATCH_UP_SLICE)
+            data = file.read(READ_PIECE)
         events = reader.feed(item.stream, data, self._context.state, self._context.at())
         if any(isinstance(event, RunEnded) for event in events):
             self._news()
