@@ -103,3 +103,13 @@ def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench: Bench) ->
     assert b"".join(path.read_bytes() for path in bench.session.folder.logs.glob("*restart1*")) == keras_log(
         5, 4, 4
     )
+
+
+def test_what_came_before_a_break_in_the_middle_of_a_piece_is_told_and_counts_once(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.cluster.fail("piece", ConnectionLost("The connection is gone."))
+    bench.run(10, lambda: len(mirrored(bench, token)) > 0)
+    (submission,) = bench.session.state.submissions.values()
+    assert submission.logs["out"].size == len(mirrored(bench, token)) < len(long_log())
+    bench.run(60, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+    assert mirrored(bench, token) == long_log()

@@ -100,7 +100,22 @@ class RemoteFiles:
         Raises:
             RemoteFailure: the file is not there or cannot be read.
         """
-        return self._do(path, lambda sftp: _read(sftp, path, offset, limit))
+        pieces: list[bytes] = []
+
+        def take(piece: bytes) -> bool:
+            pieces.append(piece)
+            return True
+
+        self.read_into(path, offset, limit, take)
+        return b"".join(pieces)
+
+    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
+        """The same in pieces, in order, each given to `take` as it comes; `take` says whether to go on.
+
+        Raises:
+            RemoteFailure, ConnectionLost: as `read`; what was taken before is good.
+        """
+        self._do(path, lambda sftp: _read_into(sftp, path, offset, limit, take))
 
     def write_atomic(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """Put `data` at `path`: it appears whole, with its mode, or not at all.
@@ -175,22 +190,20 @@ def _is_dir(sftp: paramiko.SFTPClient, path: str) -> bool:
         return False
 
 
-def _read(sftp: paramiko.SFTPClient, path: str, offset: int, limit: int) -> bytes:
+def _read_into(
+    sftp: paramiko.SFTPClient, path: str, offset: int, limit: int, take: Callable[[bytes], bool]
+) -> None:
     """Two round trips: one to open, one for the data. How long the file is shows in what comes."""
     if limit <= 0:
-        return b""
+        return
     file = sftp.open(path, "rb")
     try:
         request = request_size(sftp)
         file.MAX_REQUEST_SIZE = request
-        pieces: list[bytes] = []
         for start in range(offset, offset + limit, request * PIPELINE_REQUESTS):
             size = min(request * PIPELINE_REQUESTS, offset + limit - start)
-            piece = _next_piece(file, start, size, request)
-            pieces.append(piece)
-            if len(piece) < size:
+            if not _next_pieces(file, start, size, request, take):
                 break
-        return b"".join(pieces)
     finally:
         _close_without_waiting(file)
 
@@ -209,21 +222,21 @@ def request_size(sftp: paramiko.SFTPClient) -> int:
     return LARGE_REQUEST if told and (int(told[1]), int(told[2])) >= (8, 5) else REQUEST
 
 
-def _next_piece(file: paramiko.SFTPFile, offset: int, size: int, request: int) -> bytes:
-    """Up to `size` bytes from `offset`, all of its requests on the way at once."""
+def _next_pieces(
+    file: paramiko.SFTPFile, offset: int, size: int, request: int, take: Callable[[bytes], bool]
+) -> bool:
+    """Up to `size` bytes from `offset`, all requests for them on the way at once; whether there may be more."""
     requests = [
         (start, min(request, offset + size - start)) for start in range(offset, offset + size, request)
     ]
-    got = bytearray()
     _end_quietly(file)
     try:
         for (_, wanted), data in zip(requests, file.readv(requests, PIPELINE_REQUESTS), strict=False):
-            got += data
-            if len(data) < wanted:
-                break
+            if not (data and take(data)) or len(data) < wanted:
+                return False
     except EOFError:
-        pass  # The end of the file was where a request began.
-    return bytes(got)
+        return False  # The end of the file was where a request began.
+    return True
 
 
 def _end_quietly(file: paramiko.SFTPFile) -> None:

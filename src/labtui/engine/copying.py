@@ -33,11 +33,11 @@ AIM_S = 0.8
 class Step:
     """What one look at a remote log gave.
 
-    `grown` are the bytes appended. `restarted` tells why a new segment has to begin (then nothing was appended).
-    `behind` says that there is more to read at once; `missing` that there is no such file.
+    `grown` is how many bytes were appended. `restarted` tells why a new segment has to begin (then nothing was
+    appended). `behind` says that there is more to read at once; `missing` that there is no such file.
     """
 
-    grown: bytes = b""
+    grown: int = 0
     restarted: str = ""
     behind: bool = False
     missing: bool = False
@@ -89,53 +89,88 @@ class LogCopy:
 
     def _begins_alike(self, cluster: Cluster, size: int) -> bool:
         length = min(size, OVERLAP)
-        return cluster.read(self.remote, 0, length) == self._local_bytes(0, length)
+        return cluster.read(self.remote, 0, length) == self.mirrored(0, length)
 
     def _read_on(self, cluster: Cluster, size: int, remote_size: int, modified: float) -> Step:
         overlap = min(size, OVERLAP)
-        missing = remote_size - size
-        data = self._read_at_pace(cluster, size - overlap, overlap, missing)
-        if data[:overlap] != self._local_bytes(size - overlap, overlap):
-            if len(data) < overlap:
-                return Step(behind=True)  # it shrank between the two questions: ask again
+        mirror = _Mirror(self.local, self.mirrored(size - overlap, overlap))
+        self._read_at_pace(cluster, mirror, size - overlap, remote_size - size)
+        if mirror.problem is not None:
+            raise mirror.problem
+        if mirror.differs:
             return Step(restarted="the remote log was replaced")
-        grown = data[overlap:]
-        if grown:
-            self._append(grown)
-        behind = size + len(grown) < remote_size
+        if mirror.expected:
+            return Step(behind=True)  # it shrank between the two questions: ask again
+        behind = size + mirror.appended < remote_size
         if not behind:
             self._modified = modified
-        return Step(grown=grown, behind=behind)
+        return Step(grown=mirror.appended, behind=behind)
 
-    def _read_at_pace(self, cluster: Cluster, offset: int, overlap: int, missing: int) -> bytes:
-        """The overlap and as much of what is missing as takes about a second."""
+    def _read_at_pace(self, cluster: Cluster, mirror: _Mirror, offset: int, missing: int) -> None:
+        """The overlap, and as much of what is missing as takes about `AIM_S`."""
         began, wanted = self._steady(), min(missing, self._slice)
+        limit = len(mirror.expected) + wanted
         try:
-            data = cluster.read(self.remote, offset, overlap + wanted)
+            cluster.read_into(self.remote, offset, limit, mirror.take)
         except ConnectionLost:
             self._slice = SLICE
             raise
+        finally:
+            mirror.close()
         took = max(self._steady() - began, 0.001)
-        if len(data) == overlap + wanted == overlap + self._slice:
+        if mirror.appended == wanted == self._slice:
             fitting = self._slice * min(4.0, max(0.5, AIM_S / took))
             self._slice = int(min(MOST_SLICE, max(SLICE, fitting)))
-        return data
 
-    def _local_bytes(self, offset: int, length: int) -> bytes:
+    def mirrored(self, offset: int, length: int) -> bytes:
+        """A piece of the mirror."""
         if not length:
             return b""
         with self.local.open("rb") as file:
             file.seek(offset)
             return file.read(length)
 
-    def _append(self, data: bytes) -> None:
-        """All of `data`, or as much as the disk takes: what is on disk stays a prefix of the remote file."""
-        handle = os.open(
-            self.local, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600
-        )
+
+class _Mirror:
+    """The local file while pieces come in: first the overlap, which must repeat `expected`, then what is new.
+
+    Problems of our own disk are kept here; raised in the middle of reading they would look like the cluster's.
+    """
+
+    def __init__(self, local: Path, expected: bytes) -> None:
+        self.expected = expected
+        self.differs = False
+        self.appended = 0
+        self.problem: OSError | None = None
+        self._local = local
+        self._handle: int | None = None
+
+    def take(self, piece: bytes) -> bool:
+        """Compare or append the next piece; whether to go on."""
+        overlap = min(len(piece), len(self.expected))
+        if piece[:overlap] != self.expected[:overlap]:
+            self.differs = True
+            return False
+        self.expected = self.expected[overlap:]
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-        finally:
-            os.close(handle)
+            self._append(memoryview(piece)[overlap:])
+        except OSError as problem:
+            self.problem = problem
+            return False
+        return True
+
+    def _append(self, data: memoryview) -> None:
+        """All of `data`, or as much as the disk takes: what is on disk stays a prefix of the remote file."""
+        if data and self._handle is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._handle = os.open(self._local, flags, 0o600)
+        while data and self._handle is not None:
+            written = os.write(self._handle, data)
+            self.appended += written
+            data = data[written:]
+
+    def close(self) -> None:
+        """No more comes."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None

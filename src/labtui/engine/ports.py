@@ -53,6 +53,10 @@ class Cluster(Protocol):
         """At most `limit` bytes of a remote file from `offset`."""
         ...
 
+    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
+        """The same, given to `take` piece by piece as it comes; `take` says whether to go on."""
+        ...
+
     def push(
         self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
     ) -> PushReport:

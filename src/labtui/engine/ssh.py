@@ -77,6 +77,10 @@ class SshCluster:
         """A piece of a remote file."""
         return self._connection.files.read(path, offset, limit)
 
+    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
+        """A piece of a remote file, as it comes."""
+        self._connection.files.read_into(path, offset, limit, take)
+
     def push(
         self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
     ) -> PushReport:

@@ -152,14 +152,18 @@ class Tailer:
         item.looked_at, item.again_at = self._context.now(), None
         if self._parse_backlog(submission, item):
             return
+        before = item.copy.size
         try:
             item.copy.remote = absolute(self._context, item.copy.remote)
             step = item.copy.step(self._context.cluster)
         except ConnectionLost:
+            self._take_what_came(submission, item, before)
             raise
         except LabError:
+            self._take_what_came(submission, item, before)
             return  # the server said no to this file: it is looked at again in its rhythm
         except OSError as error:
+            self._take_what_came(submission, item, before)
             self._own_disk(error)
             return
         if self._broken_disk_until:
@@ -169,6 +173,11 @@ class Tailer:
             self._restart(submission, item, step.restarted)
         else:
             self._take(submission, item, step)
+
+    def _take_what_came(self, submission: SubmissionState, item: Followed, before: int) -> None:
+        """A look that broke off in the middle: what it brought before is in the mirror, and counts."""
+        if item.copy.size > before:
+            self._take(submission, item, Step(grown=item.copy.size - before, behind=True))
 
     def _own_disk(self, error: OSError) -> None:
         self._broken_disk_until = self._context.now() + 5.0
@@ -208,14 +217,17 @@ class Tailer:
         context, now, at = self._context, self._context.now(), self._context.at()
         events: list[AnyEvent] = []
         reader = self._reader(submission)
-        before = item.copy.size - len(step.grown)
-        in_turn = not step.behind and reader.parsed.get(item.stream, before) == before
+        before = item.copy.size - step.grown
+        few = step.grown <= READ_PIECE
+        in_turn = few and not step.behind and reader.parsed.get(item.stream, before) == before
         item.behind = step.behind
         if step.grown:
             if submission.logs.get(item.stream) is None:
                 events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
             if in_turn:
-                events.extend(reader.feed(item.stream, step.grown, context.state, at))
+                events.extend(
+                    reader.feed(item.stream, item.copy.mirrored(before, step.grown), context.state, at)
+                )
             began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
             if began or any(isinstance(event, RunEnded) for event in events):
                 self._news()
