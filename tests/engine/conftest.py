@@ -126,3 +126,9 @@ def open_bench(lab_path: Path) -> Iterator[Callable[..., Bench]]:
 def bench(open_bench: Callable[..., Bench]) -> Bench:
     """A bench with an empty folder and a healthy cluster."""
     return open_bench()
+
+
+def only(bench: Bench):
+    """The one submission there is."""
+    (submission,) = bench.session.state.submissions.values()
+    return submission

@@ -9,7 +9,6 @@ import pytest
 from labtui.core.early_end import early_end_refusal
 from labtui.core.model import JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.core.state import SubmissionState
-from labtui.engine.context import inline
 from labtui.errors import (
     ConnectionLost,
     HostKeyProblem,
@@ -18,15 +17,10 @@ from labtui.errors import (
     SubmitRefused,
     UsageError,
 )
-from tests.engine.conftest import Bench, draft
+from tests.engine.conftest import Bench, draft, only
 from tests.engine.scripted import ScriptedJob, keras_log
 
 CUT = ConnectionLost("The connection is gone.")
-
-
-def only(bench: Bench):
-    (submission,) = bench.session.state.submissions.values()
-    return submission
 
 
 def test_a_submission_goes_from_draft_to_finished_runs(bench: Bench) -> None:
@@ -309,150 +303,3 @@ def test_cancel_without_a_line_says_so(bench: Bench) -> None:
     done = bench.session.cancel(1)
     bench.run(2, done.done)
     assert isinstance(done.exception(), ConnectionLost)
-
-
-# ----------------------------------------------------------------------------- states with evidence
-
-
-def accepted(bench: Bench) -> str:
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
-    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    return future.result()
-
-
-def test_a_failed_queue_answer_is_unknown_never_finished(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.queue_down = True
-    bench.run(40)
-    job = only(bench).job
-    assert job.unknown_since is not None
-    bench.run(60)
-    assert only(bench).job.phase is JobPhase.UNKNOWN
-    assert only(bench).job.slurm_state == "RUNNING"
-    assert any(problem.key == "queue" for problem in bench.session.state.problems)
-    bench.cluster.queue_down = False
-    bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    assert only(bench).job.unknown_since is None
-    assert bench.session.state.problems == ()
-
-
-def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.accounting_down = True
-    bench.cluster.end("100", in_queue=False)
-    bench.run(50)
-    assert only(bench).job.phase is JobPhase.SETTLING
-    assert any(problem.key == "accounting" for problem in bench.session.state.problems)
-    bench.cluster.accounting_down = False
-    bench.run(200, lambda: only(bench).job.phase is JobPhase.FINISHED)
-    assert only(bench).job.evidence == "sacct"
-    assert bench.session.state.problems == ()
-
-
-def test_a_job_nobody_remembers_is_unknown_in_the_end(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.jobs["100"].in_accounting = False
-    bench.cluster.end("100", in_queue=False)
-    bench.run(1500)
-    assert only(bench).job.phase is JobPhase.UNKNOWN
-    assert bench.session.state.runs[1].outcome is None
-
-
-def test_the_logs_own_end_is_the_last_witness(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.jobs["100"].in_accounting = False
-    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
-    bench.cluster.end("100", in_queue=False)
-    bench.run(400, lambda: only(bench).job.phase is JobPhase.FINISHED)
-    assert only(bench).job.evidence == "log"
-
-
-def test_two_running_jobs_cost_at_most_ten_requests_a_minute(bench: Bench) -> None:
-    bench.online()
-    futures = [bench.session.submit(draft(n)) for n in (1, 2)]
-    bench.run(30, lambda: all(future.done() for future in futures))
-    times: list[float] = []
-    tick = bench.cluster.tick
-    bench.cluster.tick = lambda vanished: times.append(bench.clock.now) or tick(vanished)  # type: ignore[method-assign]
-    bench.cluster.start("100")
-    bench.cluster.start("101")
-    for second in range(600):
-        if second % 5 == 0:
-            bench.session.refresh()  # an impatient student
-        bench.cluster.write("100", b"line\n")
-        bench.run(1)
-    for begin in times:
-        assert sum(1 for at in times if begin <= at < begin + 60) <= 5
-
-
-def test_nothing_is_asked_when_nothing_lives(bench: Bench) -> None:
-    bench.online()
-    before = len(bench.cluster.calls)
-    bench.run(3000)
-    assert {verb for verb, _ in bench.cluster.calls[before:]} <= {"ping"}
-
-
-def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.fail("ping", CUT)
-    bench.clock.offset += 600  # the wall clock went on while we slept
-    bench.lane._watchdog.look()
-    bench.run(1, lambda: bench.session.state.connection.status == "offline")
-    bench.cluster.write("100", keras_log(5, 4))
-    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
-
-
-def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.fail("tick", ZeroDivisionError("surprise"))
-    bench.run(60, lambda: any(problem.key == "fault" for problem in bench.session.state.problems))
-    assert "surprise" in bench.session.folder.problem_log.read_text()
-    bench.cluster.write("100", keras_log(5, 4))
-    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
-
-
-def test_test_only_pushes_and_asks_without_submitting(bench: Bench) -> None:
-    bench.online()
-    future = bench.session.test_only(draft())
-    bench.run(5, future.done)
-    assert future.result().ok
-    assert bench.cluster.count("submit") == 0
-    assert bench.session.state.submissions == {}
-
-
-def test_requests_fail_with_the_reason_when_there_is_no_line(bench: Bench) -> None:
-    bench.cluster.reachable = False
-    future = bench.session.push()
-    bench.run(5, future.done)
-    assert "does not answer" in str(future.exception())
-
-
-def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench: Bench) -> None:
-    """The answer is older than the job: it says nothing about it."""
-    accepted(bench)
-    answers = []
-
-    def held(work, done) -> None:
-        answers.append((work(), done))
-
-    bench.lane._context.aside = held
-    bench.session.refresh()
-    bench.run(30, lambda: bool(answers))
-    bench.lane._context.aside = inline
-    future = bench.session.submit(draft(2))
-    bench.run(10, future.done)
-    tick, done = answers.pop()
-    done(lambda: tick)
-    assert bench.session.state.submissions[future.result()].job.phase is JobPhase.QUEUED
-    assert bench.session.state.submissions[future.result()].job.evidence == "sbatch"
-
-
-def test_a_login_shell_that_breaks_is_a_problem_until_it_works_again(bench: Bench) -> None:
-    accepted(bench)
-    bench.cluster.fail("tick", RemoteFailure("The login shell ended before the command.", "Look at .bashrc."))
-    bench.run(60, lambda: any(problem.key == "queue" for problem in bench.session.state.problems))
-    assert only(bench).job.phase is JobPhase.RUNNING
-    bench.run(120, lambda: bench.session.state.problems == ())
