@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from labtui.export import measure
@@ -223,6 +223,7 @@ def test_any_blocks_fit_their_pages_and_lose_nothing(blocks, title):
 
 
 @given(st.text(alphabet=SCRIPTS, max_size=300), st.floats(30, 500), st.floats(6, 30))
+@example("0\t½日\t0", 30.0, 7.0)
 def test_wrapped_lines_are_the_text_and_fit(text, room, size):
     lines = measure.wrap((Run(text),), size, room)
     assert "".join(run.text for line in lines for run in line) == text

@@ -101,6 +101,7 @@ def wrap(runs: Sequence[Run], size: float, room: float) -> tuple[tuple[Run, ...]
             continue
         if blank:
             lines[-1] += word  # hangs out of the line's end, unseen; joined lines give the text back
+            used += wide  # nothing fits behind it any more, however narrow
             continue
         if wide <= room:
             _close(lines)

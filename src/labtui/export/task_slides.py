@@ -313,7 +313,8 @@ def _software(contents: LabContents, runs: Sequence[RunState]) -> str:
     scripts = ", ".join(dict.fromkeys(clean(run.spec.script) for run in runs))
     sent = list(dict.fromkeys(run.token for run in runs))
     asked = dict.fromkeys(
-        f"{s.gpus} GPUs, {s.cpus} cores, {s.time_limit_minutes} min"
+        (f"{s.gpus} GPU{'s' * (s.gpus > 1)}, " if s.gpus else "")
+        + f"{s.cpus} cores, {s.time_limit_minutes} min"
         + (f" in {clean(s.qos)}" if s.qos else "")
         for token in sent
         if (s := contents.state.submissions.get(token)) is not None and s.cpus

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from labtui.core.model import SubmissionDraft, SubmissionStatus
+from labtui.core.results.report import devices
 from labtui.core.state import LabState
 from labtui.errors import LabError, RemoteFailure, UsageError
 from labtui.verbs.by_hand import add_show_commands
@@ -270,8 +271,9 @@ def _row(draft: SubmissionDraft, preview: Preview, word: dict[str, Any] | None) 
 
 
 def _print_row(row: dict[str, Any]) -> None:
-    runs = ", ".join(
-        f"{spec['model']} {spec['n_gpus']} GPUs batch {spec['batch_size']}" for spec in row["runs"]
+    runs = "; ".join(
+        f"{spec['model']} on {devices(spec['n_gpus'])}, global batch {spec['batch_size']:,}"
+        for spec in row["runs"]
     )
     print(f"# {row['job_name']}: {plain(runs)}")
     print(row["script"].rstrip())

@@ -310,9 +310,10 @@ def node_size(context: Context) -> Iterator[Finding]:
     for job in context.jobs:
         gres, cpus = job.gres_line, job.last("cpus-per-task")
         if gres is not None and job.gpus > most_gpus:
-            effect = f"{name} has {most_gpus} GPUs a node, not {job.gpus}."
+            word = "GPU" if most_gpus == 1 else "GPUs"
+            effect = f"{name} has {most_gpus} {word} a node, not {job.gpus}."
             value = re.sub(r"\d+$", str(most_gpus), gres.value)
-            fix = set_value(job, gres.line, gres.value, value, f"ask for {most_gpus} GPUs")
+            fix = set_value(job, gres.line, gres.value, value, f"ask for {most_gpus} {word}")
             yield found("node-size", job.name, gres.line, gres.text, effect, fix=fix)
         if cpus is not None and job.cpus is not None and job.cpus > most_cpus:
             effect = f"{name} has {most_cpus} CPUs a node, not {job.cpus}."

@@ -138,7 +138,7 @@ def cost_lines(cost: LabCost, runs: Iterable[MeasuredRun] = ()) -> list[str]:
         lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
     for spent in run_spending(runs, cost.jobs):
         parsed = spent.run.run
-        name = f"run {spent.run.run_id}, {clean(parsed.model or 'unknown')} on {_devices(parsed.n_gpus or 0)}"
+        name = f"run {spent.run.run_id}, {clean(parsed.model or 'unknown')} on {devices(parsed.n_gpus or 0)}"
         lines.append(
             f"{name}: {spent.allocated.value:.3f} allocated while it trained, {spent.used.value:.3f} used"
         )
@@ -163,5 +163,6 @@ def _form_line(each: FormsOfSizes) -> str:
     )
 
 
-def _devices(n_gpus: int) -> str:
+def devices(n_gpus: int) -> str:
+    """What a training ran on, in words."""
     return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"
