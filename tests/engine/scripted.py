@@ -109,7 +109,9 @@ class ScriptedCluster:
         self._call("read", (path, offset, limit))
         return self.files[path][offset : offset + min(limit, self.max_read)]
 
-    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
+    def read_into(
+        self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
+    ) -> None:
         """In pieces of 3,000 bytes; a fault ordered for "piece" strikes between two."""
         data = self.read(path, offset, limit)
         for start in range(0, len(data), 3000):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.engine.copying import OVERLAP, SLICE, LogCopy
+from labtui.engine.copying import OVERLAP, LogCopy
 from labtui.errors import ConnectionLost, RemoteFailure
 from tests.engine.scripted import FakeClock, ScriptedCluster, ScriptedJob
 
@@ -99,8 +100,6 @@ def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy) -> N
 
 
 def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     log, cluster = copy
     cluster.write("1", b"abc" * 1000)
     write = os.write
@@ -121,59 +120,6 @@ def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch: pytest.MonkeyPatch
     assert log.local.read_bytes() == b"abc" * 1000
 
 
-@pytest.mark.parametrize(
-    ("megabytes_s", "questions_s", "megabytes"),
-    [(0.1, 0.5, 2), (1, 0.2, 20), (25, 0.15, 100), (125, 0.05, 100)],
-)
-def test_a_step_follows_the_lines_pace(
-    tmp_path: Path, megabytes_s: float, questions_s: float, megabytes: int
-) -> None:
-    """Quick lines are used though each step costs questions; on slow ones whatever else waits has its turn soon."""
-    clock = FakeClock()
-    cluster = ScriptedCluster(clock, connected=True)
-    cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
-    cluster.files[cluster.log("1")] = content = bytes(megabytes * 1_000_000)
-    read = cluster.read
-
-    def at_the_lines_pace(path: str, offset: int, limit: int) -> bytes:
-        data = read(path, offset, limit)
-        clock.sleep(questions_s + len(data) / (megabytes_s * 1e6))
-        return data
-
-    cluster.read = at_the_lines_pace  # type: ignore[method-assign]
-    log = LogCopy(cluster.log("1"), tmp_path / "log.out", clock.steady)
-    began, steps, behind = clock.steady(), [], True
-    while behind:
-        before = clock.steady()
-        behind = log.step(cluster).behind
-        steps.append(clock.steady() - before)
-    assert log.local.read_bytes() == content
-    assert max(steps) < max(1.5, questions_s + 1.1 * SLICE / (megabytes_s * 1e6))
-    assert megabytes / megabytes_s / (clock.steady() - began) > 0.6
-
-
-def test_after_a_break_it_begins_with_little_again(copy) -> None:
-    log, cluster = copy
-    asked: list[int] = []
-    read = cluster.read
-
-    def noted(path: str, offset: int, limit: int) -> bytes:
-        asked.append(limit)
-        return read(path, offset, limit)
-
-    cluster.read = noted
-    cluster.write("1", bytes(40 << 20))
-    for _ in range(4):
-        log.step(cluster)
-    assert asked[-1] > 4 * SLICE
-    cluster.fail("read", CUT)
-    with pytest.raises(ConnectionLost):
-        log.step(cluster)
-    cluster.connected = True
-    log.step(cluster)
-    assert asked[-1] <= SLICE + OVERLAP
-
-
 @pytest.mark.parametrize("problem", [CUT, RemoteFailure("Failure.", "")])
 def test_what_came_before_a_break_stays(copy, problem: Exception) -> None:
     log, cluster = copy
@@ -187,3 +133,40 @@ def test_what_came_before_a_break_stays(copy, problem: Exception) -> None:
     cluster.connected = True
     assert log.step(cluster).grown == len(content) - 6000
     assert log.local.read_bytes() == content
+
+
+def test_our_own_disk_is_not_taken_for_the_cluster_and_nothing_more_is_fetched(
+    copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, cluster = copy
+    cluster.write("1", bytes(30_000))
+    taken = []
+
+    def full(handle: int, data: bytes) -> int:
+        taken.append(len(data))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        log.step(cluster)
+    assert len(taken) == 1
+
+
+def test_a_disk_that_complains_only_at_the_end_does_not_hide_a_break(
+    copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, cluster = copy
+    cluster.write("1", bytes(30_000))
+    cluster.fail("piece", CUT)
+    close = os.close
+
+    def complaining(handle: int) -> None:
+        close(handle)
+        raise OSError(122, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "close", complaining)
+    with pytest.raises(ConnectionLost):
+        log.step(cluster)
+    cluster.connected = True
+    with pytest.raises(OSError, match="quota"):
+        log.step(cluster)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from labtui.core.model import JobPhase, RunPhase
@@ -15,10 +17,9 @@ NOISE = b"2026-11-21 10:00:00.000000: I tensorflow/core/some/file.cc:12] somethi
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tailing, "READ_PIECE", PIECE)
-    monkeypatch.setattr(copying, "MOST_SLICE", PIECE)
-    monkeypatch.setattr(copying, "SLICE", PIECE // 2)
+    bench.cluster.max_read = PIECE
 
 
 def long_log() -> bytes:
@@ -113,3 +114,74 @@ def test_what_came_before_a_break_in_the_middle_of_a_piece_is_told_and_counts_on
     assert submission.logs["out"].size == len(mirrored(bench, token)) < len(long_log())
     bench.run(60, lambda: epochs(bench) == [1, 2, 3, 4, 5])
     assert mirrored(bench, token) == long_log()
+
+
+def told_size(bench: Bench) -> int:
+    (submission,) = bench.session.state.submissions.values()
+    log = submission.logs.get("out")
+    return log.size if log else 0
+
+
+def test_a_full_disk_is_one_problem_until_a_log_grows_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs that have nothing new are looked at with success meanwhile; the problem does not come and go."""
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.cluster.write("100", b"more\n" * 100)
+    write = os.write
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    seen: list[list[str]] = []
+    for _ in range(120):
+        bench.run(0.5)
+        seen.append([problem.key for problem in bench.session.state.problems])
+    assert seen[-1] == ["mirror"]
+    assert [] not in seen[seen.index(["mirror"]) :]
+    monkeypatch.setattr(os, "write", write)
+    bench.run(20, lambda: not any(p.key == "mirror" for p in bench.session.state.problems))
+    assert mirrored(bench, token).endswith(b"more\n")
+
+
+def test_a_mirror_that_cannot_be_read_back_is_a_problem_of_this_computer_and_heals(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+    real = copying.LogCopy.mirrored
+
+    def broken(self: copying.LogCopy, offset: int, length: int) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(copying.LogCopy, "mirrored", broken)
+    bench.cluster.write("100", b"more\n" * 100)
+    bench.run(10)
+    assert [problem.key for problem in bench.session.state.problems] == ["mirror"]
+    monkeypatch.setattr(copying.LogCopy, "mirrored", real)
+    bench.run(20, lambda: bench.session.state.problems == ())
+    assert mirrored(bench, token) == long_log() + b"more\n" * 100
+    assert told_size(bench) == len(mirrored(bench, token))
+
+
+def test_what_a_killed_process_had_copied_but_not_told_is_told(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.cluster.write("100", b"the last line\n")
+    path = bench.session.log_path(token, "out")
+    assert path is not None
+    with path.open("ab") as file:
+        file.write(b"the last line\n")  # as if killed between the mirror and the store
+    bench.run(10, lambda: told_size(bench) == len(mirrored(bench, token)))
+
+
+def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.cluster.write("100", b"never readable\n")
+    bench.cluster.max_read = 0
+    before = len(bench.cluster.calls)
+    bench.run(10)
+    assert sum(1 for verb, _ in bench.cluster.calls[before:] if verb == "read") < 60

@@ -12,22 +12,20 @@ import posixpath
 import re
 import secrets
 import stat as modes
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from labtui.errors import RemoteFailure
+from labtui.cluster.pipeline import SMALL_REQUEST, Pace, Pipeline
+from labtui.errors import ConnectionLost, RemoteFailure
 
 if TYPE_CHECKING:
     import paramiko
 
 T = TypeVar("T")
-REQUEST = 32 * 1024
-"""What one request reads; every server allows it. One request at a time would cost a round trip each."""
 LARGE_REQUEST = 255 * 1024
 """What OpenSSH's server reads at once since 8.5: as many bytes for an eighth of the requests, twice as fast."""
-PIPELINE_REQUESTS = 64
-"""How many requests are on the way at once: paramiko's bookkeeping grows with the square of them."""
 MAX_PACKET = 256 * 1024
 WINDOW = 32 << 20
 """The SFTP channel's packets and window, wide enough for large requests on a long line."""
@@ -64,6 +62,7 @@ class RemoteFiles:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._pace = Pace()
 
     def stat(self, path: str) -> FileStat | None:
         """What is at `path`, links followed; None when nothing is there."""
@@ -109,13 +108,44 @@ class RemoteFiles:
         self.read_into(path, offset, limit, take)
         return b"".join(pieces)
 
-    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
+    def read_into(
+        self,
+        path: str,
+        offset: int,
+        limit: int,
+        take: Callable[[bytes], bool],
+        *,
+        within_s: float | None = None,
+    ) -> None:
         """The same in pieces, in order, each given to `take` as it comes; `take` says whether to go on.
+
+        With `within_s` nothing more is asked for after so many seconds; what is on its way by then is taken.
 
         Raises:
             RemoteFailure, ConnectionLost: as `read`; what was taken before is good.
         """
-        self._do(path, lambda sftp: _read_into(sftp, path, offset, limit, take))
+
+        def work(sftp: paramiko.SFTPClient) -> None:
+            """Two round trips: one to open, one for the data. How long the file is shows in what comes."""
+            began = time.monotonic()
+            file: Any = sftp.open(path, "rb")
+            round_trip_s = time.monotonic() - began
+            most = request_size(sftp)
+            try:
+                pipeline = Pipeline(
+                    sftp, file.handle, pace=self._pace, round_trip_s=round_trip_s, most_request=most
+                )
+                pipeline.read(offset, offset + limit, take, within_s)
+            finally:
+                _close_without_waiting(file)
+
+        if limit <= 0:
+            return
+        try:
+            self._do(path, work)
+        except (ConnectionLost, TimeoutError):
+            self._pace = Pace()
+            raise
 
     def write_atomic(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """Put `data` at `path`: it appears whole, with its mode, or not at all.
@@ -190,68 +220,17 @@ def _is_dir(sftp: paramiko.SFTPClient, path: str) -> bool:
         return False
 
 
-def _read_into(
-    sftp: paramiko.SFTPClient, path: str, offset: int, limit: int, take: Callable[[bytes], bool]
-) -> None:
-    """Two round trips: one to open, one for the data. How long the file is shows in what comes."""
-    if limit <= 0:
-        return
-    file = sftp.open(path, "rb")
-    try:
-        request = request_size(sftp)
-        file.MAX_REQUEST_SIZE = request
-        for start in range(offset, offset + limit, request * PIPELINE_REQUESTS):
-            size = min(request * PIPELINE_REQUESTS, offset + limit - start)
-            if not _next_pieces(file, start, size, request, take):
-                break
-    finally:
-        _close_without_waiting(file)
-
-
-def _close_without_waiting(file: paramiko.SFTPFile) -> None:
-    """The server's word on closing a file that was only read tells nothing, and costs a round trip."""
-    named: Any = file
-    named._close(async_=True)
-
-
 def request_size(sftp: paramiko.SFTPClient) -> int:
-    """Bytes one read request may ask this server for."""
+    """The most bytes one read request may ask this server for."""
     channel = sftp.get_channel()
     version = channel.get_transport().remote_version if channel is not None else ""
     told = re.search(r"OpenSSH_(\d+)\.(\d+)", version)
-    return LARGE_REQUEST if told and (int(told[1]), int(told[2])) >= (8, 5) else REQUEST
+    return LARGE_REQUEST if told and (int(told[1]), int(told[2])) >= (8, 5) else SMALL_REQUEST
 
 
-def _next_pieces(
-    file: paramiko.SFTPFile, offset: int, size: int, request: int, take: Callable[[bytes], bool]
-) -> bool:
-    """Up to `size` bytes from `offset`, all requests for them on the way at once; whether there may be more."""
-    requests = [
-        (start, min(request, offset + size - start)) for start in range(offset, offset + size, request)
-    ]
-    _end_quietly(file)
-    try:
-        for (_, wanted), data in zip(requests, file.readv(requests, PIPELINE_REQUESTS), strict=False):
-            if not (data and take(data)) or len(data) < wanted:
-                return False
-    except EOFError:
-        return False  # The end of the file was where a request began.
-    return True
-
-
-def _end_quietly(file: paramiko.SFTPFile) -> None:
-    """Let paramiko's thread that sends the requests end without a traceback on the screen when the line breaks.
-
-    Whoever waits for the answers is told by an exception of its own.
-    """
-    send = getattr(file, "_prefetch_thread")  # noqa: B009 (the stubs do not know it)
-
-    def send_quietly(*given: object) -> None:
-        with contextlib.suppress(OSError, EOFError):
-            send(*given)
-
-    named: Any = file
-    named._prefetch_thread = send_quietly
+def _close_without_waiting(file: Any) -> None:
+    """The server's word on closing a file that was only read tells nothing, and costs a round trip."""
+    file._close(async_=True)
 
 
 def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None:

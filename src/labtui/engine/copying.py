@@ -8,25 +8,16 @@ beginning is compared as well. What does not match begins a new segment; nothing
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.engine.ports import Cluster
-from labtui.errors import ConnectionLost
 
 OVERLAP = 1024
 """Bytes before the end of the mirror that each read repeats."""
 
-SLICE = 256 * 1024
-"""Bytes per step while a log keeps up, and on a slow line: whatever else waits has its turn soon."""
-
-MOST_SLICE = 16 * 1024 * 1024
-"""Bytes per step at most. A step costs some round trips, so on a quick line short ones waste most of it."""
-
-AIM_S = 0.8
-"""How long one step should take: as long as questions cost little beside it, as short as others can wait."""
+STEP_S = 0.6
+"""A step asks for no more after so long: long beside the round trips it costs, short for what else waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +35,11 @@ class Step:
 
 
 class LogCopy:
-    """Copies one remote file into one local file. Only ever appends.
+    """Copies one remote file into one local file. Only ever appends."""
 
-    `steady` is a clock in seconds: how much is read at once follows the line's pace.
-    """
-
-    def __init__(self, remote: str, local: Path, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, remote: str, local: Path) -> None:
         self.remote = remote
         self.local = local
-        self._steady = steady
-        self._slice = SLICE
         self._modified: float | None = None
         self._compare_all = local.exists()
 
@@ -94,7 +80,11 @@ class LogCopy:
     def _read_on(self, cluster: Cluster, size: int, remote_size: int, modified: float) -> Step:
         overlap = min(size, OVERLAP)
         mirror = _Mirror(self.local, self.mirrored(size - overlap, overlap))
-        self._read_at_pace(cluster, mirror, size - overlap, remote_size - size)
+        limit = overlap + remote_size - size
+        try:
+            cluster.read_into(self.remote, size - overlap, limit, mirror.take, within_s=STEP_S)
+        finally:
+            mirror.close()
         if mirror.problem is not None:
             raise mirror.problem
         if mirror.differs:
@@ -105,22 +95,6 @@ class LogCopy:
         if not behind:
             self._modified = modified
         return Step(grown=mirror.appended, behind=behind)
-
-    def _read_at_pace(self, cluster: Cluster, mirror: _Mirror, offset: int, missing: int) -> None:
-        """The overlap, and as much of what is missing as takes about `AIM_S`."""
-        began, wanted = self._steady(), min(missing, self._slice)
-        limit = len(mirror.expected) + wanted
-        try:
-            cluster.read_into(self.remote, offset, limit, mirror.take)
-        except ConnectionLost:
-            self._slice = SLICE
-            raise
-        finally:
-            mirror.close()
-        took = max(self._steady() - began, 0.001)
-        if mirror.appended == wanted == self._slice:
-            fitting = self._slice * min(4.0, max(0.5, AIM_S / took))
-            self._slice = int(min(MOST_SLICE, max(SLICE, fitting)))
 
     def mirrored(self, offset: int, length: int) -> bytes:
         """A piece of the mirror."""
@@ -155,7 +129,7 @@ class _Mirror:
         try:
             self._append(memoryview(piece)[overlap:])
         except OSError as problem:
-            self.problem = problem
+            self.problem = problem.with_traceback(None)  # it would keep alive what the callers hold
             return False
         return True
 
@@ -170,7 +144,10 @@ class _Mirror:
             data = data[written:]
 
     def close(self) -> None:
-        """No more comes."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        """No more comes. Never raises: it also runs while the line's own end is on its way up."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            try:
+                os.close(handle)
+            except OSError as problem:
+                self.problem = self.problem or problem.with_traceback(None)

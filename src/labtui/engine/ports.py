@@ -53,8 +53,13 @@ class Cluster(Protocol):
         """At most `limit` bytes of a remote file from `offset`."""
         ...
 
-    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
-        """The same, given to `take` piece by piece as it comes; `take` says whether to go on."""
+    def read_into(
+        self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
+    ) -> None:
+        """The same, given to `take` piece by piece as it comes; `take` says whether to go on.
+
+        After `within_s` seconds nothing more is asked for.
+        """
         ...
 
     def push(

@@ -77,9 +77,11 @@ class SshCluster:
         """A piece of a remote file."""
         return self._connection.files.read(path, offset, limit)
 
-    def read_into(self, path: str, offset: int, limit: int, take: Callable[[bytes], bool]) -> None:
+    def read_into(
+        self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
+    ) -> None:
         """A piece of a remote file, as it comes."""
-        self._connection.files.read_into(path, offset, limit, take)
+        self._connection.files.read_into(path, offset, limit, take, within_s=within_s)
 
     def push(
         self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None

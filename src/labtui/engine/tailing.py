@@ -10,6 +10,7 @@ line, and the bytes are what could be lost. After every second of copying one pi
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,7 @@ class Tailer:
         local = mirrors.current_path(self._context.folder, submission, stream)
         if remote is None or local is None:
             raise ValueError("only the logs of a job can be followed")
-        return LogCopy(remote, local, self._context.now)
+        return LogCopy(remote, local)
 
     def due_at(self) -> float | None:
         """When a log wants a look; None: there is none to follow."""
@@ -150,34 +151,39 @@ class Tailer:
             return
         submission = self._context.state.submissions[item.token]
         item.looked_at, item.again_at = self._context.now(), None
-        if self._parse_backlog(submission, item):
-            return
-        before = item.copy.size
         try:
-            item.copy.remote = absolute(self._context, item.copy.remote)
-            step = item.copy.step(self._context.cluster)
-        except ConnectionLost:
-            self._take_what_came(submission, item, before)
-            raise
-        except LabError:
-            self._take_what_came(submission, item, before)
-            return  # the server said no to this file: it is looked at again in its rhythm
+            if not self._parse_backlog(submission, item):
+                self._look(submission, item)
         except OSError as error:
-            self._take_what_came(submission, item, before)
             self._own_disk(error)
-            return
-        if self._broken_disk_until:
-            self._broken_disk_until = 0.0
-            self._context.clear_problem(DISK_KEY)
+
+    def _look(self, submission: SubmissionState, item: Followed) -> None:
+        before = item.copy.size
+        item.copy.remote = absolute(self._context, item.copy.remote)
+        try:
+            step = item.copy.step(self._context.cluster)
+        except (LabError, OSError) as error:
+            with contextlib.suppress(OSError):
+                self._take_what_came(submission, item, before)
+            if isinstance(error, LabError) and not isinstance(error, ConnectionLost):
+                return  # the server said no to this file: it is looked at again in its rhythm
+            raise
         if step.restarted:
             self._restart(submission, item, step.restarted)
         else:
             self._take(submission, item, step)
+        if step.grown:
+            self._own_disk_works()
 
     def _take_what_came(self, submission: SubmissionState, item: Followed, before: int) -> None:
         """A look that broke off in the middle: what it brought before is in the mirror, and counts."""
         if item.copy.size > before:
             self._take(submission, item, Step(grown=item.copy.size - before, behind=True))
+
+    def _own_disk_works(self) -> None:
+        if self._broken_disk_until:
+            self._broken_disk_until = 0.0
+            self._context.clear_problem(DISK_KEY)
 
     def _own_disk(self, error: OSError) -> None:
         self._broken_disk_until = self._context.now() + 5.0
@@ -202,6 +208,7 @@ class Tailer:
         with item.copy.local.open("rb") as file:
             file.seek(done)
             data = file.read(READ_PIECE)
+        self._own_disk_works()
         events = reader.feed(item.stream, data, self._context.state, self._context.at())
         if any(isinstance(event, RunEnded) for event in events):
             self._news()
@@ -217,28 +224,40 @@ class Tailer:
         context, now, at = self._context, self._context.now(), self._context.at()
         events: list[AnyEvent] = []
         reader = self._reader(submission)
-        before = item.copy.size - step.grown
-        few = step.grown <= READ_PIECE
-        in_turn = few and not step.behind and reader.parsed.get(item.stream, before) == before
+        size = item.copy.size
+        fresh = self._in_turn(item, reader, size, step)
         item.behind = step.behind
-        if step.grown:
+        if size != _told_size(submission, item.stream):
             if submission.logs.get(item.stream) is None:
                 events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
-            if in_turn:
-                events.extend(
-                    reader.feed(item.stream, item.copy.mirrored(before, step.grown), context.state, at)
-                )
+            if fresh:
+                events.extend(reader.feed(item.stream, fresh, context.state, at))
             began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
             if began or any(isinstance(event, RunEnded) for event in events):
                 self._news()
             events.append(self._grew(submission, item, complete=False))
+        if step.grown:
             item.quiet_since, item.looks_since_end, item.complete = None, 0, False
         elif item.quiet_since is None:
             item.quiet_since = now
         context.commit_all(events)
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
-        item.looked_at, item.again_at = now, now if step.behind or self._ahead(item, reader) else None
+        item.looked_at, item.again_at = now, None
+        if self._ahead(item, reader) or (step.behind and step.grown):
+            item.again_at = now
+        elif step.behind:
+            item.again_at = now + SOON_S
+
+    def _in_turn(self, item: Followed, reader: SubmissionReader, size: int, step: Step) -> bytes:
+        """The new bytes when they are few and everything before them was read; else they are read as a backlog."""
+        before = size - step.grown
+        if step.behind or step.grown > READ_PIECE or reader.parsed.get(item.stream, before) != before:
+            return b""
+        try:
+            return item.copy.mirrored(before, step.grown)
+        except OSError:
+            return b""
 
     def _grew(self, submission: SubmissionState, item: Followed, *, complete: bool) -> LogGrew:
         return LogGrew(
@@ -327,6 +346,12 @@ class Tailer:
             for item in self._followed.values()
             for run_id in state.submissions[item.token].run_ids[:1]
         )
+
+
+def _told_size(submission: SubmissionState, stream: Stream) -> int:
+    """How long the stored events say a mirror is."""
+    log = submission.logs.get(stream)
+    return 0 if log is None else log.size
 
 
 def _all_complete(submission: SubmissionState) -> bool:
