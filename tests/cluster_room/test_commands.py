@@ -201,6 +201,36 @@ def test_reading_by_pieces_gives_the_whole(line: Connection) -> None:
     assert line.files.read("big.txt", len(whole) + 10, 100) == b""
 
 
+def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothing(
+    connect: Connect, student: Student, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No thread of the SSH library asks for the pieces: its exceptions would land on the screen."""
+    with FaultProxy((student.host, student.port)) as proxy:
+        line = connect(port=proxy.port)
+        line.connect()
+        line.run("seq 1 4000000 > huge.txt")
+        line.ping()
+        known, strangers = set(threading.enumerate()), set()
+        got = bytearray()
+
+        def take(piece: bytes) -> bool:
+            strangers.update(set(threading.enumerate()) - known)
+            got.extend(piece)
+            if len(got) > 1_000_000:
+                proxy.cut(reset=True)
+            return True
+
+        with pytest.raises(ConnectionLost):
+            line.files.read_into("huge.txt", 0, 1 << 30, take)
+        assert strangers == set()
+        line.close()
+        line.connect()
+        whole = line.files.read("huge.txt", 0, 1 << 30)
+    assert whole == b"".join(b"%d\n" % number for number in range(1, 4_000_001))
+    assert 1_000_000 < len(got) < len(whole) and whole.startswith(got)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_file_that_shrinks_is_no_error(line: Connection) -> None:
     line.run("seq 1 100000 > log")
     assert line.files.read("log", 0, 10) == b"1\n2\n3\n4\n5\n"

@@ -220,16 +220,3 @@ def test_the_folder_and_all_in_it_are_for_the_owner(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert open_to_others == []
-
-
-def test_a_line_that_breaks_while_much_is_read_prints_nothing() -> None:
-    """paramiko asks for the pieces of a file in a thread of its own, whose exceptions would land on the screen."""
-    from labtui.cluster.files import _end_quietly
-
-    class Broken:
-        def _prefetch_thread(self, *given: object) -> None:
-            raise OSError("Socket is closed")
-
-    file = Broken()
-    _end_quietly(file)  # type: ignore[arg-type]
-    file._prefetch_thread([], None)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from labtui.cluster.dial import Line, dial
-from labtui.cluster.exec import closed_after, execute
+from labtui.cluster.exec import close_quietly, closed_after, execute
 from labtui.cluster.failures import lost
 from labtui.cluster.files import MAX_PACKET, WINDOW, FileStat, RemoteFiles
 from labtui.cluster.login import Memory, Welcome
@@ -257,10 +257,10 @@ class Connection:
                 channel.invoke_subsystem("sftp")
                 self._sftp = paramiko.SFTPClient(channel)
         except paramiko.SFTPError:
-            channel.close()
+            close_quietly(channel)
             raise
         except (paramiko.SSHException, EOFError) as problem:
-            channel.close()
+            close_quietly(channel)
             if transport.is_active() and not isinstance(problem, TimeoutError):
                 raise self._no_sftp(problem) from None
             raise
@@ -279,7 +279,7 @@ class Connection:
         sftp, self._sftp = self._sftp, None
         channel = sftp.get_channel() if sftp is not None else None
         if channel is not None:
-            channel.close()
+            close_quietly(channel)
 
 
 def _none_answers(problems: list[tuple[Endpoint, CannotConnect]]) -> CannotConnect:

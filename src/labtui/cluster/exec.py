@@ -46,13 +46,21 @@ def execute(
 @contextlib.contextmanager
 def closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
     """Close `channel` when the block takes longer: some of paramiko's waits have no limit of their own."""
-    timer = threading.Timer(seconds + 1.0, channel.close)
+    timer = threading.Timer(seconds + 1.0, close_quietly, [channel])
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+def close_quietly(channel: paramiko.Channel) -> None:
+    """Close a channel whose line may be dead: saying goodbye over it raises then, which tells nobody anything."""
+    import paramiko
+
+    with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+        channel.close()
 
 
 class _Drain:
