@@ -263,6 +263,8 @@ def test_a_second_process_looks_and_does_not_touch(bench: Bench) -> None:
         while second.state.submissions[future.result()].job is None and time.monotonic() < deadline:
             time.sleep(0.02)
         assert second.state.submissions[future.result()].job.job_id == "100"
+        while not updates and time.monotonic() < deadline:
+            time.sleep(0.02)  # the state is there a moment before who subscribed is told
         assert updates
     bench.session.close()
     with Session.open(bench.path, start=False) as third:

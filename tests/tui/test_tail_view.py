@@ -84,6 +84,22 @@ async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
         await until(pilot, lambda: app.tail.not_found)
 
 
+async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_again(log: Path) -> None:
+    with log.open("a") as file:
+        file.write("日本 " + "x" * 300 + "needle" + "y" * 300 + "\nneedle at the left\n" + lines(0, 3))
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        await pilot.pause()
+        app.tail.search("needle")
+        await until(pilot, lambda: app.tail.match_line == 101)
+        assert app.tail.scroll_x == 0
+        app.tail.search_next(backwards=True)
+        await until(pilot, lambda: app.tail.match_line == 100 and "xneedley" in text_of(app))
+        app.tail.search_next(backwards=False)
+        await until(pilot, lambda: app.tail.match_line == 101 and "needle at the left" in text_of(app))
+
+
 async def test_a_log_that_began_anew_is_shown_from_its_new_end(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10)) as pilot:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
@@ -262,8 +263,26 @@ class TailView(ScrollView, can_focus=True):
             if self.folding.hides(message.line):
                 self.toggle_folding()
             self._jump(max(0, self.folding.row_of(message.line) - self.size.height // 2))
+            self._bring_into_view(message.line)
         self.refresh()
         self.post_message(self.Moved(self))
+
+    def _bring_into_view(self, number: int) -> None:
+        """Scroll sideways when the match lies outside of what is seen of its line."""
+        text = self.file.line(number) if self.file is not None else ""
+        at = text.lower().find(self.needle.lower())
+        if at < 0:
+            return
+        begin, end = cell_len(text[:at]), cell_len(text[: at + len(self.needle)])
+        width = self.scrollable_content_region.width
+        self._widest = max(self._widest, cell_len(text))
+        self._resize()
+        left = int(self.scroll_x)
+        if end <= width:
+            left = 0
+        elif begin < left or end > left + width:
+            left = max(0, min(begin, (begin + end - width) // 2))
+        self.scroll_to(x=left, animate=False, immediate=True, force=True)
 
     # ------------------------------------------------------------------ drawing
 
