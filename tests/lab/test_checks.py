@@ -51,7 +51,7 @@ def test_a_run_still_going_says_how_far_it_is():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"outcome": "oom", "epochs": ()}, "it ran out of GPU memory"),
+        ({"outcome": "oom", "epochs": ()}, "it ran out of memory"),
         ({"outcome": "cancelled"}, "it was cancelled; the task wants a run that ran to its end"),
         ({"outcome": "time-limit"}, "it was stopped by its time limit"),
     ],

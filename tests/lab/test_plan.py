@@ -15,6 +15,7 @@ from labtui.core.lab.plan import (
     fill,
     task_drafts,
 )
+from labtui.core.model import Diagnosis
 from labtui.core.preflight import preflight
 from labtui.engine.labs import load_edition
 from labtui.errors import UsageError
@@ -174,6 +175,20 @@ def test_boundary_from_runs():
     found = boundary(with_runs(full(), change).state.runs.values(), "ResNet152")
     assert found == Boundary(fits=1024, too_large=2048)
     assert found.sentence == "1,024 images per GPU fit, 2,048 do not."
+
+
+def test_main_memory_says_nothing_about_the_batch():
+    """The node's memory ran out, not the GPU's: the batch may well fit, and half of it is no cure."""
+    told = Diagnosis(kind="host-memory", line=9, text="oom_kill", advice="Ask for more CPUs.", stream="err")
+
+    def change(run):
+        return replace(run, outcome="oom", epochs=(), diagnosis=(told,))
+
+    runs = with_runs(full(), change).state.runs.values()
+    assert not any(run.gpu_memory_ran_out for run in runs)
+    assert boundary(runs, "ResNet152") == Boundary()
+    both = (told, replace(told, kind="oom"))
+    assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)
 
 
 def test_boundaries_in_words():

@@ -86,7 +86,7 @@ async def test_only_a_run_that_ran_out_of_memory_is_halved(
         await pilot.press("2", "h")
         await until(pilot, lambda: "How this run ended is not known yet" in text_of(app))
         await pilot.press("up", "h")
-        await until(pilot, lambda: "did not run out of memory" in text_of(app))
+        await until(pilot, lambda: "did not run out of GPU memory" in text_of(app))
         app.go_to_task("10.2")
         await pilot.press("h")
         await until(pilot, lambda: "Select the run that ran out of memory first." in text_of(app))

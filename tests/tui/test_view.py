@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from labtui.core.events import EpochSeen
 from labtui.core.interval import Interval
 from labtui.core.model import JobPhase, SubmissionStatus
 from labtui.core.reduce import reduce_all
@@ -162,3 +163,17 @@ def test_configurations_that_share_a_name_are_told_apart_by_their_batch() -> Non
     two = finished_run("lt3", "10.5", 3, spec(gpus=2), "9")
     names = [row[0] for row in view.number_rows(picture([*one, *other, *two]))]
     assert names == ["ResNet50 1 GPU, batch 256", "ResNet50 1 GPU, batch 2,048", "ResNet50 2 GPUs"]
+
+
+def test_a_run_that_measured_nothing_has_no_numbers_of_another() -> None:
+    """Cancelled in its warm-up; later the same training ran to its end."""
+    cut = [
+        event
+        for event in finished_run("lt1", "10.5", 1, spec(), "7", outcome="cancelled")
+        if not isinstance(event, EpochSeen) or event.sample.epoch == 1
+    ]
+    shown = picture([*cut, *finished_run("lt2", "10.5", 2, spec(), "8")])
+    cancelled, done = view.run_rows(shown)
+    numbers = [(row.epoch, row.rate, row.speedup, row.efficiency) for row in (cancelled, done)]
+    assert set(numbers[0]) == {"-"}
+    assert "-" not in numbers[1]

@@ -196,10 +196,11 @@ def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
     by_hand(folder.path, pushing)
     pushed = told(capsys, "push")
     assert pushed["sent"] == [], "by hand everything came to the same place"
-    assert main(["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes"]) == 0
+    long_one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes", "--wait"]
+    assert main(long_one) == 0
     assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
     first, second = told(capsys, "queue")["runs"]
-    assert (first["job"] is not None, second["job"]) == (True, None)
+    assert (first["job"] is not None, second["job"]) == (True, None), (first, second)
     number = first["job"]["job_id"]
     assert number in by_hand(folder.path, commands_of(capsys, "queue"))
     rows = told(capsys, "queue", "--show-commands")["by_hand"]

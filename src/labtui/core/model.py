@@ -21,7 +21,7 @@ Outcome = Literal["completed", "unfinished", "oom", "time-limit", "cancelled", "
 DEEDS: dict[Outcome, str] = {
     "completed": "ran to its end",
     "unfinished": "never finished",
-    "oom": "ran out of GPU memory",
+    "oom": "ran out of memory",
     "time-limit": "was stopped by its time limit",
     "cancelled": "was cancelled",
     "failed": "failed",

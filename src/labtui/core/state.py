@@ -79,6 +79,12 @@ class RunState:
     learning_rate: float | None = None  # as the log says it; what was planned stands in `spec`
     practice: bool = False
 
+    @property
+    def gpu_memory_ran_out(self) -> bool:
+        """Whether a smaller batch is the cure: memory ran out, and the log does not say that it was the node's."""
+        kinds = {found.kind for found in self.diagnosis}
+        return self.outcome == "oom" and not ("host-memory" in kinds and "oom" not in kinds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionState:

@@ -33,6 +33,11 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
             f"Run {run_id} did not run out of memory.",
             "`labtui queue` shows how runs ended; --batch-size sets any batch you like.",
         )
+    if not run.gpu_memory_ran_out:
+        raise UsageError(
+            f"Run {run_id} ran out of the node's main memory, not of GPU memory: a smaller batch hardly helps.",
+            "Ask Slurm for more CPUs (main memory comes with them), or read fewer images (--images).",
+        )
     failed = replace(overrides or PlanOverrides(), per_gpu_batch=run.spec.per_gpu_batch)
     drafts = [
         kept for draft in session.drafts(run.task_id, failed) if (kept := _of_model(draft, run.spec.model))

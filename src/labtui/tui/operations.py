@@ -76,7 +76,7 @@ class Operations:
             self.notify("How this run ended is not known yet; its log is still read.", markup=False)
             return
         if run.outcome != "oom":
-            self.notify("The selected run did not run out of memory.", markup=False)
+            self.notify("The selected run did not run out of GPU memory.", markup=False)
             return
         from labtui.engine.batches import halve_after
         from labtui.tui.screens.plan import PlanScreen

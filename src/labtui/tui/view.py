@@ -174,8 +174,12 @@ class RunRow:
 
 
 def run_rows(picture: Picture, runs: tuple[RunState, ...] | None = None) -> tuple[RunRow, ...]:
-    """The runs of the task, with the numbers of their configuration."""
-    by_run = picture.rows_by_run
+    """The runs of the task, with the numbers of their configuration where they have a part in them."""
+    by_run = {
+        run_id: row
+        for run_id, row in picture.rows_by_run.items()
+        if row.epoch_seconds is None or any(origin.run_id == run_id for origin in row.origins)
+    }
     return tuple(
         _run_row(picture, run, by_run.get(run.run_id)) for run in (picture.runs if runs is None else runs)
     )

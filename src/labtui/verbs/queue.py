@@ -101,6 +101,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
         "epochs": {"read": len(run.epochs), "planned": run.spec.epochs},
         "phase": run.phase.value,
         "outcome": run.outcome,
+        "smaller_batch_helps": run.gpu_memory_ran_out,
         "submission": {"token": run.token, "status": submission.status.value, "sentence": sentence},
         "gpu_hours_trained": training_gpu_hours(run.spec.n_gpus, run.epochs),
         "job": _job(submission.job) if submission.job else None,
@@ -171,6 +172,8 @@ def _print(rows: list[dict[str, Any]], state: LabState) -> None:
 
 def _how_it_ended(row: dict[str, Any]) -> str:
     """A run's end goes before its job's: one job carries several runs."""
+    if row["outcome"] == "oom" and not row["smaller_batch_helps"]:
+        return "out of the node's main memory: ask for more CPUs, memory comes with them"
     if row["outcome"] == "oom":
         return f"out of memory: `labtui submit {row['task']} --halve {row['run']}` tries half the batch"
     if row["outcome"] == "time-limit":

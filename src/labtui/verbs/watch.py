@@ -85,7 +85,7 @@ def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
     """After an out-of-memory: what the runs tell about the batch, and the two ways on."""
     from labtui.engine.batches import known_boundary
 
-    for run in {run.spec.model: run for run in ended if run.outcome == "oom"}.values():
+    for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
         say(f"{run.spec.model}: {known_boundary(lab.session, run.spec.model).sentence}")
         say(
             f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}; "

@@ -58,7 +58,7 @@ def boundary(runs: Iterable[RunState], model: str) -> Boundary:
             continue
         if run.epochs:
             fits.append(run.spec.per_gpu_batch)
-        elif run.outcome == "oom":
+        elif run.gpu_memory_ran_out:
             failed.append(run.spec.per_gpu_batch)
     largest = max(fits, default=None)
     # An out-of-memory below a batch that trained came from something else (a shared GPU); the larger one
