@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.model import RunSpec, SubmissionDraft
+from labtui.core.model import JobPhase, RunSpec, SubmissionDraft
 from labtui.engine.assembly import make_lane
 from labtui.engine.folder import LabFolder
 from labtui.engine.lane import Lane
@@ -132,3 +132,13 @@ def only(bench: Bench):
     """The one submission there is."""
     (submission,) = bench.session.state.submissions.values()
     return submission
+
+
+def accepted(bench: Bench) -> str:
+    """The token of a submission whose job runs."""
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    return future.result()

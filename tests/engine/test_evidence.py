@@ -8,19 +8,10 @@ from labtui.errors import (
     ConnectionLost,
     RemoteFailure,
 )
-from tests.engine.conftest import Bench, draft, only
+from tests.engine.conftest import Bench, accepted, draft, only
 from tests.engine.scripted import keras_log
 
 CUT = ConnectionLost("The connection is gone.")
-
-
-def accepted(bench: Bench) -> str:
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
-    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    return future.result()
 
 
 def test_a_failed_queue_answer_is_unknown_never_finished(bench: Bench) -> None:

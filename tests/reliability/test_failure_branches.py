@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
 
 import pytest
 
@@ -22,27 +21,13 @@ from labtui.errors import (
     StoreError,
     UsageError,
 )
-from tests.engine.conftest import Bench, bench, draft, lab_path, open_bench
+from tests.engine.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
 from tests.engine.scripted import keras_log
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
 
 CUT = ConnectionLost("The connection is gone.")
 UNCLEAR = RemoteFailure("The login shell ended before the command.", "Look at .bashrc.")
-
-
-def only(bench: Bench) -> Any:
-    (submission,) = bench.session.state.submissions.values()
-    return submission
-
-
-def accepted(bench: Bench) -> str:
-    bench.online()
-    future = bench.session.submit(draft())
-    bench.run(20, future.done)
-    bench.cluster.start("100")
-    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
-    return future.result()
 
 
 def problems(bench: Bench) -> set[str]:
