@@ -10,8 +10,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER_DIR ?= .cluster
 PYTEST_ARGS ?=
+# Compiled tests are kept whatever the environment says: each worker loads all of them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# The tests of remote/pytorch train with PyTorch. Its default wheel for Linux brings CUDA, some gigabytes:
+# TORCH_INDEX=URL takes it from another package index (PyTorch's own has CPU wheels), TORCH=no does without.
+TORCH ?= yes
+TORCH_INDEX ?=
+TORCH_STAMP := $(if $(filter no,$(TORCH)),,.venv-torch/stamp)
 # Most tests wait for a real cluster rather than compute, so there are more workers than cores.
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: help
 help:  ## list the targets
@@ -33,6 +40,11 @@ $(VENV)/test.stamp: requirements/test.lock $(VENV)/runtime.stamp
 	sh tools/venv.sh .venv-extrap requirements/extrap.lock
 	touch $@
 
+# PyTorch has no wheel for every machine: without it the tests that train with it are skipped and counted.
+.venv-torch/stamp: requirements/torch.txt
+	@{ $(if $(TORCH_INDEX),PIP_INDEX_URL=$(TORCH_INDEX)) sh tools/venv.sh .venv-torch requirements/torch.txt && touch $@; } || \
+	  echo "PyTorch could not be installed here; the tests that train with it will be skipped." >&2
+
 .PHONY: debian-packages
 debian-packages:
 	sh tools/debian_packages.sh
@@ -46,8 +58,12 @@ practice: $(VENV)/runtime.stamp  ## open labtui on the practice cluster (no acco
 # --- checking it ---------------------------------------------------------------------------
 
 .PHONY: test
-test: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## set everything up and run all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+test: debian-packages $(VENV)/test.stamp .venv-extrap/stamp $(TORCH_STAMP)  ## set everything up and run all tests
+	$(PYTEST) -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+.PHONY: fresh
+fresh:  ## try both README commands on a bare Debian, before a release (root, debootstrap, network, an hour)
+	python3 tools/fresh.py $(FRESH_ARGS)
 
 .PHONY: check
 check: $(VENV)/test.stamp  ## format, lint, types and the import rules
@@ -67,7 +83,7 @@ bench: $(VENV)/test.stamp  ## measure, as ratios beside what a user would use in
 	$(BIN)/python -m benchmarks
 
 .PHONY: coverage
-coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## run all tests and say what they reach
+coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp $(TORCH_STAMP)  ## run all tests and say what they reach
 	$(BIN)/coverage erase
 	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
@@ -77,11 +93,11 @@ coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp  ## run all test
 
 .PHONY: cluster-up
 cluster-up: debian-packages $(VENV)/test.stamp  ## start a real OpenSSH and a real Slurm on loopback
-	$(BIN)/python -m tests.cluster up $(CLUSTER_DIR)
+	$(BIN)/python -m tests.real_cluster up $(CLUSTER_DIR)
 
 .PHONY: cluster-down
 cluster-down:  ## stop them and clean up
-	$(BIN)/python -m tests.cluster down $(CLUSTER_DIR)
+	$(BIN)/python -m tests.real_cluster down $(CLUSTER_DIR)
 
 .PHONY: campaign
 campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, each cut, stalled or killed (hours)
@@ -89,7 +105,7 @@ campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, e
 
 .PHONY: generations
 generations: debian-packages $(VENV)/test.stamp  ## the contract tests on newer releases of Slurm (network)
-	$(BIN)/python -m tests.cluster.generations
+	$(BIN)/python -m tests.real_cluster.generations
 
 .venv-old/stamp:
 	sh -c 'for python in $(PYTHON38) python3.8 "$$HOME"/.pyenv/versions/3.8.*/bin/python; do \
@@ -112,4 +128,4 @@ lock:  ## write the lock files anew (needs uv)
 
 .PHONY: clean
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-extrap .venv-old build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-extrap .venv-torch .venv-old build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

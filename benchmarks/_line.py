@@ -1,6 +1,6 @@
 """A line like a student's: a TCP proxy on loopback with a rate and a delay, for comparisons on the same terms.
 
-Each way has its own rate; what is on the line at once is bounded, as in a router's buffer, so that a sender
+Each way has its own rate; what is on the line at once is bounded, as in a router's buffer, so that a submitter
 feels the line's pace.
 """
 

@@ -11,10 +11,19 @@ import termios
 import time
 from fcntl import ioctl
 from pathlib import Path
+from typing import NamedTuple
 
 
-def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> tuple[float, float]:
-    """Seconds until the last stage's words are shown, and the peak memory in MB; a stage's words bring its keys."""
+class Shown(NamedTuple):
+    """What it took until the last words were shown: seconds by the clock, peak memory, seconds of processor time."""
+
+    seconds: float
+    peak_mb: float
+    processor_s: float
+
+
+def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> Shown:
+    """Run a program until the last stage's words are shown; a stage's words bring its keys."""
     started = time.perf_counter()
     child, terminal = pty.fork()
     if child == 0:
@@ -34,7 +43,8 @@ def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> tuple[
         seconds = time.perf_counter() - started
         status = Path(f"/proc/{child}/status")
         peak = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")]
-        return seconds, int(peak[0]) / 1024
+        ticks = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return Shown(seconds, int(peak[0]) / 1024, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks._budgets import Budget, verdict
 from benchmarks._line import Line
-from labtui.core.model import JobPhase
-from labtui.engine.session import Session
-from tests.cluster import Cluster, ClusterSettings, Student, missing_requirements
-from tests.cluster.cluster import wait_until
-from tests.engine.campaign import draft, make_lab
+from labtui.domain.model import JobPhase
+from labtui.session.session import Session
+from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
+from tests.real_cluster.cluster import wait_until
+from tests.session.campaign import draft, make_lab
 
 HEAD = (
     "#!/bin/bash\n#SBATCH --account={account}\n#SBATCH --qos=gp_training\n#SBATCH --time=00:20:00\n"

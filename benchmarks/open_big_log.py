@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks._budgets import Budget, verdict
 from benchmarks._terminal import until_shown
 from benchmarks.first_paint import LABTUI, make_lab
-from labtui.engine import mirrors
+from labtui.session import mirrors
 from tests.tui.replay import open_session
 
 LINE = b"1234/5000 [=====>........] - ETA: 12s - loss: 2.1234 - accuracy: 0.2345 of a long progress bar\n"
@@ -65,7 +65,7 @@ def main() -> int:
             ways["less +G"] = ([less, "+G", str(path)], [(LAST.strip(), b"")])
         shown = {name: [until_shown(*way) for _ in range(arguments.rounds)] for name, way in ways.items()}
     figures = {
-        name: (statistics.median(seconds for seconds, _ in rounds), max(peak for _, peak in rounds))
+        name: (statistics.median(one.seconds for one in rounds), max(one.peak_mb for one in rounds))
         for name, rounds in shown.items()
     }
     for name, (seconds, peak) in figures.items():

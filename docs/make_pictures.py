@@ -1,8 +1,8 @@
-"""Make the pictures in `docs/pictures`: `python docs/make_pictures.py [screens] [deck]`.
+"""Make the pictures in `docs/pictures`: `python docs/make_pictures.py [screens] [deck] [gallery]`.
 
 They show a replayed lab evening marked as practice, through the real screens over the real store, and pages of the deck
 it exports; no cluster is needed. Run it after every change of the screens or slides and look at what changed. The deck
-needs poppler's `pdftoppm` and `pdftotext`.
+needs poppler's `pdftoppm` and `pdftotext`, the gallery (every screen at three sizes, dark and light) `chromium`.
 """
 
 from __future__ import annotations
@@ -35,15 +35,31 @@ class Shot:
 SHOTS = (
     Shot("runs", (120, 40), ("r",), "2.53"),
     Shot("runs-80x24", (80, 24), ("r",), "epoch 4 of 5"),
-    Shot("task", (120, 40), ("t",), "What is there"),
+    Shot("task", (120, 40), ("t",), "Progress"),
     Shot("log-80x24", (80, 24), ("l",), "following"),
     Shot("charts", (120, 40), ("c",), "9,301"),
     Shot("charts-light", (120, 40), ("c",), "9,301", "labtui-light"),
     Shot("charts-80x24", (80, 24), ("c",), "2.53"),
-    Shot("answers", (120, 40), ("a", "ctrl+n", "ctrl+n", "escape"), "·· ideal"),
-    Shot("plan", (120, 40), ("s", "v"), "#!/bin/bash"),
-    Shot("help", (120, 40), ("question_mark",), "Keys."),
+    Shot("charts-200x55", (200, 55), ("c",), "9,301", "labtui-dusk"),
+    Shot("answers", (120, 40), ("a", "down"), "ideal"),
+    Shot("plan", (120, 40), ("s",), "#!/bin/bash"),
+    Shot("help", (120, 40), ("question_mark",), "Here and now"),
 )
+
+
+SIZES = ((80, 24), (120, 40), (200, 55))
+THEMES = ("labtui-dark", "labtui-light")
+GALLERY = {
+    "task": (("t",), "Progress"),
+    "runs": (("r",), "epoch 4 of 5"),
+    "log": (("l",), "following"),
+    "charts": (("c",), "2.53"),
+    "answers": (("a",), "Question 1"),
+    "plan": (("s",), "at most"),
+    "help": (("question_mark",), "Here and now"),
+    "palette": (("colon",), "Search"),
+}
+"""Screens of the gallery: keys to get there, words that must be on the screen first."""
 
 
 TASK = "10.5"
@@ -65,11 +81,11 @@ Throughput grows with every GPU, but less each time.
     "When the deadline matters more than the GPU-hours.",
 )
 PAGES = {
-    "deck-task": "What was run",
-    "deck-charts": "parallelism: charts",
-    "deck-answers": "It is sublinear",
+    "deck-task": "The CPU baseline",
+    "deck-charts": "Global throughput",
+    "deck-answers": "The answers in full",
 }
-"""Pages of the deck: the first one of the task that holds these words."""
+"""Pages of the deck: the first one that holds these words."""
 
 
 async def take(shot: Shot, lab: Path) -> str:
@@ -83,7 +99,7 @@ async def take(shot: Shot, lab: Path) -> str:
     app = LabApp(session, factor=20, clock=lambda: NOW)
     async with app.run_test(size=shot.size) as pilot:
         app.theme = shot.theme
-        await _until(pilot, lambda: bool(app.desk.checks))
+        await _until(pilot, lambda: bool(app.view_model.checks))
         await pilot.press(*shot.keys)
         await _until(pilot, lambda: shot.words in text_of(app) and not app._notifications)
         svg = app.export_screenshot(title="labtui")
@@ -114,10 +130,35 @@ def screens(lab: Path) -> None:
         print(path.relative_to(ROOT))  # noqa: T201 - what a script made
 
 
+def gallery(lab: Path) -> None:
+    """A sheet for each screen: its sizes in a row, dark above light."""
+    from PIL import Image
+
+    for name, (keys, words) in GALLERY.items():
+        with tempfile.TemporaryDirectory() as place:
+            rows = []
+            for theme in THEMES:
+                cells = []
+                for width, height in SIZES:
+                    svg = Path(place) / f"{theme}-{width}.svg"
+                    shot = Shot(name, (width, height), keys, words, theme)
+                    svg.write_text(asyncio.run(take(shot, lab)), encoding="utf-8")
+                    cells.append(f'<img src="{svg.name}" width="{4.5 * width}">')
+                rows.append(f"<div>{''.join(cells)}</div>")
+            style = "body{margin:0;background:#888;width:1840px} img{margin:4px;vertical-align:top}"
+            page, drawn = Path(place) / "page.html", Path(place) / "page.png"
+            page.write_text(f"<style>{style}</style>{''.join(rows)}", encoding="utf-8")
+            options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1840,1080"]
+            subprocess.run(["chromium", *options, f"--screenshot={drawn}", page.as_uri()], check=True)
+            sheet = PICTURES / f"gallery-{name}.webp"
+            Image.open(drawn).convert("RGB").save(sheet, quality=70)
+            print(sheet.relative_to(ROOT))  # noqa: T201
+
+
 def deck(lab: Path) -> None:
     """Pages of the exported deck, with answers written."""
-    from labtui.cli import main as labtui
-    from labtui.engine.answers import open_answers
+    from labtui.commands.cli import main as labtui
+    from labtui.session.answers import open_answers
     from tests.tui.replay import open_session
 
     session = open_session(lab)
@@ -134,7 +175,9 @@ def deck(lab: Path) -> None:
         ["pdftotext", str(lab / "deck.pdf"), "-"], check=True, capture_output=True, text=True
     ).stdout.split("\f")
     for name, words in PAGES.items():
-        number = next(at for at, text in enumerate(pages, 1) if f"Task {TASK}" in text and words in text)
+        number = next((at for at, text in enumerate(pages, 1) if words in text), None)
+        if number is None:
+            continue
         made = ["pdftoppm", "-png", "-singlefile", "-scale-to-x", "960", "-scale-to-y", "540"]
         made += ["-f", str(number), "-l", str(number), str(lab / "deck.pdf"), str(PICTURES / name)]
         subprocess.run(made, check=True)
@@ -145,7 +188,7 @@ def main() -> None:
     """Write the pictures that are asked for, or all."""
     from tests.tui.replay import evening, make_folder, open_session
 
-    wanted = sys.argv[1:] or ["screens", "deck"]
+    wanted = sys.argv[1:] or ["screens", "deck", "gallery"]
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         lab = make_folder(Path(place) / "lab", practice=True).path
@@ -157,6 +200,8 @@ def main() -> None:
             screens(lab)
         if "deck" in wanted:
             deck(lab)
+        if "gallery" in wanted:
+            gallery(lab)
 
 
 if __name__ == "__main__":

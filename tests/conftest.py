@@ -1,18 +1,32 @@
-"""The real cluster as a fixture for all rooms. Its tests stay together by folder and are counted when skipped."""
+"""The real cluster as a fixture. Its tests run by folder on one worker; skipped ones are counted with the reason."""
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import os
 import platform
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from tests.cluster import Cluster, ClusterSettings, Student, missing_requirements
+from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
+
+settings.register_profile("labtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("labtui")  # no test asserts a time, whatever else the machine is doing
 
 NO_CLUSTER = "no test cluster here: "
 NO_TENSORFLOW = "no TensorFlow here: "
+NO_TORCH = "no PyTorch here: "
+TORCH_PYTHON = Path(
+    os.environ.get("LABTUI_TORCH_PYTHON") or Path(__file__).parents[1] / ".venv-torch" / "bin" / "python"
+)
+"""The interpreter that trains with PyTorch; it has an environment of its own."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,24 +48,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(f"cluster-{item.path.parent.name}"))
 
 
+def pytest_collection_finish() -> None:
+    """Take the collected tests out of the garbage collector's sight and let it look less often.
+
+    Screens make and drop objects by the hundred thousand: with the interpreter's own threshold the collector took a
+    third of the processor time of their tests.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a cluster or TensorFlow where there is none, saying what is missing."""
+    """Skip what needs a cluster, TensorFlow or PyTorch where there is none, saying what is missing."""
     if item.get_closest_marker("cluster") and (reasons := missing_requirements()):
         pytest.skip(NO_CLUSTER + "; ".join(reasons))
     if item.get_closest_marker("tensorflow") and importlib.util.find_spec("tensorflow") is None:
         pytest.skip(f"{NO_TENSORFLOW}it is not installed for Python {platform.python_version()}")
+    if item.get_closest_marker("torch") and not has_torch():
+        pytest.skip(f"{NO_TORCH}{TORCH_PYTHON.parents[1].name} does not hold it (make .venv-torch/stamp)")
+
+
+@cache
+def has_torch() -> bool:
+    """Whether PyTorch is installed beside this environment."""
+    code = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+    try:
+        return subprocess.run([str(TORCH_PYTHON), "-c", code], check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say aloud how many tests did not meet a real Slurm or a real TensorFlow, and why."""
+    """Count the tests that were skipped because there is no real Slurm, no TensorFlow or no PyTorch, by reason."""
     counted: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", []):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        for kind, missing in (("cluster", NO_CLUSTER), ("training", NO_TENSORFLOW)):
+        kinds = (("cluster", NO_CLUSTER), ("training", NO_TENSORFLOW), ("PyTorch training", NO_TORCH))
+        for kind, missing in kinds:
             if missing in text:
                 counted[f"{kind} tests were SKIPPED ({text.split(missing, 1)[1]})"] += 1
-    for told, number in counted.items():
-        terminalreporter.write_line(f"{number} {told}", yellow=True, bold=True)
+    for line, number in counted.items():
+        terminalreporter.write_line(f"{number} {line}", yellow=True, bold=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Install the real Slurm and OpenSSH that the tests start on loopback: only as root on Debian (or Ubuntu).
-# Elsewhere those tests are skipped, and pytest's last lines say how many and why.
+# Install the programs that the tests start or look with: only as root on Debian (or Ubuntu).
+# Elsewhere tests that need a missing one are skipped, and pytest's last lines say how many and why.
 set -eu
 [ "$(uname -s)" = Linux ] && [ -f /etc/debian_version ] && [ "$(id -u)" = 0 ] || exit 0
 
-packages="slurm-wlm slurmdbd munge mariadb-server openssh-server openssh-client fontconfig fonts-dejavu-core"
+# The real cluster on loopback, its submit plugin and its PAM module; terminals and processes; documents.
+packages="slurm-wlm slurmdbd munge mariadb-server openssh-server openssh-client openssl gcc libc6-dev
+    tmux procps shellcheck poppler-utils libreoffice-impress-nogui fontconfig fonts-dejavu-core
+    texlive-latex-recommended texlive-science"
 missing=
 for package in $packages; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make (or complete) a virtual environment from a lock file: tools/venv.sh DIR LOCKFILE
 #
-# Takes the newest Python between 3.11 and 3.14 that it finds. Packages are installed by hash.
+# Takes the newest Python between 3.11 and 3.14 that it finds. Packages are installed by hash, if the file has hashes.
 set -eu
 dir=$1
 lock=$2
@@ -35,4 +35,6 @@ if ! [ -x "$dir/bin/python" ]; then
     fi
 fi
 echo "Installing what $lock lists ..." >&2
-"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
+hashes=
+if grep -q -e --hash= "$lock"; then hashes=--require-hashes; fi
+"$dir/bin/python" -m pip install --quiet --disable-pip-version-check $hashes -r "$lock"

@@ -2,6 +2,6 @@
 
 import sys
 
-from labtui.cli import main
+from labtui.commands.cli import main
 
 sys.exit(main())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.jobs import Jobs
-from tests.contract.sites import PRACTICE_MODULE, Site, practice_exists, practice_site, real_site
+from tests.contract.sites import Site, practice_site, real_site
 
 SITE_PARAMS = [
     pytest.param("real", marks=pytest.mark.cluster),
@@ -25,8 +25,6 @@ def slurm_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         running.cancel_all()
         with real_site(running) as site:
             yield site
-    elif not practice_exists():
-        pytest.skip(f"{PRACTICE_MODULE} is not part of this checkout yet")
     else:
         with practice_site(tmp_path_factory.mktemp("practice")) as site:
             yield site

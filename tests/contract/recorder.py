@@ -1,7 +1,7 @@
-"""Records what a real Slurm says, for tests that have none: ``python -m tests.contract.recorder [OUT_DIR]``.
+"""Records what a real Slurm says, for tests that have none: ``python -m tests.contract.recorder [OUT.json]``.
 
-Each recording is a command with its standard output, standard error and exit status, exactly as they came:
-``NAME.out``, ``NAME.err``, and the command and status in ``index.json``. `load` reads one back.
+One JSON file a release: by name, a command with its standard output, standard error (UTF-8) and exit status, exactly as
+they came. `load_all` reads them back.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from tests.contract.commands import ACCOUNTING, PINNED, QUEUE, REFUSALS, SCRIPTS
 from tests.contract.sites import Site
 
 if TYPE_CHECKING:
-    from tests.cluster import Cluster
+    from tests.real_cluster import Cluster
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
 
@@ -33,14 +34,14 @@ class Recording:
     stderr: bytes
 
 
-def load(release: str, name: str) -> Recording:
-    """A recording of a release (``"22.05"``); KeyError when there is none of that name."""
-    folder = FIXTURES / release
-    told = json.loads((folder / "index.json").read_text())[name]
-    return Recording(
-        name, told["command"], told["status"], (folder / f"{name}.out").read_bytes(),
-        (folder / f"{name}.err").read_bytes(),
-    )  # fmt: skip
+@cache
+def load_all(release: str) -> dict[str, Recording]:
+    """The recordings of a release (``"22.05"``) by name."""
+    recorded = json.loads((FIXTURES / f"{release}.json").read_text(encoding="utf-8"))
+    return {
+        name: Recording(name, it["command"], it["status"], it["stdout"].encode(), it["stderr"].encode())
+        for name, it in recorded.items()
+    }
 
 
 @dataclass
@@ -48,16 +49,19 @@ class Recorder:
     """Runs commands on a site in a scratch directory and keeps the answers."""
 
     site: Site
-    folder: Path
+    target: Path
     directory: str = ""
-    index: dict[str, dict[str, object]] = field(default_factory=dict)
+    recorded: dict[str, dict[str, object]] = field(default_factory=dict)
 
     def record(self, name: str, command: str, *, stdin: bytes = b"") -> str:
         """Run `command` in the scratch directory and write the answer down; its standard output."""
         answer = self.site.run(f"cd {self.directory} && {{ {command}\n}}", stdin=stdin, timeout_s=120)
-        (self.folder / f"{name}.out").write_bytes(answer.stdout)
-        (self.folder / f"{name}.err").write_bytes(answer.stderr)
-        self.index[name] = {"command": command, "status": answer.status}
+        self.recorded[name] = {
+            "command": command,
+            "status": answer.status,
+            "stdout": answer.stdout.decode(),
+            "stderr": answer.stderr.decode(),
+        }
         return answer.out
 
     def submit(self, script: str, *options: str) -> str:
@@ -77,18 +81,19 @@ class Recorder:
         raise TimeoutError(f"job {job_id} is {shown}, not {states}")
 
     def finish(self) -> None:
-        """Write the index."""
-        (self.folder / "index.json").write_text(json.dumps(self.index, indent=1, sort_keys=True) + "\n")
+        """Write the file."""
+        text = json.dumps(self.recorded, indent=1, sort_keys=True, ensure_ascii=False)
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        self.target.write_text(text + "\n", encoding="utf-8")
 
 
 CPU = "-A {account} -q gp_training"
 GPU = "-A {account} -q acc_training -c 20 --gres=gpu:1"
 
 
-def record_all(site: Site, folder: Path) -> None:
+def record_all(site: Site, target: Path) -> None:
     """Every command labtui uses, in every state of a job that can be had within a few minutes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    recorder = Recorder(site, folder, f"{site.scratch}/recordings")
+    recorder = Recorder(site, target, f"{site.scratch}/recordings")
     for name, text in SCRIPTS.items():
         site.write(f"{recorder.directory}/{name}", text.encode())
     cpu, gpu = CPU.format(account=site.account), GPU.format(account=site.account)
@@ -204,10 +209,10 @@ def _wait_for_accounting(
     raise TimeoutError(f"accounting does not say {value} of {job_id}")
 
 
-def record_trouble(cluster: Cluster, site: Site, folder: Path) -> None:
+def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
     """What the commands say while a daemon is away; the cluster is left repaired."""
-    recorder = Recorder(site, folder, f"{site.scratch}/recordings")
-    recorder.index = json.loads((folder / "index.json").read_text())
+    recorder = Recorder(site, target, f"{site.scratch}/recordings")
+    recorder.recorded = json.loads(target.read_text(encoding="utf-8"))
     submit = f"sbatch --parsable {CPU.format(account=site.account)} ok.sh"
     cluster.daemon("slurmdbd", "stop")
     recorder.record("no-slurmdbd-sacct", f"{PINNED}{ACCOUNTING}")
@@ -228,17 +233,17 @@ def record_trouble(cluster: Cluster, site: Site, folder: Path) -> None:
 
 def main(argv: list[str]) -> int:
     """Record on a fresh cluster of this machine's Slurm."""
-    from tests.cluster import Cluster
     from tests.contract.sites import real_site
+    from tests.real_cluster import Cluster
 
     cluster = Cluster.start()
     try:
         with real_site(cluster) as site:
             release = ".".join(site.run("sbatch --version").out.split()[-1].split(".")[:2])
-            folder = Path(argv[0]) if argv else FIXTURES / release
-            record_all(site, folder)
-            record_trouble(cluster, site, folder)
-            print(f"recorded in {folder}")
+            target = Path(argv[0]) if argv else FIXTURES / f"{release}.json"
+            record_all(site, target)
+            record_trouble(cluster, site, target)
+            print(f"recorded in {target}")
     finally:
         cluster.down()
     return 0

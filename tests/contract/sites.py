@@ -5,7 +5,6 @@ A new kind of cluster is added here and nowhere else: a function that yields a `
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 import shlex
 import threading
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
+
+from labtui.practice.cluster import PracticeCluster
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ def connect(host: str, port: int, user: str, *, key: Path | None = None, passwor
 
 @contextmanager
 def real_site(cluster: object) -> Iterator[Site]:
-    """OpenSSH and Slurm as `tests.cluster` started them."""
-    from tests.cluster import Cluster
+    """OpenSSH and Slurm as `tests.real_cluster` started them."""
+    from tests.real_cluster import Cluster
 
     assert isinstance(cluster, Cluster)
     me = cluster.student
@@ -137,20 +138,9 @@ def real_site(cluster: object) -> Iterator[Site]:
         client.close()
 
 
-PRACTICE_MODULE = "labtui.practice.cluster"
-"""The practice cluster's module; while it is missing, its contract tests are skipped."""
-
-
-def practice_exists() -> bool:
-    """Whether the practice cluster is part of this checkout."""
-    return importlib.util.find_spec(PRACTICE_MODULE) is not None
-
-
 @contextmanager
 def practice_site(folder: Path) -> Iterator[Site]:
     """The practice cluster in this process, its files in `folder`, its clock five times as fast."""
-    from labtui.practice.cluster import PracticeCluster
-
     with PracticeCluster.start(folder, factor=5.0) as running:
         me = running.login
         client = connect(me.host, me.port, me.user, key=me.identity_file)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import secrets
+import time
 
-from labtui.core.model import JobPhase
-from labtui.core.remote import CommandResult, RemoteCommand, cut_frame, frame
-from labtui.core.slurm.details import details_command, parse_details
-from labtui.core.slurm.limits import associations_command, qos_command
-from labtui.core.slurm.lookup import lookup_command, parse_lookup
-from labtui.core.slurm.refusals import classify
-from labtui.core.slurm.submit import cancel_command, parse_submit, submit_command
-from labtui.core.slurm.test_only import parse_test_only, test_only_command
-from labtui.core.slurm.tick import parse_tick, tick_command
+from labtui.domain.model import JobPhase
+from labtui.slurm.job_control import details_command, parse_details
+from labtui.slurm.probe import associations_command, qos_command
+from labtui.slurm.queue import parse_tick, tick_command
+from labtui.slurm.remote_command import CommandResult, RemoteCommand, cut_frame, frame
+from labtui.slurm.sbatch_answers import classify, parse_test_only, test_only_command
+from labtui.slurm.site_probe import PartitionGpus, SiteLoad, load_command, parse_load
+from labtui.slurm.submit import cancel_command, lookup_command, parse_lookup, parse_submit, submit_command
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
 
@@ -142,3 +142,30 @@ def test_limits(slurm_site: Site) -> None:
     assert mine.status == 0 and slurm_site.account in mine.out
     qos = ask(slurm_site, qos_command())
     assert qos.status == 0 and slurm_site.debug_qos in qos.out
+
+
+def test_what_is_free_and_the_fair_share(jobs: Jobs) -> None:
+    def load() -> SiteLoad:
+        nonce = secrets.token_hex(8)
+        return parse_load(ask(jobs.site, load_command(nonce)), nonce)
+
+    def gpus(found: SiteLoad) -> PartitionGpus:
+        return next(each for each in found.partitions if each.partition == jobs.site.gpu_partition)
+
+    def until_free(wanted: int) -> SiteLoad:
+        end = time.monotonic() + 60
+        while gpus(found := load()).free != wanted and time.monotonic() < end:
+            time.sleep(0.3)
+        return found
+
+    before = load()
+    assert before.refused == {} and 0.0 <= before.fair_shares[jobs.site.account] <= 1.0
+    assert jobs.site.cpu_partition not in {each.partition for each in before.partitions}
+    free, total = gpus(before).free, gpus(before).total
+    assert 2 <= free <= total and total % jobs.site.gpus_per_node == 0
+    job_id = jobs.submit(f"{jobs.gpu(2)} -t 5 -J load long.sh")
+    jobs.wait_for(job_id, "RUNNING")
+    assert gpus(until_free(free - 2)) == PartitionGpus(jobs.site.gpu_partition, free - 2, total)
+    jobs.run(f"scancel {job_id}")
+    jobs.wait_for(job_id, "CANCELLED")
+    assert gpus(until_free(free)).free == free

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from labtui.core.events import SamplesReset
-from labtui.core.model import RunPhase
+from labtui.domain.events import SamplesReset
+from labtui.domain.model import RunPhase
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.incidents import IncidentPlan
 from labtui.practice.slurm.job import Job
@@ -35,8 +35,10 @@ def cluster() -> Iterator[PracticeCluster]:
 
 def over(app: LabApp) -> bool:
     """Everything is done, and nothing is wrong any more."""
-    runs = app.desk.state.runs.values()
-    return bool(runs) and all(run.phase is RunPhase.DONE for run in runs) and not app.desk.state.problems
+    runs = app.view_model.state.runs.values()
+    return (
+        bool(runs) and all(run.phase is RunPhase.DONE for run in runs) and not app.view_model.state.problems
+    )
 
 
 def says(pilot: Pilot[Any], *words: str) -> Callable[[], bool]:
@@ -72,7 +74,7 @@ async def evening_with(cluster: PracticeCluster, path: Path, name: str, *seen: t
 
 async def test_a_cut_line_is_said_and_nothing_is_lost(cluster: PracticeCluster, tmp_path: Path) -> None:
     app = await evening_with(cluster, tmp_path / "lab", "drop", ("○ offline",))
-    assert [len(run.epochs) for run in app.desk.state.runs.values()] == [5, 5, 5]
+    assert [len(run.epochs) for run in app.view_model.state.runs.values()] == [5, 5, 5]
 
 
 async def test_a_silent_controller_is_no_end(cluster: PracticeCluster, tmp_path: Path) -> None:
@@ -82,19 +84,19 @@ async def test_a_silent_controller_is_no_end(cluster: PracticeCluster, tmp_path:
 
 
 async def test_without_accounting_a_job_settles(cluster: PracticeCluster, tmp_path: Path) -> None:
-    await evening_with(cluster, tmp_path / "lab", "accounting", ("settling", "accounting has not spoken yet"))
+    await evening_with(cluster, tmp_path / "lab", "accounting", ("settling", "no accounting record yet"))
 
 
 async def test_a_full_disk_keeps_the_run_in_the_waiting_line(
     cluster: PracticeCluster, tmp_path: Path
 ) -> None:
-    await evening_with(cluster, tmp_path / "lab", "quota", ("in our waiting line", "quota"))
+    await evening_with(cluster, tmp_path / "lab", "quota", ("submission queue:", "quota"))
 
 
 @pytest.mark.parametrize(
     ("name", "state", "sentence"),
     [
-        ("time-limit", "✘ time limit reached", "reached its time limit"),
+        ("time-limit", "✘ time limit", "reached its time limit"),
         ("out-of-memory", "✘", "main memory"),
         ("node-failure", "✘", "its node failed"),
     ],
@@ -109,7 +111,7 @@ async def test_a_bad_end_is_explained(
         app.go_to_task("10.5")
         await submit_here(pilot, app)
         await come_to(pilot, says(pilot, state, sentence), f"what {name} means")
-        assert RunPhase.DONE not in [run.phase for run in app.desk.state.runs.values()][1:]
+        assert RunPhase.DONE not in [run.phase for run in app.view_model.state.runs.values()][1:]
         await pilot.press("q")
     plan.close()
     session.close()
@@ -133,7 +135,7 @@ async def test_epochs_of_a_first_try_do_not_count(cluster: PracticeCluster, tmp_
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         app.go_to_task("10.5")
         await submit_here(pilot, app)
-        runs = lambda: app.desk.state.runs  # noqa: E731
+        runs = lambda: app.view_model.state.runs  # noqa: E731
         await come_to(pilot, lambda: any(run.epochs for run in runs().values()), "an epoch of the first try")
         plan = IncidentPlan(cluster, ["requeue"], 1)
         await come_to(pilot, lambda: over(app), "the end of the second try")

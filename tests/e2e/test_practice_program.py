@@ -80,19 +80,19 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.come_to("● online", "10.5", "practice 100 x")
+    terminal.come_to("● online", "10.5", "practice 100×")
     terminal.press("]", "]", "]", "]")
-    terminal.come_to("10.5  The impact of GPU parallelism")
+    terminal.come_to("10.5 The impact of GPU parallelism")
     terminal.press("s")
-    terminal.come_to("Plan of 10.5", "expected to run")
+    terminal.come_to("Plan of 10.5", "No problem found")
     terminal.press("s")
     terminal.come_to("Submit 1 job with 3 runs?")
     terminal.press("y")
-    terminal.come_to("9,305", "63 %")  # the third size is measured
+    terminal.come_to("2.53", "63 %")  # the third size is measured
     terminal.press("x")
     terminal.come_to("deck.pdf")
     terminal.press("a")
-    terminal.come_to("answers/10.5.md")
+    terminal.come_to("Question 1", "No answer yet")
     for number in range(5):
         terminal.press("C-n", f"answer{number}")
         terminal.come_to(f"answer{number}")
@@ -101,9 +101,9 @@ def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -
     assert "Traceback" not in text
     terminal.come_to("q quit")  # the text is left: keys are keys again
     terminal.press("q")
-    terminal.come_to("This practice evening is not kept")
+    terminal.come_to("This practice session is not kept")
     terminal.press("y")
-    terminal.come_to("The practice evening is over.", "ended with 0")
+    terminal.come_to("The practice session is over.", "ended with 0")
     end = time.monotonic() + 30
     while any((tmp_path / "tmp").iterdir()) and time.monotonic() < end:
         time.sleep(0.1)

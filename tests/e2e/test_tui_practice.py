@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from labtui.core.lab.plan import withheld_scripts
-from labtui.core.model import RunPhase
-from labtui.engine.folder import LabFolder
-from labtui.engine.labs import load_edition
-from labtui.engine.session import Session
-from labtui.engine.settings import Settings
+from labtui.domain.model import RunPhase
+from labtui.lab.plan import withheld_scripts
 from labtui.practice.cluster import PracticeCluster
+from labtui.session.folder import LabFolder
+from labtui.session.labs import load_edition
+from labtui.session.session import Session
+from labtui.session.settings import Settings
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from labtui.tui.widgets.chart import ChartView
@@ -90,7 +90,7 @@ async def answer_all(pilot: Pilot[Any], app: LabApp, questions: int) -> None:
         pilot,
         lambda: (
             f"answer{questions - 1}"
-            in (app.session.folder.path / f"answers/{app.desk.task_id}.md").read_text()
+            in (app.session.folder.path / f"answers/{app.view_model.task_id}.md").read_text()
         ),
         "stored answers",
     )
@@ -101,10 +101,10 @@ async def test_from_a_fresh_folder_to_a_ticked_box(cluster: PracticeCluster, tmp
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         await pilot.press("down", "down", "down", "down")
-        await come_to(pilot, lambda: app.desk.task_id == "10.5", "task 10.5")
+        await come_to(pilot, lambda: app.view_model.task_id == "10.5", "task 10.5")
         await submit_here(pilot, app)
         await come_to(pilot, lambda: "▶ epoch" in text_of(app), "an epoch while the job runs")
-        runs = lambda: list(app.desk.state.runs.values())  # noqa: E731
+        runs = lambda: list(app.view_model.state.runs.values())  # noqa: E731
         await come_to(
             pilot,
             lambda: len(runs()) == 3 and all(run.phase is RunPhase.DONE for run in runs()),
@@ -118,17 +118,20 @@ async def test_from_a_fresh_folder_to_a_ticked_box(cluster: PracticeCluster, tmp
             "four charts with three points",
         )
         assert all(view.spec.practice for view in views())
-        await come_to(pilot, lambda: text_of(app).count("practice") >= 5, "the mark on header and charts")
-        assert f"practice {FACTOR} x" in text_of(app) and "GPU-h practised" in text_of(app)
+        await come_to(pilot, lambda: text_of(app).count("practice") >= 3, "the mark on header and charts")
+        assert f"practice {FACTOR}×" in text_of(app) and "GPU-h" in text_of(app)
         await pilot.press("x")
         await come_to(pilot, lambda: (session.folder.path / "deck.pdf").exists(), "the deck")
-        task = app.desk.picture().task
+        task = app.view_model.view_state().task
         assert task is not None
         await answer_all(pilot, app, len(task.questions))
         await pilot.press("t")
         await come_to(
             pilot,
-            lambda: app.desk.checks.get("10.5") is not None and app.desk.checks["10.5"].status == "done",
+            lambda: (
+                app.view_model.checks.get("10.5") is not None
+                and app.view_model.checks["10.5"].status == "done"
+            ),
             "the ticked box",
         )
         await come_to(pilot, lambda: "✔ 10.5" in text_of(app), "the ticked box on the screen")
@@ -184,14 +187,14 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
         await come_to(
             pilot,
             lambda: (
-                len(app.desk.state.runs) == 3
-                and all(run.phase is RunPhase.DONE for run in app.desk.state.runs.values())
+                len(app.view_model.state.runs) == 3
+                and all(run.phase is RunPhase.DONE for run in app.view_model.state.runs.values())
             ),
             "three runs done",
         )
     session.close()
 
-    from labtui.engine.settings import changed
+    from labtui.session.settings import changed
 
     lab.save_settings(changed(lab.settings(), practice=False, profile="mn5"))
     from tests.tui.replay import finished_run, open_session, spec
@@ -202,13 +205,13 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
     mixed.feed(*finished_run("lt00000000000000rea2", "10.5", 12, spec(gpus=2), "92"))
     app = LabApp(mixed, pane="charts")
     async with app.run_test(size=(120, 40)) as pilot:
-        await come_to(pilot, lambda: len(app.desk.picture().charts) == 4, "the real charts")
-        assert not any(chart.practice for chart in app.desk.picture().charts)
-        assert all(len(chart.series[0].points) == 2 for chart in app.desk.picture().charts)
+        await come_to(pilot, lambda: len(app.view_model.view_state().charts) == 4, "the real charts")
+        assert not any(chart.practice for chart in app.view_model.view_state().charts)
+        assert all(len(chart.series[0].points) == 2 for chart in app.view_model.view_state().charts)
         await come_to(pilot, lambda: "ResNet50 2 GPU" in text_of(app), "the real numbers")
         assert "ResNet50 4 GPU" not in text_of(app)
         await pilot.press("r")
-        await come_to(pilot, lambda: text_of(app).count("done (practice)") == 3, "marked rehearsals")
+        await come_to(pilot, lambda: text_of(app).count("practice ✔ done") == 3, "marked rehearsals")
     results = mixed.results()
     assert {row.practice for row in results.rows} == {True, False}
     for row in results.rows:
@@ -224,7 +227,7 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
 def test_json_results_say_practice(
     cluster: PracticeCluster, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labtui.cli import main
+    from labtui.commands.cli import main
 
     lab = lab_on(cluster, tmp_path / "lab")
     session = Session.open(lab.path, start=False)

@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from labtui.core.events import AnyEvent, EpochSeen, JobObserved
-from labtui.core.lab.plan import withheld_scripts
-from labtui.core.model import JobPhase, RunPhase
-from labtui.engine.folder import LabFolder
-from labtui.engine.labs import load_edition
-from labtui.engine.session import Session
-from labtui.engine.settings import Settings, changed
+from labtui.domain.events import AnyEvent, EpochSeen, JobObserved
+from labtui.domain.model import JobPhase, RunPhase
+from labtui.lab.plan import withheld_scripts
+from labtui.session.folder import LabFolder
+from labtui.session.labs import load_edition
+from labtui.session.session import Session
+from labtui.session.settings import Settings, changed
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
 from labtui.tui.widgets.chart import ChartView
-from tests.cluster import Cluster, Student
+from tests.real_cluster import Cluster, Student
+from tests.remote.small_network import use_small_network
 from tests.tui.waiting import text_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -91,7 +92,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     screen = app.screen
     assert isinstance(screen, PlanScreen)
     if screen.form == "one-job":
-        await pilot.press("j")
+        await pilot.press("J")
     for row in (0, 1):
         await put(pilot, screen, row, "per_gpu", "8")
         await put(pilot, screen, row, "epochs", "3")
@@ -106,7 +107,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
     await pilot.press("y")
-    await come_to(pilot, lambda: len(app.desk.state.runs) == 2, "two runs in the state")
+    await come_to(pilot, lambda: len(app.view_model.state.runs) == 2, "two runs in the state")
 
 
 def check_mirrors(cluster: Cluster, session: Session) -> None:
@@ -130,6 +131,7 @@ async def test_the_evening_on_the_screens(
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    use_small_network(lab.path / "scripts")
     app, session, events = open_app(lab)
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(
@@ -142,14 +144,14 @@ async def test_the_evening_on_the_screens(
         await submit_two_sizes(pilot, app)
         await come_to(
             pilot,
-            lambda: "waiting line: ResNet50 2 GPUs" in text_of(app),
-            "the second run in the waiting line",
+            lambda: "submission queue: ResNet50 2 GPUs" in text_of(app),
+            "the second run in the submission queue",
         )
         await come_to(pilot, lambda: "▶ epoch" in text_of(app), "an epoch while the job runs")
         assert session.state.submissions[session.state.runs[1].token].job is not None
         await come_to(
             pilot,
-            lambda: all(run.phase is RunPhase.DONE for run in app.desk.state.runs.values()),
+            lambda: all(run.phase is RunPhase.DONE for run in app.view_model.state.runs.values()),
             "both runs done",
         )
         await come_to(
@@ -159,7 +161,7 @@ async def test_the_evening_on_the_screens(
             ),
             "whole logs",
         )
-        charts = {chart.key: chart for chart in app.desk.picture().charts}
+        charts = {chart.key: chart for chart in app.view_model.view_state().charts}
         assert [point.x for point in charts["speedup"].series[0].points] == [1, 2]
         await pilot.press("c")
         await come_to(
@@ -182,8 +184,8 @@ async def test_the_evening_on_the_screens(
 
     again, second, _ = open_app(lab)
     async with again.run_test(size=(120, 40)) as pilot:
-        await come_to(pilot, lambda: picture_of(again) == before, f"the same picture as before:\n{before}")
-        assert {chart.key: chart for chart in again.desk.picture().charts} == charts
+        await come_to(pilot, lambda: picture_of(again) == before, f"the same view_state as before:\n{before}")
+        assert {chart.key: chart for chart in again.view_model.view_state().charts} == charts
     second.close()
 
 

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.lab.edition import Edition
-from labtui.core.lab.reference import reference_evidence
-from labtui.core.state import LabState
-from labtui.engine.answers import open_answers
-from labtui.engine.folder import LabFolder
-from labtui.engine.labs import load_edition
-from labtui.engine.settings import Settings
+from labtui.domain.events import LabState
 from labtui.export.contents import LabContents, read_contents
-from labtui.export.layout import LaidDeck
+from labtui.lab.edition import Edition
+from labtui.lab.reference import reference_evidence
+from labtui.session.answers import open_answers
+from labtui.session.folder import LabFolder
+from labtui.session.labs import load_edition
+from labtui.session.settings import Settings
 
 EDITIONS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "sa-miri-2021-ex12", "sa-miri-2025-pg")
 DAY = date(2026, 3, 5)
@@ -108,24 +107,6 @@ def pdf_words(path: Path) -> list[tuple[float, float, list[tuple[float, float, f
 def has(program: str) -> bool:
     """Whether a program for looking is here."""
     return shutil.which(program) is not None
-
-
-def page_texts(laid: LaidDeck) -> list[str]:
-    """All words of each page, without blanks: what no format may lose."""
-    from labtui.export.layout import CodeItem, TableItem, TextItem
-
-    texts = []
-    for page in laid.pages:
-        parts = []
-        for item in page.items:
-            if isinstance(item, TextItem):
-                parts += [run.text for laid_p in item.paragraphs for line in laid_p.lines for run in line]
-            elif isinstance(item, CodeItem):
-                parts += [run.text for line in item.lines for run in line.runs]
-            elif isinstance(item, TableItem):
-                parts += [line for row in item.cells for cell in row for line in cell]
-        texts.append("".join("".join(parts).split()))
-    return texts
 
 
 class Nearly:

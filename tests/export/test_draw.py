@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.charts import ChartSpec, Point, Series, stacked, with_kind
-from labtui.core.results import compute_results
-from labtui.core.results.more_charts import lab_charts
-from labtui.core.results.run_charts import epoch_chart
 from labtui.export import style
-from labtui.export.draw import FORMATS, make_figure, pictures
-from labtui.export.shape import y_limits
+from labtui.export.chart_geometry import y_limits
+from labtui.export.figures import FORMATS, make_figure, pictures
+from labtui.results.chart_catalog import lab_charts
+from labtui.results.chart_spec import ChartSpec, Point, Series, stacked, with_kind
+from labtui.results.compute import compute_results
+from labtui.results.run_charts import epoch_chart
 from tests.export.helpers import has
 from tests.results.helpers import results_of, run
 
@@ -29,7 +29,7 @@ CHARTS = {chart.key: chart for chart in (*lab_charts(BOOK), epoch_chart(BOOK, mo
 ROOT = Path(__file__).resolve().parents[2]
 SAME = """
 import hashlib, sys
-from labtui.export.draw import pictures
+from labtui.export.figures import pictures
 from tests.export.test_draw import CHARTS
 for name, data in pictures(CHARTS["speedup"], ("png", "svg", "pdf")).items():
     print(name, hashlib.sha256(data).hexdigest())
@@ -100,11 +100,20 @@ def test_intervals_are_drawn_as_error_bars(key, kind):
     assert sorted(set(drawn)) == sorted(set(wanted))
 
 
-def test_the_ideal_line_is_dashed_and_named():
-    axes = axes_of(CHARTS["speedup"])
-    dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
-    assert [list(line.get_ydata()) for line in dashed] == [[1.0, 2.0, 4.0]]
-    assert "ideal" in [text.get_text() for text in axes.texts]
+def test_the_ideal_is_a_tick_over_each_bar_and_a_straight_line_on_numbers():
+    bars = axes_of(replace(CHARTS["speedup"], kind="bars"))
+    ticks = [line for line in bars.lines if len(set(line.get_ydata())) == 1 and len(line.get_xdata()) == 2]
+    assert sorted(float(line.get_ydata()[0]) for line in ticks) == [1, 1, 2, 2, 4, 4]
+    assert all(line.get_xdata()[1] - line.get_xdata()[0] < 0.5 for line in ticks)
+    lines = axes_of(CHARTS["speedup"])
+    dashed = [line for line in lines.lines if line.get_linestyle() == "--"]
+    assert (
+        [list(line.get_ydata()) for line in dashed]
+        == [[1.0, 2.0, 4.0]]
+        == [list(line.get_xdata()) for line in dashed]
+    )
+    assert all("ideal" in [text.get_text() for text in axes.texts] for axes in (bars, lines))
+    assert [text.get_text() for text in lines.get_xticklabels()] == ["1", "2", "4"]
 
 
 def test_warm_up_is_hollow_and_live_is_hatched():

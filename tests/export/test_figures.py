@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.core.charts import ChartSpec, with_kind
-from labtui.core.results.charts import task_charts
-from labtui.export import style
-from labtui.export.draw import make_figure
+from labtui.export import chart_geometry, style
+from labtui.export.figures import make_figure
 from labtui.export.pptx_charts import chart_data, dress_chart
+from labtui.results.chart_spec import ChartSpec, with_kind
+from labtui.results.charts import task_charts
 from tests.export.helpers import Nearly
 from tests.results.helpers import published, results_of
 
@@ -75,12 +75,12 @@ def drawn_by_matplotlib(chart: ChartSpec) -> dict[str, list[float]]:
     axes = make_figure(chart, style.CANVASES["wide"]).axes[0]
     names = [series.name for series in chart.series if series.role == "measured"]
     drawn = {}
-    for at, name in enumerate(names):
+    for name, colour in zip(names, chart_geometry.colours(chart), strict=True):
         if chart.kind == "bars":
-            bars = [bar for bar in axes.patches if hex_of(bar.get_edgecolor()) == style.colour(at)]
+            bars = [bar for bar in axes.patches if hex_of(bar.get_edgecolor()) == colour]
             drawn[name] = [bar.get_height() for bar in sorted(bars, key=lambda bar: bar.get_x())]
         else:
-            lines = [line for line in axes.lines if hex_of(line.get_color()) == style.colour(at)]
+            lines = [line for line in axes.lines if hex_of(line.get_color()) == colour]
             drawn[name] = list(max(lines, key=lambda line: len(line.get_ydata())).get_ydata())
     return drawn
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
-from labtui.core.lab.checks import TaskCheck, check_task
-from labtui.core.lab.edition import Edition
-from labtui.core.lab.evidence import Evidence
-from labtui.core.lab.reference import reference_evidence
-from labtui.core.results import compute_results, measured_from_state
-from labtui.core.state import LabState, RunState
-from labtui.engine.labs import load_edition
+from labtui.domain.events import LabState, RunState
+from labtui.lab.checks import TaskCheck, check_task
+from labtui.lab.edition import Edition
+from labtui.lab.evidence import Evidence
+from labtui.lab.reference import reference_evidence
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
+from labtui.session.labs import load_edition
 
 EDITION = load_edition("hpc4ai-ch10")
 

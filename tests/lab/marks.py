@@ -21,8 +21,9 @@ def unmarked(files: Iterable[Path]) -> list[str]:
 
 
 def marked(files: Iterable[Path]) -> list[str]:
-    """The names of the files that bear one anywhere."""
-    return [path.name for path in files if MARKED[path.suffix](path)]
+    """The names of the files that bear one anywhere; the figures of report.tex have theirs in the report alone."""
+    whole = (path for path in files if path.parent.name != "report-figures")
+    return [path.name for path in whole if MARKED[path.suffix](path)]
 
 
 def _rows(path: Path) -> bool:
@@ -42,8 +43,15 @@ def _markdown(path: Path) -> bool:
 
 
 def _latex(path: Path) -> bool:
-    lines = re.findall(r"^ResNet.*$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    text = path.read_text(encoding="utf-8")
+    if path.name == "report.tex":
+        return text.count(WORDS) > text.count(r"\section*")
+    lines = re.findall(r"^ResNet.*$", text, re.MULTILINE)
     return bool(lines) and all("(practice)" in line for line in lines)
+
+
+def _words(path: Path) -> bool:
+    return WORDS in path.read_text(encoding="utf-8")
 
 
 def _drawn(path: Path) -> bool:
@@ -75,6 +83,8 @@ def _pages(path: Path) -> bool:
     if not has("pdftotext"):
         return path.read_bytes().startswith(b"%PDF")
     told = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
+    if path.parent.name == "report-figures":
+        return True  # a part of report.tex, which says so above each of them
     pages = told.rstrip("\f").split("\f")
     return len(pages) > 3 and all(WORDS in page for page in pages)
 
@@ -88,4 +98,6 @@ MARKED: dict[str, Callable[[Path], bool]] = {
     ".png": _pixels,
     ".pptx": _slides,
     ".pdf": _pages,
+    ".html": _words,
+    ".ipynb": _words,
 }

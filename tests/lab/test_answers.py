@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.lab.answers import answer_markdown, missing_headings, new_sheet, question_of, read_sheet
+from labtui.lab.evidence import answer_markdown, missing_headings, new_sheet, read_sheet
 from tests.lab.builders import EDITION
 
 TASK = EDITION.task("10.4")
@@ -30,15 +30,6 @@ def test_text_below_a_heading_is_the_answer():
     assert sheet.answered == (False, True, False)
     assert sheet.texts[1] == "Because of *memory bandwidth*."
     assert not sheet.complete
-
-
-def test_the_question_a_line_stands_in():
-    lines = put(1, "### detail\n\n```sh\n## 2. not a heading\n```\n\nmore").splitlines()
-    found = [question_of(TASK, lines[: at + 1]) for at in range(len(lines))]
-    starts = [at for at in range(len(lines)) if found[at] != ([None, *found])[at]]
-    assert [found[at] for at in starts] == [0, 1, 2]
-    assert all(lines[at] == f"## {found[at] + 1}. {TASK.questions[found[at]].text}" for at in starts)
-    assert question_of(TASK, []) is None
 
 
 def test_what_is_no_answer():

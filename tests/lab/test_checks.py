@@ -8,15 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.interval import Interval
-from labtui.core.lab.answers import AnswerSheet
-from labtui.core.lab.checks import check_all
-from labtui.core.lab.evidence import Evidence, ExportFact, code_names
-from labtui.core.lab.plan import PlanOverrides
-from labtui.core.lab.progress import progress
-from labtui.core.lab.reference import file_fact
-from labtui.core.model import RunPhase, SubmissionStatus
-from labtui.engine.labs import load_edition
+from labtui.domain.model import Interval, RunPhase, SubmissionStatus
+from labtui.lab.checks import check_all, progress
+from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, code_names, file_fact
+from labtui.lab.plan import PlanOverrides
+from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, check, full, is_run, with_runs, with_submissions
 
 
@@ -185,11 +181,34 @@ def test_a_changed_helper_makes_the_runs_stale_that_import_it():
     assert check("10.5", replace(evidence, scripts=gone)).status == "stale"
 
 
+def test_other_line_endings_are_no_change():
+    """git and editors on Windows write CRLF; what is sent is the same."""
+    evidence = full()
+    dos = {
+        path: file_fact(path, fact.text.replace("\n", "\r\n").encode())
+        for path, fact in evidence.scripts.items()
+    }
+    assert check("10.5", replace(evidence, scripts=dos)).status == "done"
+    sent = {path: fact.sha256 for path, fact in dos.items()}
+    assert check("10.5", with_submissions(evidence, script_hashes=sent)).status == "done"
+
+
+def test_a_module_that_only_a_text_names_is_no_import():
+    main = file_fact("ResNet50.py", b'"""How to use it:\n\nimport plots\n"""\nimport resnet_lab\n')
+    helper = file_fact("plots.py", b"one\n")
+    evidence = full()
+    scripts = {**evidence.scripts, "ResNet50.py": main, "plots.py": helper}
+    hashes = {path: fact.sha256 for path, fact in scripts.items()}
+    evidence = with_submissions(replace(evidence, scripts=scripts), script_hashes=hashes)
+    edited = {**scripts, "plots.py": file_fact("plots.py", b"two\n")}
+    assert check("10.5", replace(evidence, scripts=edited)).status == "done"
+
+
 def test_practice_ticks_as_practice():
     box = check("10.5", with_submissions(full(), practice=True))
     assert box.status == "done"
     assert box.practice
-    assert "rehearsal" in box.notes[0]
+    assert "practice runs" in box.notes[0]
     assert not check("10.5", full()).practice
 
 
@@ -266,6 +285,19 @@ def test_the_students_own_copy(text, words):
     assert words in item.missing
     if item.met:
         assert "ResNet152V2 in line 1" in item.evidence
+
+
+def test_a_copy_of_an_edited_original_is_an_edit():
+    """The change was made in ResNet50.py and saved there too, before the copy."""
+    evidence = full()
+    edited = b"model = ResNet152V2()\n"
+    scripts = {
+        **evidence.scripts,
+        "ResNet50.py": file_fact("ResNet50.py", edited),
+        "ResNet152.py": file_fact("ResNet152.py", edited),
+    }
+    item = check("10.6", replace(evidence, scripts=scripts)).items[0]
+    assert item.met, item.missing
 
 
 def test_code_names_never_fail():

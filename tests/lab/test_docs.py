@@ -9,9 +9,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from labtui.core.lab import edition as schema
-from labtui.core.model import JobForm, Outcome
-from labtui.core.preflight import rules_table
+from labtui.domain.model import Outcome, TemplateForm
+from labtui.lab import edition as schema
+from labtui.preflight import rules_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "editions.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_the_guide_names_every_field(struct):
 def test_the_guide_names_every_word_a_field_can_have():
     named = set(re.findall(r"`([\w-]+)`", GUIDE))
     kinds = {str(kind.__struct_config__.tag) for kind in get_args(schema.Check)}
-    words = [schema.Quantity, schema.ChartKey, schema.Law, JobForm, Outcome]
+    words = [schema.Quantity, schema.ChartKey, schema.Law, TemplateForm, Outcome]
     assert kinds | {word for literal in words for word in get_args(literal)} <= named
 
 

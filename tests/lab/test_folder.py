@@ -6,11 +6,17 @@ import shutil
 
 import pytest
 
-from labtui.core.lab.checks import check_task
-from labtui.core.state import LabState
-from labtui.engine.answers import add_missing_questions, answer_path, open_answers, read_answers, save_answers
-from labtui.engine.folder import LabFolder
-from labtui.engine.labs import (
+from labtui.domain.errors import DataError, FolderError, UsageError
+from labtui.domain.events import LabState
+from labtui.lab.checks import check_task
+from labtui.session.answers import (
+    answer_path,
+    open_answers,
+    read_answers,
+    save_answers,
+)
+from labtui.session.folder import LabFolder
+from labtui.session.labs import (
     check_folder,
     copy_difference,
     gather_evidence,
@@ -18,10 +24,8 @@ from labtui.engine.labs import (
     list_editions,
     load_edition,
     start_copy,
-    task_files,
 )
-from labtui.engine.settings import Settings
-from labtui.errors import DataError, FolderError, UsageError
+from labtui.session.settings import Settings
 from tests.lab.builders import EDITION
 
 TASK = EDITION.task("10.4")
@@ -85,16 +89,6 @@ def test_answers_are_made_once_and_never_overwritten(folder):
     assert read_answers(folder, TASK).answered == (True, False, False)
 
 
-def test_new_questions_are_added_behind_what_is_there(folder):
-    path = open_answers(folder, TASK)
-    path.write_bytes("## 1. x\n\nmine, ñ".encode("latin-1"))
-    before = path.read_bytes()
-    assert add_missing_questions(folder, TASK)
-    assert path.read_bytes().startswith(before)
-    assert not add_missing_questions(folder, TASK)
-    assert read_answers(folder, TASK).answered == (True, False, False)
-
-
 def test_two_students_one_after_the_other_lose_nothing(folder):
     path = open_answers(folder, TASK)
     begun = path.read_text(encoding="utf-8")
@@ -146,13 +140,13 @@ def test_a_copy_is_started_and_the_change_is_the_students(folder):
 
 
 def test_the_program_that_came_with_labtui_gives_way_to_a_copy(folder):
-    from labtui import assets
+    from labtui.session.folder import read_remote
 
-    (folder.scripts / "ResNet152.py").write_bytes(assets.read_remote("ResNet152.py"))
+    (folder.scripts / "ResNet152.py").write_bytes(read_remote("ResNet152.py"))
     box = check_task(EDITION, EDITION.task("10.6"), gather_evidence(folder, EDITION, LabState())).items[0]
     assert "came with labtui" in box.missing
     start_copy(folder, "ResNet50.py", "ResNet152.py")
-    assert (folder.scripts / "ResNet152.py").read_bytes() == assets.read_remote("ResNet50.py")
+    assert (folder.scripts / "ResNet152.py").read_bytes() == read_remote("ResNet50.py")
 
 
 def test_a_copy_needs_its_original(folder):
@@ -160,7 +154,3 @@ def test_a_copy_needs_its_original(folder):
     with pytest.raises(FolderError):
         start_copy(folder, "ResNet50.py", "ResNet152.py")
     assert copy_difference(folder, "ResNet50.py", "ResNet152.py") == ""
-    assert task_files(folder, EDITION.task("10.5")) == (
-        ("ResNet50.py", False),
-        ("cifar-utils/cifar.py", True),
-    )

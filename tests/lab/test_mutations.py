@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from labtui.core.lab.places import Place
-from labtui.engine.labs import labs_folder, prove_file
-from labtui.errors import DataError
+from labtui.domain.errors import DataError
+from labtui.lab.toml_positions import Place
+from labtui.session.labs import labs_folder, prove_file
 from tests.lab.test_editions import IDS
 
 NAMES = {
@@ -23,8 +23,8 @@ NAMES = {
 """Fields that name something: another name is a mistake."""
 FREE = {"advice", "note"}
 """Texts that may be left out, so they may be empty."""
-OWN = {("unknown", "tasks.id"), ("unknown", "tasks.checks.files")}
-"""A task may have any number that nothing else names; a deck or report any name."""
+OWN = {("unknown", "tasks.id"), ("unknown", "tasks.checks.files"), ("blank", "hand_in.pages.heading")}
+"""A task may have any number that nothing else names, a deck or report any name; a page makes its own heading."""
 
 
 def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from labtui.core.lab.batch_search import Boundary, boundary, halved, search
-from labtui.core.lab.plan import (
+from labtui.domain.errors import UsageError
+from labtui.domain.model import Diagnosis
+from labtui.domain.profile import Queue
+from labtui.lab.batch_search import Boundary, boundary, halved, search
+from labtui.lab.plan import (
     PlanOverrides,
     copies_to_start,
     expectation,
     expected_learning_rate,
     fill,
+    in_queue,
     task_drafts,
 )
-from labtui.core.model import Diagnosis
-from labtui.core.preflight import preflight
-from labtui.engine.labs import load_edition
-from labtui.errors import UsageError
+from labtui.preflight import preflight
+from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full, with_runs
 from tests.preflight.cases import PROFILE
 
@@ -113,6 +116,33 @@ def test_overrides():
     assert (run.batch_size, run.per_gpu_batch, run.epochs, run.learning_rate) == (1024, 512, 3, 0.1)
     assert (draft.account, draft.qos, draft.reservation, draft.cpus) == ("nct_1", "acc_training", "R", 48)
     assert (draft.container, draft.data_dir) == ("/x.sif", "/d/me")
+
+
+PARTITIONS = msgspec.structs.replace(
+    PROFILE,
+    queue_option="partition",
+    gpu_queue="gpu",
+    cpu_queue="main",
+    queues=(Queue(name="gpu", devices="gpu", max_minutes=60), Queue(name="main", devices="cpu")),
+)
+
+
+def test_a_qos_never_becomes_a_partition():
+    (draft,) = task_drafts(EDITION, "10.5", PARTITIONS)
+    assert (draft.qos, draft.partition, draft.queue) == ("", "gpu", "gpu")
+    assert draft.time_limit_minutes <= 60
+    (draft,) = task_drafts(EDITION, "10.5", PARTITIONS, PlanOverrides(qos="acc_debug"))
+    assert (draft.qos, draft.partition) == ("acc_debug", "gpu")
+    (draft,) = task_drafts(EDITION, "10.5", PARTITIONS, PlanOverrides(partition="other"))
+    assert (draft.qos, draft.partition) == ("", "other")
+
+
+def test_a_folders_queue_is_for_its_devices():
+    gpus, cpu = task_drafts(EDITION, "10.5", PARTITIONS)[0], task_drafts(EDITION, "10.3", PARTITIONS)[0]
+    assert in_queue(gpus, PARTITIONS, qos="q", partition="").qos == "q"
+    assert in_queue(gpus, PARTITIONS, qos="", partition="main").partition == "gpu"
+    assert in_queue(cpu, PARTITIONS, qos="", partition="gpu").partition == "main"
+    assert in_queue(cpu, PARTITIONS, qos="", partition="long").partition == "long"
 
 
 def test_unknown_task_names_those_there_are():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.core.lab.plan import PlanOverrides
-from labtui.engine.session import Session
+from labtui.commands.cli import main
+from labtui.lab.plan import PlanOverrides, framework_scripts
+from labtui.session.labs import load_edition
+from labtui.session.session import Session
 from tests.lab import walk
 from tests.lab.marks import MARKED, unmarked
 from tests.lab.test_editions import IDS
@@ -16,7 +18,18 @@ MORE_EPOCHS = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 """Forty epochs are a first guess; the student sees the accuracy and asks for more."""
 
 
-@pytest.mark.parametrize("name", IDS)
+REHEARSED = [name for name in IDS if not framework_scripts(load_edition(name))]
+
+
+def test_a_lab_that_cannot_be_rehearsed_is_refused_before_anything_starts(tmp_path, capsys):
+    assert set(IDS) - set(REHEARSED) == {"hpc4ai-ch12"}
+    assert main(["practice", "--serve", "--lab", "hpc4ai-ch12", "--keep", str(tmp_path / "kept")]) == 2
+    said = capsys.readouterr().err
+    assert "cannot rehearse" in said and "pytorch/train_ddp.py" in said and "hint: docs/training" in said
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("name", REHEARSED)
 def test_from_empty_folder_to_all_boxes(name, tmp_path):
     from labtui.practice.cluster import PracticeCluster
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from labtui.engine.session import Session
-from tests.cluster import Cluster, Student
+from labtui.session.session import Session
 from tests.lab import walk
 from tests.lab.marks import marked
+from tests.real_cluster import Cluster, Student
 
 pytestmark = pytest.mark.cluster
 

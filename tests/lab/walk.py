@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from labtui.core.lab.checks import TaskCheck
-from labtui.core.lab.edition import ChartsCheck, Edition, HandInCheck, Task
-from labtui.core.lab.plan import PlanOverrides, copies_to_start
-from labtui.engine.answers import open_answers
-from labtui.engine.labs import check_folder, start_copy
-from labtui.engine.session import Session
+from labtui.lab.checks import TaskCheck
+from labtui.lab.edition import ChartsCheck, Edition, HandInCheck, Task
+from labtui.lab.plan import PlanOverrides, copies_to_start
+from labtui.session.answers import open_answers
+from labtui.session.labs import check_folder, start_copy
+from labtui.session.session import Session
 
 DECKS = ("pptx", "pdf")
 NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
@@ -87,10 +87,10 @@ def edition_of(session: Session) -> Edition:
 
 def folder_of(path: Path, edition: str, **settings: object):
     """A fresh lab folder without the scripts the student is to make."""
-    from labtui.core.lab.plan import withheld_scripts
-    from labtui.engine.folder import LabFolder
-    from labtui.engine.labs import load_edition
-    from labtui.engine.settings import Settings
+    from labtui.lab.plan import withheld_scripts
+    from labtui.session.folder import LabFolder
+    from labtui.session.labs import load_edition
+    from labtui.session.settings import Settings
 
     withheld = withheld_scripts(load_edition(edition))
     return LabFolder.create(path, Settings(edition=edition, **settings), withheld=withheld)

@@ -1,6 +1,8 @@
 """The practice cluster from outside: who gets in, what is seen, what stays behind. Nothing does."""
 
+import json
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -14,7 +16,11 @@ import paramiko
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
+from labtui.practice.layout import STATE_FILE
+from labtui.practice.runner import JobRunner
 from labtui.practice.sftp import Outside, confined
+from labtui.practice.slurm.job import MIN_JOB_AGE_S, Call, Job
+from labtui.practice.slurm.options import build_request
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 
@@ -212,7 +218,7 @@ def test_a_kept_folder_is_used_again(tmp_path):
 
 
 def test_without_bash_it_says_what_is_missing(monkeypatch):
-    from labtui.errors import UsageError
+    from labtui.domain.errors import UsageError
 
     monkeypatch.setattr("labtui.practice.cluster.find_bash", lambda: None)
     with pytest.raises(UsageError) as told:
@@ -226,4 +232,144 @@ def test_a_kept_cluster_gives_no_job_number_twice(tmp_path):
         place.mkdir(parents=True)
         (place / "ResNet50-1gpu-abc.7.out").write_text("")
     with PracticeCluster.start(tmp_path, factor=200) as again:
-        assert again.controller._next_id == 8
+        assert again.controller.next_id == 8
+
+
+def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
+    """MinJobAge is for those who watch: their clock does not run faster because the cluster's does."""
+    control, began = cluster.controller, cluster.clock.now()
+    options = {"account": "nct_000", "qos": "gp_training", "time": "10", "begin": "now+1days"}
+    request = build_request(options, name="job", work_dir="/", site=control.site)
+    job = control.submit(request, script=b"", command="", arguments=(), environment={}, now=began)
+    control.cancel(job.job_id, began)
+    real = MIN_JOB_AGE_S * cluster.clock.factor
+    assert job in control.in_queue(began + real - 1)
+    assert job not in control.in_queue(began + real)
+
+
+def test_a_script_that_a_forked_process_still_holds_open_is_started_later(tmp_path, monkeypatch):
+    """Every process that another thread forks has the script open for writing until it executes its own program."""
+    home = tmp_path / "job1"
+    home.mkdir()
+    held = (home / "slurm_script").open("wb")
+    monkeypatch.setattr("labtui.practice.runner.time.sleep", lambda _seconds: held.close())
+    ends = queue.Queue()
+    runner = JobRunner(
+        spool=tmp_path, environment={}, ended=lambda *end: ends.put(end), keep=True, folder=tmp_path
+    )
+    job = Job(
+        job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60,
+        work_dir=str(tmp_path), command="c", script=b"#!/bin/sh\nexit 7\n", stdout=str(tmp_path / "out"),
+        stderr=str(tmp_path / "err"), submit_time=0.0,
+    )  # fmt: skip
+    runner.start(job, ())
+    assert ends.get(timeout=60) == (1, 7, 0)
+    runner.close()
+
+
+# ------------------------------------------------------------------ a kept cluster
+
+
+def hold_on(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def submit_here(cluster, script, **options):
+    control = cluster.controller
+    options = {"account": "nct_000", "qos": "gp_training", "time": "10", **options}
+    request = build_request(options, name="job", work_dir=str(cluster.layout.home), site=control.site)
+    return control.submit(
+        request, script=script, command="job", arguments=(), environment={"LABTUI_PRACTICE_X": "old", "MINE": "1"},
+        now=cluster.clock.now(),
+    ).job_id  # fmt: skip
+
+
+def asked(cluster, program, *words):
+    call = Call(words=tuple(words), folder="/", environment={"TZ": "UTC"}, stdin=b"")
+    status, out, _ = cluster._answer(program, call)
+    return status, out
+
+
+SACCT = ("-n", "-X", "-P", "-o", "JobID,State,End,ExitCode", "-j")
+
+
+@pytest.mark.parametrize("how", ["left", "killed"])
+def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how):
+    """One job is over, one runs, one that may be requeued runs, one waits; then the cluster ends."""
+    first = PracticeCluster.start(tmp_path / "kept", factor=200)
+    over = submit_here(first, b"#!/bin/sh\nexit 3\n")
+    running = submit_here(first, b"#!/bin/sh\n/bin/sleep 60\n", **{"no-requeue": ""})
+    again = submit_here(first, b"#!/bin/sh\n/bin/sleep 60\n", requeue="")
+    waiting = submit_here(first, b"#!/bin/sh\necho $MINE $LABTUI_PRACTICE_X > waited\n", hold="")
+    jobs = first.controller.jobs
+    hold_on(lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING")
+    told = asked(first, "sacct", *SACCT, str(over))
+    assert told[1].startswith(f"{over}|FAILED|")
+    if how == "killed":
+        first._save = lambda **_: None  # nothing more comes to the disk
+    before = first.clock.now()
+    first.close()
+
+    with PracticeCluster.start(tmp_path / "kept", factor=20) as second:
+        assert second.clock.now() >= before, "the clock goes on"
+        assert asked(second, "sacct", *SACCT, str(over)) == told
+        state, end = asked(second, "sacct", *SACCT, str(running))[1].split("|")[1:3]
+        assert state == "NODE_FAIL"
+        assert end != "Unknown"
+        assert second.controller.jobs[running].end_time <= second.clock.now()
+        listed = asked(second, "squeue", "-h", "-o", "%i %T %r")[1].splitlines()
+        assert f"{waiting} PENDING JobHeldUser" in listed
+        assert second.controller.jobs[again].restarts == 1, "Slurm starts it again"
+        assert any(line.startswith(f"{again} ") for line in listed)
+        assert not any(line.startswith((f"{over} ", f"{running} ")) for line in listed)
+        assert submit_here(second, b"#!/bin/sh\n", hold="") == waiting + 1
+        assert asked(second, "scontrol", "release", str(waiting))[0] == 0
+        hold_on(lambda: second.controller.jobs[waiting].finished)
+        assert (second.layout.home / "waited").read_text() == "1\n", (
+            "its script and its own environment are kept"
+        )
+        ended = second.clock.now()
+    with PracticeCluster.start(tmp_path / "kept", train=True) as third:
+        assert third.clock.now() >= ended, "also when the clock goes slower now"
+        assert asked(third, "sacct", *SACCT, str(over)) == told
+        done = subprocess.run(
+            [third.layout.programs / "date", "+%s"],
+            env=third._ssh.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert int(done.stdout) >= int(ended), "date shows the cluster's clock"
+
+
+def test_an_sbatch_that_was_answered_is_on_the_disk(tmp_path):
+    with PracticeCluster.start(tmp_path / "kept") as cluster:
+        script = b"#!/bin/sh\n#SBATCH -A nct_000 -q gp_training -t 10\n"
+        call = Call(words=("--hold",), folder=str(tmp_path), environment={}, stdin=script)
+        assert cluster._answer("sbatch", call)[1] == "Submitted batch job 1\n"
+        saved = json.loads((tmp_path / "kept" / STATE_FILE).read_text())
+        assert [job["job_id"] for job in saved["jobs"]] == [1]
+        assert (tmp_path / "kept" / STATE_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_kept_folder_is_for_one_session_at_a_time(tmp_path):
+    from labtui.domain.errors import UsageError
+
+    with (
+        PracticeCluster.start(tmp_path / "kept"),
+        pytest.raises(UsageError, match="already open") as told,
+    ):
+        PracticeCluster.start(tmp_path / "kept")
+    assert told.value.hint
+    PracticeCluster.start(tmp_path / "kept").close()
+
+
+def test_damaged_records_are_named(tmp_path):
+    from labtui.domain.errors import DataError
+
+    (tmp_path / STATE_FILE).write_text('{"clock": 1')
+    with pytest.raises(DataError, match="records cannot be read") as told:
+        PracticeCluster.start(tmp_path)
+    assert "Delete" in told.value.hint

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from labtui.errors import UsageError
-from labtui.practice.clock import PracticeClock
+from labtui.domain.errors import UsageError
+from labtui.practice.cluster import PracticeClock
 from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
-from labtui.practice.slurm.call import Call
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
-from labtui.practice.slurm.request import build_request
-from labtui.practice.slurm.site import Site
+from labtui.practice.slurm.job import Call, Site
+from labtui.practice.slurm.options import build_request
 
 
 class Runner:
@@ -193,5 +192,5 @@ def test_choice_by_name_and_by_number():
 
 def test_the_guide_names_all_of_them_in_the_same_order():
     guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
-    table = guide.partition("what can go wrong on purpose")[2]
+    table = guide.partition("## Practice: simulated faults")[2]
     assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(INCIDENTS)

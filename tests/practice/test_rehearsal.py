@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.logs import parse_log
+from labtui.training_logs.reader import parse_log
 
 REMOTE = Path(__file__).parents[2] / "remote"
 
@@ -39,7 +39,7 @@ def lab(tmp_path):
 def rehearse(lab, *words, gpus="0,1,2,3", **told):
     environment = {
         **os.environ, "CIFAR10_DATA": str(lab / "data"), "CUDA_VISIBLE_DEVICES": gpus, "LABTUI_PRACTICE_FACTOR": "5000",
-        "LABTUI_PRACTICE_JOB": str(lab), "PYTHONPATH": "", **told,
+        "LABTUI_PRACTICE_JOB": str(lab), **told,
     }  # fmt: skip
     return subprocess.run(
         [sys.executable, "-m", "labtui.practice.rehearse", *words],
@@ -155,3 +155,29 @@ def test_the_gpus_show_their_load_while_it_trains(lab):
     load = json.loads(done.stdout.partition("LOAD ")[2])
     assert load["gpus"] == 1 and load["percent"] > 90
     assert json.loads((lab / "gpu.json").read_text())["gpus"] == 0, "idle again afterwards"
+
+
+def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
+    """A folder whose profile names a real cluster writes `practice: no` into its job scripts."""
+    done = rehearse(lab, "ResNet50.py", "--epochs", "2", "--batch_size", "2048", "--n_gpus", "1")
+    for text in (
+        done.stdout,
+        "practice:  no\n" + done.stdout,
+        done.stdout.replace("\n", "\npractice:  no\n", 1),
+    ):
+        assert [run.practice for run in parse_log(text.encode()).runs] == [True]
+    stamped = done.stdout.splitlines()[0]
+    bare = done.stdout.replace(stamped + "\n", "")
+    assert [run.practice for run in parse_log(bare.encode()).runs] == [False]
+    assert [run.practice for run in parse_log((stamped + "\n" + bare + bare).encode()).runs] == [True, True]
+
+
+def test_the_table_of_a_rehearsed_gpu_says_so():
+    from labtui.practice import tools
+
+    words = [sys.executable, "-I", "-S", tools.__file__, "nvidia-smi"]
+    done = subprocess.run(
+        words, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"}, capture_output=True, text=True
+    )
+    log = done.stdout + "Epoch 1/1\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\n"
+    assert [run.practice for run in parse_log(log.encode()).runs] == [True]

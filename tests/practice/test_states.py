@@ -5,9 +5,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
-from labtui.practice.slurm.job import COMPLETING, FINAL, PENDING, RUNNING, TRANSITIONS, Job
-from labtui.practice.slurm.request import Refused, build_request
-from labtui.practice.slurm.site import KILL_WAIT_S, MIN_JOB_AGE_S, Site
+from labtui.practice.slurm.job import (
+    COMPLETING,
+    FINAL,
+    KILL_WAIT_S,
+    MIN_JOB_AGE_S,
+    PENDING,
+    RUNNING,
+    TRANSITIONS,
+    Job,
+    Site,
+)
+from labtui.practice.slurm.options import Refused, build_request
 
 SITE = Site(user="nct01000", account="nct_000", max_jobs=4)
 """Few jobs at once, so that a short evening meets that limit, too."""
@@ -38,6 +47,7 @@ class Evening(RuleBasedStateMachine):
         self.runner = Runner()
         self.control = Controller(SITE, self.runner, stamp=str)
         self.seen: dict[int, str] = {}
+        self.gone: set[int] = set()
 
     @rule(
         qos=st.sampled_from(["acc_debug", "acc_training", "gp_training", "nonsense"]),
@@ -92,6 +102,10 @@ class Evening(RuleBasedStateMachine):
     def hold(self, number, held):
         self.control.hold(number, held, self.now)
 
+    @rule(seconds=st.floats(0, 2000))
+    def accounting_fails(self, seconds):
+        self.control.accounting_down_until = self.now + seconds
+
     @invariant()
     def only_slurms_transitions(self):
         for job in self.control.accounting():
@@ -119,9 +133,11 @@ class Evening(RuleBasedStateMachine):
             if job.state == RUNNING:
                 assert job.node and job.start_time is not None
         shown = {job.job_id for job in self.control.in_queue(self.now)}
+        down = self.now < self.control.accounting_down_until
         for job in self.control.accounting():
-            if not job.finished or self.now - job.end_time < MIN_JOB_AGE_S:
-                assert job.job_id in shown
+            if job.finished and (down or self.now - job.end_time >= MIN_JOB_AGE_S):
+                self.gone.add(job.job_id)  # and stays away
+            assert (job.job_id in shown) == (job.job_id not in self.gone)
 
 
 def _reachable(start: str, goal: str) -> bool:

@@ -13,9 +13,8 @@ import time
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.options import OptionProblem, parse_words
-from labtui.practice.slurm.request import build_request
-from labtui.practice.slurm.site import Site
+from labtui.practice.slurm.job import Site
+from labtui.practice.slurm.options import OptionProblem, build_request, parse_words
 from labtui.practice.slurm.steps import StepProblem, plan_step, task_ranges
 from tests.practice.test_cluster import alive
 
@@ -93,12 +92,12 @@ def test_the_cpus_of_an_allocation(options, cpus, tasks):
 
 @needs_posix
 def test_steps_wait_for_one_another(tmp_path):
-    from labtui.practice.slurm.ledger import Ledger
+    from labtui.practice.srun import Ledger
 
     other = subprocess.Popen(
         [sys.executable, "-c", f"""
 from pathlib import Path
-from labtui.practice.slurm.ledger import Ledger
+from labtui.practice.srun import Ledger
 print(Ledger(Path({str(tmp_path)!r}), 4).begin(3, print), flush=True)
 input()
 """], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.lab.plan import withheld_scripts
-from labtui.core.model import RunPhase
-from labtui.engine.folder import LabFolder
-from labtui.engine.labs import load_edition
-from labtui.engine.session import Session
-from labtui.engine.settings import Settings
+from labtui.domain.model import RunPhase
+from labtui.lab.plan import withheld_scripts
 from labtui.practice.cluster import PracticeCluster
+from labtui.session.folder import LabFolder
+from labtui.session.labs import load_edition
+from labtui.session.session import Session
+from labtui.session.settings import Settings
+from tests.remote.small_network import use_small_network
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -32,6 +33,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
     with PracticeCluster.start(train=True) as cluster:
         settings = Settings(edition=edition.id, **cluster.login.settings)
         lab = LabFolder.create(tmp_path / "lab", settings, withheld=withheld_scripts(edition))
+        use_small_network(lab.path / "scripts")
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):
                 session.submit(draft).result(60)

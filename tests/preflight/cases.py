@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from labtui.core.lab.edition import parse_edition
-from labtui.core.lab.plan import PlanOverrides, task_drafts
-from labtui.core.model import SubmissionDraft
-from labtui.core.profile import Launch, Profile, Queue
+from labtui.domain.model import SubmissionDraft
+from labtui.domain.profile import Launch, Profile, Queue
+from labtui.lab.edition_validation import parse_edition
+from labtui.lab.plan import PlanOverrides, task_drafts
 
 ACCOUNT = "nct_345"
 SIF = f"/gpfs/projects/{ACCOUNT}/MN5-NGC-TensorFlow-23.03.sif"
@@ -20,12 +20,21 @@ PROFILE = Profile(
     cpu_queue="gp_debug",
     gpu_queue="acc_debug",
     queues=(
-        Queue(name="acc_debug", devices="gpu", max_minutes=120, max_submit_per_user=1, partition="acc"),
+        Queue(
+            name="acc_debug",
+            devices="gpu",
+            max_minutes=120,
+            max_nodes=8,
+            max_submit_per_user=1,
+            partition="acc",
+        ),
+        Queue(name="acc_interactive", devices="gpu", max_minutes=120, max_cpus=40, partition="acc"),
         Queue(name="gp_debug", devices="cpu", max_minutes=120, partition="gpp"),
     ),
     cpus_per_gpu=20,
     gpus_per_node=4,
     cpus_per_node=80,
+    memory_gb_per_node=512,
     data_dir="/gpfs/projects/{account}/cifar-utils/cifar-10-batches-py",
     container="/gpfs/projects/{account}/MN5-NGC-TensorFlow-23.03.sif",
     launch=Launch(modules=("singularity",)),
@@ -123,6 +132,8 @@ class Case:
     severity: str = ""
     remote: dict[str, bool] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
+    given: dict[str, str] = field(default_factory=dict)
+    forecast_s: float | None = None
 
     def files(self) -> dict[str, bytes]:
         """The good files with the changes made."""
@@ -149,9 +160,13 @@ def py(rule: str, name: str, *swaps: tuple[str, str], **more: object) -> Case:
 TIME = "#SBATCH --time 01:15:00"
 RUN1 = "python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
 LAST = "    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4"
+HALF = (("--gres=gpu:4", "--gres=gpu:2"), ("--cpus-per-task 80 ", "--cpus-per-task 40 "))
+MEETING = "--nnodes=1 --rdzv_backend=c10d --rdzv_endpoint=$(hostname)"
+DDP = "--nproc_per_node=2 ResNet50.py --num_epochs 5"
 
 BROKEN = [
     job("node-size", "CPUs of another cluster", ("--cpus-per-task 80", "--cpus-per-task=160")),
+    job("node-size", "CPUs of a small queue", ("--qos acc_debug", "--qos acc_interactive")),
     job("node-size", "GPUs", ("--gres=gpu:4", "--gres=gpu:8")),
     job("lone-dashes", "command", (RUN1, "python ResNet50.py -- epochs 5 -- batch_size 2048 -- n_gpus 1")),
     job("lone-dashes", "directive", ("#SBATCH --nodes 1", "#SBATCH -- nodes=1")),
@@ -256,7 +271,9 @@ BROKEN = [
         "host-memory", "one core", ("#SBATCH --gres=gpu:4\n", ""), ("--cpus-per-task 80", "--cpus-per-task 1")
     ),
     job("log-name", "typing mistake", ("--output=%x.%j.out", "--output=%xo_%J.out")),
-    job("log-name", "none", ("#SBATCH --error=%x.%j.err\n", "")),
+    job("log-name", "no number", ("--output=%x.%j.out", "--output=train.out")),
+    job("log-name", "unknown code", ("--output=%x.%j.out", "--output=%x.%q.out")),
+    job("log-name", "nowhere", ("--error=%x.%j.err", "--error=/dev/null")),
     job("output-folder", "results", ("--output=%x.%j.out", "--output=./results/R-%x.%j.out")),
     job(
         "no-nv", "command", ("exec --nv $SINGULARITY_CONTAINER python", "exec $SINGULARITY_CONTAINER python")
@@ -279,7 +296,20 @@ BROKEN = [
     job(
         "rank-in-quotes",
         "srun",
+        ("--nodes 1", "--nodes 2"),
         (LAST, LAST + '\nsrun bash -c "python ResNet50.py --rank $SLURM_PROCID --epochs 5"'),
+    ),
+    job(
+        "rank-in-quotes",
+        "in a variable, c10d",
+        ("--nodes 1", "--nodes 2"),
+        (
+            LAST,
+            LAST
+            + '\nRUN="torchrun --nnodes 2 --rdzv_backend=c10d \\\n  --node_rank=$SLURM_PROCID ResNet50.py"'
+            + '\nsrun bash -c "$RUN"',
+        ),
+        severity="warning",
     ),
     job("hidden-status", "rm", (LAST, LAST + "\nrm -rf $TMPDIR/cache")),
     job("hidden-status", "echo", (LAST, LAST + "\necho done")),
@@ -311,11 +341,58 @@ BROKEN = [
     py("module-missing", "another script", ("from cifar", "import ResNet101\nfrom cifar"), fixable=False),
     Case("module-missing", "cifar", remove=("cifar-utils/cifar.py",), fixable=False),
     job("other-path", "container", (SIF, SIF.replace(ACCOUNT, "nct_325"))),
+    job("other-path", "chdir", ("--chdir .", "--chdir /gpfs/scratch/nct_325/lab")),
+    py("other-path", "python", ("load_cifar(args.batch_size)", "load_cifar(8, 'x/nct_325/cifar')")),
     py(
-        "other-path",
-        "sys.path",
-        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/cifar-utils')\nfrom cifar"),
+        "sys-path",
+        "needed",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"),
+        remove=("cifar-utils/cifar.py",),
+        remote={"/gpfs/scratch/nct_345/utils": False},
+        fixable=False,
     ),
+    py(
+        "sys-path",
+        "under the other file system",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"),
+        remove=("cifar-utils/cifar.py",),
+        remote={"/gpfs/scratch/nct_345/utils": False, "/gpfs/projects/nct_345/utils": True},
+    ),
+    job(
+        "one-node-used",
+        "two nodes",
+        ("--nodes 1", "--nodes 2"),
+    ),
+    job(
+        "loader-workers",
+        "of four ranks",
+        (LAST, "    torchrun --nproc_per_node=4 ResNet50.py --num_workers 24"),
+        fixable=False,
+    ),
+    job("node-size", "GPUs of all nodes", ("--nodes 1", "--nodes 2"), ("--gres=gpu:4", "--gres=gpu:8")),
+    job("node-size", "nodes", ("--nodes 1", "--nodes 9"), (LAST, LAST + "\nsrun hostname")),
+    job("srun-cpus", "python", (LAST, "    srun --label python ResNet50.py --epochs 5 --n_gpus 4")),
+    job(
+        "srun-cpus", "container", ("\nsingularity exec --nv $SING", "\nsrun -n 1 singularity exec --nv $SING")
+    ),
+    job("shared-port", "in the command", *HALF, (LAST, f"    torchrun {MEETING}:6000 {DDP}")),
+    job(
+        "shared-port",
+        "in a variable, with an id",
+        *HALF,
+        (LAST, f"    true\nPORT=29500\ntorchrun {MEETING}:$PORT --rdzv_id=7 {DDP}"),
+    ),
+    job("shared-port", "of the older launcher", *HALF, (LAST, f"    torchrun --master_port 29500 {DDP}")),
+    job("glued-directives", "lost line break", ("%x.%j.err\n", "%x.%j.err")),
+    job("unknown-option", "two dashes", ("--chdir .", "--D .")),
+    job("unknown-option", "misspelt", ("--cpus-per-task", "--cpu-per-tasks")),
+    job("unknown-option", "of another program", ("--nodes 1", "--select 1"), fixable=False),
+    job(
+        "option-as-constraint",
+        "tasks",
+        ("--ntasks-per-node 1", "--constraint=ntasks-per-node=1"),
+    ),
+    Case("short-limit", "forecast", forecast_s=6000.0),
     Case("container-missing", "asked", remote={SIF: False}, fixable=False),
     job(
         "container-missing", "elsewhere", (SIF, "/gpfs/scratch/x.sif"), remote={"/gpfs/scratch/x.sif": False}
@@ -326,6 +403,7 @@ BROKEN = [
         ("module purge", "export CIFAR10_DATA=/gpfs/cifar/data\nmodule purge"),
         remote={"/gpfs/cifar/data": False},
     ),
+    Case("unchanged-copy", "no change", {"ResNet152.py": (("", SCRIPT),)}, fixable=False),
     py(
         "data-download",
         "load_data",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.preflight.cases import ACCOUNT, LAST, SIF, Case, job, py
+from tests.preflight.cases import ACCOUNT, DDP, HALF, LAST, MEETING, SCRIPT, SIF, Case, job, py
 
 NEAR = [
+    Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
     job("node-size", "fewer", ("--cpus-per-task 80", "--cpus-per-task=60")),
     Case("*", "the good job"),
     job("lone-dashes", "end of options", ("nvidia-smi", "set -- a b\ngrep -- epochs log.txt")),
@@ -43,6 +44,110 @@ NEAR = [
         ("--ntasks-per-node 1", "--ntasks-per-node 4"),
     ),
     job("many-cpus", "the whole node", ("--gres=gpu:4", "--gres=gpu:4")),
+    job("log-name", "one file for both", ("#SBATCH --error=%x.%j.err\n", "")),
+    job("log-name", "array task", ("--output=%x.%j.out", "--output=logs-%A_%4a-%u-%N.out")),
+    job("log-name", "absolute", ("--output=%x.%j.out", "--output=/gpfs/scratch/nct_345/logs/%x.%j.out")),
+    job(
+        "output-folder",
+        "absolute, nobody asked",
+        ("--output=%x.%j.out", "--output=/gpfs/scratch/nct_345/logs/%x.%j.out"),
+    ),
+    job("unknown-option", "beginning of a name", ("--cpus-per-task", "--cpus-per-t")),
+    job("unknown-option", "tasks per node", ("--ntasks-per-node 1", "--tasks-per-node 1")),
+    job("glued-directives", "comment", ("--nodes 1", "--nodes 1 # #SBATCH --nodes 2")),
+    job("option-as-constraint", "feature", ("--nodes 1", "--nodes 1 --constraint=highmem")),
+    job(
+        "one-node-used",
+        "srun",
+        ("--nodes 1", "--nodes 2"),
+        ("nvidia-smi", "srun hostname"),
+    ),
+    job("node-size", "all nodes of the queue", ("--nodes 1", "--nodes 8"), ("nvidia-smi", "srun hostname")),
+    job("node-size", "GPUs of the job", ("--nodes 1", "--nodes 2"), ("--gres=gpu:4", "--gpus=8")),
+    job("srun-cpus", "told", (LAST, "    srun -c 80 python ResNet50.py --epochs 5 --n_gpus 4")),
+    job(
+        "srun-cpus", "in the environment", (LAST, "    export SRUN_CPUS_PER_TASK=80\nsrun python ResNet50.py")
+    ),
+    job("srun-cpus", "in a variable", (LAST, '    srun "$STEP" python ResNet50.py --epochs 5 --n_gpus 4')),
+    job("shared-port", "whole node", (LAST, f"    torchrun {MEETING}:6000 {DDP}")),
+    job(
+        "shared-port",
+        "exclusive",
+        *HALF,
+        ("--nodes 1", "--nodes 1\n#SBATCH --exclusive"),
+        (LAST, f"    torchrun {MEETING}:6000 {DDP}"),
+    ),
+    job(
+        "shared-port",
+        "the job's own",
+        *HALF,
+        (LAST, f"    torchrun {MEETING}:$((20000 + SLURM_JOB_ID % 10000)) {DDP}"),
+    ),
+    job("loader-workers", "fitting", (LAST, "    torchrun --nproc_per_node=4 ResNet50.py --num_workers 20")),
+    Case("short-limit", "long enough", forecast_s=3600.0),
+    Case("short-limit", "nothing known"),
+    py(
+        "sys-path",
+        "nothing imported from it",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/utils')\nfrom cifar"),
+        remote={"/gpfs/scratch/nct_345/utils": False},
+    ),
+    py(
+        "other-path",
+        "harmless sys.path",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_325/utils')\nfrom cifar"),
+    ),
+    py(
+        "data-missing",
+        "harmless sys.path",
+        ("from cifar", "import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\nfrom cifar"),
+        remote={"/gpfs/scratch/nct_345/cifar-utils": False},
+    ),
+    job(
+        "data-missing",
+        "below home",
+        ("module purge", 'export CIFAR10_DATA="$HOME"/cifar-utils/cifar-10-batches-py\nmodule purge'),
+        remote={"/cifar-utils/cifar-10-batches-py": False},
+    ),
+    job(
+        "account",
+        "on the command line",
+        ("--account nct_345", "--account nct_325"),
+        given={"account": "nct_345"},
+    ),
+    job(
+        "placeholder",
+        "overridden on the command line",
+        ("--account nct_345", "--account <account>"),
+        given={"account": "nct_345"},
+    ),
+    job(
+        "account",
+        "only on the command line",
+        ("#SBATCH --account nct_345\n", ""),
+        given={"account": "nct_345"},
+    ),
+    job("queue", "on the command line", ("#SBATCH --qos acc_debug\n", ""), given={"qos": "acc_debug"}),
+    job("time", "on the command line", ("#SBATCH --time 01:15:00\n", ""), given={"time": "30"}),
+    job(
+        "no-nv",
+        "in a variable",
+        ("SINGULARITY_CONTAINER=", 'SINGULARITY_ARGS="--nv --bind /gpfs"\nSINGULARITY_CONTAINER='),
+        ("exec --nv $SINGULARITY_CONTAINER", "exec $SINGULARITY_ARGS $SINGULARITY_CONTAINER"),
+    ),
+    job(
+        "no-nv",
+        "in a variable of the site",
+        ("exec --nv $SINGULARITY_CONTAINER", "exec $SITE_FLAGS $SINGULARITY_CONTAINER"),
+    ),
+    job("not-a-directive", "the command", ("nvidia-smi", "# sbatch --test-only job.slurm\nnvidia-smi")),
+    job("rank-in-quotes", "one task", (LAST, LAST + '\nsrun bash -c "echo $SLURM_PROCID"\nexit 0')),
+    job(
+        "script-missing",
+        "another directory",
+        ("--chdir .", "--chdir /gpfs/scratch/nct_345/lab"),
+        ("ResNet50.py --epochs 5 --batch_size 2048", "Other.py --epochs 5 --batch_size 2048"),
+    ),
     job("log-name", "dot slash", ("--output=%x.%j.out", "--output ./%x.%j.out")),
     job(
         "output-folder",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.preflight import apply_fix, preflight
+from labtui.preflight import apply_fix, preflight
 from tests.preflight.cases import ACCOUNT, BROKEN, JOB, PROFILE, SCRIPT, draft
 
 PIECES = sorted({swap[1] for case in BROKEN for swaps in case.change.values() for swap in swaps} - {""})

@@ -8,13 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.preflight import RULES, apply_fix, fix_all, paths_to_ask, preflight, preview_fix
+from labtui.preflight import RULES, apply_fix, fix_all, paths_to_ask, preflight, preview_fix
 from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft
 from tests.preflight.near import NEAR
 
 
 def look(case: Case, files: dict[str, bytes]):
-    return preflight(files, draft(), PROFILE, ACCOUNT, remote=case.remote)
+    return preflight(
+        files,
+        draft(),
+        PROFILE,
+        ACCOUNT,
+        remote=case.remote,
+        given=case.given,
+        forecast_s=case.forecast_s,
+    )
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda c: f"{c.rule}: {c.name}")
@@ -59,8 +67,6 @@ def test_every_rule_has_a_broken_file_and_all_but_plain_ones_a_near_miss():
     assert set(RULES) == {case.rule for case in BROKEN}
     assert set(RULES) - {case.rule for case in NEAR} <= {
         "host-memory",
-        "data-missing",
-        "other-path",
         "python-syntax",
     }
 
@@ -126,6 +132,7 @@ def test_without_a_submission_every_job_script_is_looked_at():
 def test_the_paths_worth_asking_the_cluster_about():
     files = Case("*", "").files()
     files["ResNet50.py"] += b"import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\n"
+    del files["cifar-utils/cifar.py"]  # now the entry is needed
     asked = paths_to_ask(files, draft(), PROFILE)
     assert asked == (
         "/gpfs/projects/nct_345/cifar-utils/cifar-10-batches-py",
@@ -137,4 +144,4 @@ def test_the_paths_worth_asking_the_cluster_about():
         "/gpfs/projects/nct_345/cifar-utils",
     )
     gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(asked, False))
-    assert {f.rule for f in gone} == {"container-missing", "data-missing"}
+    assert {f.rule for f in gone} == {"container-missing", "sys-path"}

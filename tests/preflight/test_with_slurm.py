@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from labtui.core.preflight import apply_fix, preflight
-from tests.cluster import Cluster, Student
+from labtui.preflight import apply_fix, preflight
 from tests.preflight.cases import ACCOUNT, BROKEN, FILES, PROFILE, Case, draft
+from tests.real_cluster import Cluster, Student
 
 pytestmark = pytest.mark.cluster
 
@@ -35,12 +35,17 @@ JUDGED = {
     ("invisible", "zero width"),
     ("node-size", "CPUs of another cluster"),
     ("node-size", "GPUs"),
+    ("node-size", "GPUs of all nodes"),
     ("queue", "CPU queue"),
     ("queue", "unknown"),
     ("late-directive", "account after a command"),
     ("placeholder", "reservation"),
     ("placeholder", "reservation among others"),
     ("one-job-queue", "array"),
+    ("unknown-option", "two dashes"),
+    ("unknown-option", "misspelt"),
+    ("unknown-option", "of another program"),
+    ("option-as-constraint", "tasks"),
     ("long-dash", "em dash and blank"),
 }
 
@@ -86,7 +91,7 @@ def test_slurm_refuses_the_broken_job_and_takes_the_fixed_one(cluster: Cluster, 
         text = files["job.slurm"].decode("utf-8", "surrogateescape")
         files["job.slurm"] = apply_fix(text, fixes[0]).encode("utf-8", "surrogateescape")
     taken = verdict(cluster, student, files["job.slurm"])
-    assert taken.status == 0, taken.err
+    assert taken.status == 0 or not case.fixable, taken.err
 
 
 def test_what_slurm_refuses_is_judged_and_nothing_else(cluster: Cluster, student: Student):
@@ -97,7 +102,8 @@ def test_what_slurm_refuses_is_judged_and_nothing_else(cluster: Cluster, student
         for case in jobs
         if verdict(cluster, student, files_of(case)["job.slurm"]).status != 0
     }
-    assert refused == JUDGED
+    few = {("node-size", "nodes")}  # this cluster has fewer nodes than the queue's limit, too
+    assert refused - few == JUDGED
 
 
 def test_all_judged_cases_exist():

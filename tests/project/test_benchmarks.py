@@ -16,11 +16,46 @@ def test_a_missed_budget_is_named_and_is_an_exit_status(capsys):
     assert verdict([Budget("nothing measured", float("nan"), 1.0)]) == 1
 
 
+SMALL = dict.fromkeys(
+    (
+        "open_s",
+        "results_s",
+        "export_s",
+        "everything_s",
+        "screens_peak_mb",
+        "first_frame_s",
+        "key_p95_ms",
+    ),
+    1.0,
+)
+STEADY = {
+    f"{name}_{when}": value
+    for when in ("began", "ended")
+    for name, value in {
+        "memory_mb": 70.0,
+        "jobs": 10.0,
+        "finished": 9.0,
+        "threads": 5.0,
+        "descriptors": 15.0,
+        "cluster_threads": 8.0,
+        "cluster_descriptors": 8.0,
+    }.items()
+}
+GROWN = {f"{name}_ended": 99.0 for name in ("memory_mb", "threads", "descriptors")} | {
+    "jobs_ended": 40.0,
+    "cluster_threads_ended": 13.0,
+    "cluster_descriptors_ended": 13.0,
+}
 PROMISES = {
     # benchmark: (figures that keep every promise of the design, figures that break every one)
     "first_paint": (({"ratio": 1.5}, {"p95_ms": 50.0}), ({"ratio": 1.51}, {"p95_ms": 51.0})),
     "cluster_talk": ((0.25, 10.0, 1.25, 1.25), (0.26, 11.0, 1.26, 1.26)),
     "open_big_log": ((0.69, 199.0), (0.71, 201.0)),
+    "large_lab": (
+        (SMALL, dict.fromkeys(SMALL, 10.0) | {"first_frame_s": 1.4}, 10.0),
+        (SMALL, dict.fromkeys(SMALL, 51.0) | {"first_frame_s": 1.6}, 50.0),
+    ),
+    "soak": ((STEADY,), (STEADY | GROWN,)),
     "practice_start": ((0.8, 1.8, 0.5), (0.8, 1.9, 1.5)),
 }
 

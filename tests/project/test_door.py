@@ -1,8 +1,8 @@
-"""The door: wrong use is a sentence and a hint, exit code 2; a misspelt verb is recognised."""
+"""The door: wrong use is a sentence and a hint, exit code 2; a misspelt command is recognised."""
 
 import pytest
 
-from labtui.cli import VERBS, main
+from labtui.commands.cli import COMMANDS, main
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_wrong_use_is_a_sentence_and_a_hint(words, said, capsys, tmp_path, monke
     assert "usage:" not in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb, capsys):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_verb_has_help(command, capsys):
     with pytest.raises(SystemExit) as ended:
-        main([verb, "--help"])
-    assert ended.value.code == 0 and f"labtui {verb}" in capsys.readouterr().out
+        main([command, "--help"])
+    assert ended.value.code == 0 and f"labtui {command}" in capsys.readouterr().out

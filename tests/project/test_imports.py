@@ -16,6 +16,7 @@ HEAVY = (
     "typst",
     "tensorflow",
     "sqlite3",
+    "aiohttp",
 )
 
 
@@ -29,31 +30,48 @@ def loaded_after(code: str) -> set[str]:
 
 
 def test_version_loads_nothing_heavy():
-    code = "from labtui.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass"
+    code = "from labtui.commands.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass"
     assert not loaded_after(code) & set(HEAVY)
 
 
 def test_help_loads_nothing_heavy():
-    code = "from labtui.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    code = "from labtui.commands.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
     assert not loaded_after(code) & set(HEAVY)
 
 
 @pytest.mark.parametrize(
-    "verb", ["parse", "results", "submit", "watch", "queue", "doctor", "check", "labs", "export", "plot"]
+    "command",
+    [
+        "parse",
+        "results",
+        "submit",
+        "watch",
+        "queue",
+        "doctor",
+        "check",
+        "labs",
+        "export",
+        "plot",
+        "replay",
+        "serve",
+    ],
 )
-def test_a_verbs_help_loads_nothing_heavy(verb):
-    code = f"from labtui.cli import main\ntry: main(['{verb}', '--help'])\nexcept SystemExit: pass"
+def test_a_commands_help_loads_nothing_heavy(command):
+    code = (
+        f"from labtui.commands.cli import main\ntry: main(['{command}', '--help'])\nexcept SystemExit: pass"
+    )
     assert not loaded_after(code) & (set(HEAVY) - {"sqlite3"})
 
 
-def test_the_core_imports_nothing_heavy():
+@pytest.mark.parametrize("room", ["domain", "slurm", "training_logs", "results", "preflight", "lab"])
+def test_a_pure_room_imports_nothing_heavy(room):
     code = (
-        "import pkgutil, importlib, labtui.core as core\n"
-        "for found in pkgutil.walk_packages(core.__path__, 'labtui.core.'): importlib.import_module(found.name)"
+        f"import pkgutil, importlib, labtui.{room} as room\n"
+        f"for found in pkgutil.walk_packages(room.__path__, 'labtui.{room}.'): importlib.import_module(found.name)"
     )
     assert not loaded_after(code) & set(HEAVY)
 
 
-def test_the_engine_and_the_cluster_know_no_screen():
-    code = "import labtui.engine.session, labtui.cluster.connection"
+def test_the_session_and_the_cluster_know_no_screen():
+    code = "import labtui.session.session, labtui.cluster.connection"
     assert not loaded_after(code) & {"textual", "pandas", "numpy", "matplotlib", "plotext", "pptx", "typst"}

@@ -16,6 +16,9 @@ EXPECTED = (
     "labtui/_data/remote/ResNet50_seq.py",
     "labtui/_data/remote/ResNet152.py",
     "labtui/_data/remote/cifar-utils/cifar.py",
+    "labtui/_data/remote/pytorch/train_ddp.py",
+    "labtui/_data/remote/pytorch/distributed.py",
+    "labtui/_data/remote/tensorflow/train_multiworker.py",
     "labtui/_data/slurm_templates/cpu.slurm",
     "labtui/_data/slurm_templates/one-gpu.slurm",
     "labtui/_data/slurm_templates/one-job.slurm",
@@ -77,7 +80,7 @@ def in_site(site, flags, code):
 
 
 def test_the_wheel_works_in_an_empty_environment(site):
-    done = in_site(site, ["-I", "-S"], "from labtui.cli import main; main(['--version'])")
+    done = in_site(site, ["-I", "-S"], "from labtui.commands.cli import main; main(['--version'])")
     assert done.stdout.startswith("labtui "), done.stderr
 
 
@@ -111,8 +114,8 @@ def test_the_command_that_installing_makes_runs(wheel, tmp_path):
 
 def test_the_wheels_scripts_and_templates_are_found_from_the_wheel(site):
     code = (
-        "from labtui import assets\n"
-        "print(len(assets.read_remote('ResNet50.py')), len(assets.read_template('one-job')))"
+        "from labtui.session.folder import read_remote, read_template\n"
+        "print(len(read_remote('ResNet50.py')), len(read_template('one-job')))"
     )
     done = in_site(site, ["-I"], code)
     assert done.returncode == 0, done.stderr

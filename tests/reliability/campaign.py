@@ -3,17 +3,22 @@
 ``python -m tests.reliability.campaign ROUNDS [--seed S] [--lanes N]`` starts a cluster of its own. A round is one
 life: a process opens the lab folder, takes up what the killed ones before it left, submits up to two jobs and
 follows the logs, through a proxy that cuts, resets, stalls, delays or throttles its connection at a random byte;
-then SIGKILL, at a random moment or just after a chosen word. After each life the folder is read: nothing that was
-shown may be missing, every mirror must be a prefix of its remote file. After `LIVES` lives an undisturbed process
-settles the folder, and the accounts are made: one job for every intent, its id known, every mirror equal.
+then SIGKILL, at a random moment or just after a chosen word. Meanwhile sbatch, squeue and sacct are ended by signals,
+the login node reboots, slurmctld freezes, munged and slurmdbd are killed, the lock file is removed and a second
+process opens the folder, or the folder is copied and the copy opened (`Troubles`). After each life the folder is read:
+nothing that was shown may be missing, every mirror must be a prefix of its remote file. After `LIVES` lives an
+undisturbed process settles the folder, and the accounts are made: one job for every intent, its id known, every mirror
+equal.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -28,29 +33,53 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from labtui.core.model import SubmissionStatus
-from labtui.core.reduce import reduce_all
-from labtui.core.state import LabState, SubmissionState
-from labtui.engine import mirrors
-from labtui.engine.folder import LabFolder
-from labtui.engine.session import Session
-from labtui.engine.store import Store
-from tests.cluster import Cluster, ClusterSettings, FaultProxy
-from tests.cluster.proxy import Fault
-from tests.engine.campaign import _complete as complete
-from tests.engine.campaign import make_lab
+from labtui.domain.events import LabState, SubmissionState
+from labtui.domain.model import SubmissionStatus
+from labtui.domain.reduce import reduce_all
+from labtui.session import mirrors
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.store import Store
+from tests.real_cluster import Cluster, ClusterSettings, FaultProxy
+from tests.real_cluster.proxy import Fault
+from tests.session.campaign import _complete as complete
+from tests.session.campaign import make_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVES = 20
 """Lives in one lab folder before it is settled."""
 
-SETTLE_S = 500.0
-"""An sbatch that was killed on the login node is given up after 300 s of the cluster's clock."""
+SETTLE_S = 1800.0
+"""An sbatch that was killed on the login node is given up after 300 s of the cluster's clock; then, and after a frozen
+controller, Slurm has to say for as long as it was silent that there is no job."""
+
+SIGNALS = tuple(
+    number.name.removeprefix("SIG")
+    for number in signal.Signals
+    if number.name not in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGRTMIN", "SIGRTMAX")
+)
+"""What ends or stops a program; one that was stopped goes on a second later."""
+
+SIGNALLED = """\
+for order in "$HOME"/faults/{name}.*; do
+    mine="$HOME/faults/taken.$$"
+    mv "$order" "$mine" 2>/dev/null || continue
+    read -r signal delay <"$mine"; rm "$mine"
+    ( sleep "$delay"; kill -"$signal" $$ && echo "{name} $signal" >>"$HOME/faults/log"; sleep 1; kill -CONT $$
+    ) >/dev/null 2>&1 </dev/null &
+    break
+done
+exec /usr/bin/{name} "$@"
+"""
+"""A wrapper of a Slurm program that executes one order: a signal, so many seconds after the start."""
 
 REBOOTING = threading.Lock()
 """The lanes share one login node: it comes back before it goes down again."""
 
-GUARD_S = 8.0
+FREEZING = threading.Lock()
+"""One daemon suffers at a time: what one lane thaws another must not believe frozen."""
+
+GUARD_S = 40.0
 """The longest life: one that waits for a word that never comes."""
 
 
@@ -109,8 +138,8 @@ class Tally:
     killed: int = 0
     killed_after: Counter[str] = field(default_factory=Counter)
     faults_struck: Counter[str] = field(default_factory=Counter)
-    reboots: int = 0
-    frozen_controllers: int = 0
+    troubles: Counter[str] = field(default_factory=Counter)
+    frozen_s: float = 0.0
     intents: int = 0
     jobs: int = 0
     duplicates: int = 0
@@ -190,6 +219,89 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+class Troubles:
+    """What the cluster suffers while a life goes on; the other lanes suffer with it."""
+
+    def __init__(self, cluster: Cluster, chooser: random.Random, tally: Tally) -> None:
+        self.cluster, self.chooser, self.tally = cluster, chooser, tally
+
+    def strike(self) -> list[threading.Thread]:
+        """Order signals now and then, and start at most one of the greater troubles; the threads to wait for."""
+        if self.chooser.random() < 0.6:
+            self._order_a_signal()
+        acts = (
+            (0.004, self._reboot),
+            (0.012, functools.partial(self._freeze, self.chooser.uniform(1, 12))),
+            (0.004, functools.partial(self._freeze, 12 * (200 / 12) ** self.chooser.random())),
+            (0.010, functools.partial(self._kill, "munged", self.chooser.uniform(0.2, 6))),
+            (0.010, functools.partial(self._kill, "slurmdbd", self.chooser.uniform(0.2, 20))),
+        )
+        luck, wait_s = self.chooser.random(), self.chooser.uniform(0, 1.5)
+        for share, act in acts:
+            if luck < share:
+                thread = threading.Timer(wait_s, act)
+                thread.start()
+                return [thread]
+            luck -= share
+        return []
+
+    def _order_a_signal(self) -> None:
+        name = self.chooser.choice(("sbatch", "sbatch", "sbatch", "squeue", "sacct"))
+        place = self.cluster.outside(f"{self.cluster.settings.home}/faults")
+        order = f"{self.chooser.choice(SIGNALS)} {self.chooser.uniform(0, 0.04):.3f}\n"
+        with suppress(OSError):
+            (place / f"{name}.{self.chooser.randrange(1 << 30):x}").write_text(order)
+
+    def _reboot(self) -> None:
+        with REBOOTING:
+            self.tally.troubles["login node rebooted"] += 1
+            self.cluster.kill_logins()
+            deadline = time.monotonic() + 60
+            while not self._sshd_answers():
+                assert time.monotonic() < deadline, "sshd does not come back"
+                self.cluster.start_sshd()
+                time.sleep(0.2)
+
+    def _sshd_answers(self) -> bool:
+        student = self.cluster.student
+        try:
+            with socket.create_connection((student.host, student.port), timeout=5) as line:
+                return line.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
+    def _freeze(self, seconds: float) -> None:
+        with FREEZING:
+            self.tally.troubles["slurmctld frozen"] += 1
+            self.tally.frozen_s += seconds
+            self.cluster.daemon("slurmctld", "pause")
+            time.sleep(seconds)
+            self.cluster.daemon("slurmctld", "resume")
+
+    def _kill(self, name: str, seconds: float) -> None:
+        with FREEZING:
+            self.tally.troubles[f"{name} killed"] += 1
+            self.cluster.daemon(name, "kill")
+            time.sleep(seconds)
+            self.cluster.daemon(name, "start")
+            self.cluster.as_root("scontrol", "update", "NodeName=ALL", "State=RESUME")
+
+
+def wrap_programs(cluster: Cluster) -> None:
+    """Let the student's Slurm programs execute the orders of `Troubles`."""
+    place = cluster.outside(f"{cluster.settings.home}/faults")
+    place.mkdir(exist_ok=True)
+    place.chmod(0o777)
+    for name in ("sbatch", "squeue", "sacct"):
+        cluster.wrap_program(name, SIGNALLED.format(name=name))
+
+
+def signals_sent(cluster: Cluster) -> Counter[str]:
+    """How many signals met each program so far."""
+    log = cluster.outside(f"{cluster.settings.home}/faults/log")
+    return Counter(line.split()[0] for line in log.read_text().splitlines()) if log.exists() else Counter()
+
+
 class Lane:
     """One lab folder after the other; several lanes share a cluster."""
 
@@ -198,12 +310,14 @@ class Lane:
         self.chooser = random.Random(seed)
         self.cluster_faults = cluster_faults
         self.tally = Tally()
+        self.troubles = Troubles(cluster, self.chooser, self.tally)
         self._fault: Fault | None = None
+        self._found: list[BaseException] = []
 
     def run(self, rounds: int) -> Tally:
         """So many lives."""
         student = self.cluster.student
-        zygote = Zygote()
+        zygote, self._guest = Zygote(), Zygote()
         try:
             with AimedProxy((student.host, student.port), lambda _: self._fault) as proxy:
                 for number, first in enumerate(range(0, rounds, LIVES)):
@@ -214,6 +328,7 @@ class Lane:
                         raise AssertionError(f"lane seed {self.seed!r}, folder {number}: {error}") from error
         finally:
             zygote.close()
+            self._guest.close()
         return self.tally
 
     def _folder(self, folder: LabFolder, zygote: Zygote, proxy: AimedProxy, lives: int) -> None:
@@ -234,62 +349,85 @@ class Lane:
         struck_before = len(proxy.faults_struck)
         jobs = [chooser.choice((0, 10, 3000, 40_000)) for _ in range(chooser.choice((0, 1, 1, 1, 2)))]
         order = {"path": str(folder.path), "account": self.cluster.settings.account, "jobs": jobs}
-        trouble = self._trouble()
+        threads = self.troubles.strike() if self.cluster_faults else []
+        threads += self._beside(folder, order, shown) if self.cluster_faults else []
 
         def heard(word: str) -> None:
             if word == "sending" and plan.aimed is not None:
                 proxy.aim(plan.aimed)
 
-        for words in zygote.live(order, plan, heard):
-            assert words[0] != "error", f"labtui ended by itself: {words}"
-            if words[0] in ("planned", *SubmissionStatus):
-                token, job_id = words[1], words[2] if len(words) > 2 else ""
-                shown[token] = job_id or shown.get(token, "")
-        if trouble is not None:
-            trouble.join()
+        self._note(zygote.live(order, plan, heard), shown)
+        for thread in threads:
+            thread.join()
         tally.killed += 1
         tally.killed_after[plan.kill_after or "any moment"] += 1
         tally.faults_struck.update(fault.kind for fault in proxy.faults_struck[struck_before:])
         proxy.cut()
         self._fault = None
 
-    def _trouble(self) -> threading.Thread | None:
-        """Now and then the cluster itself suffers while this life goes on (the other lanes suffer with it)."""
-        luck = self.chooser.random()
-        if not self.cluster_faults or luck >= 0.02:
-            return None
-        act = self._reboot if luck < 0.006 else self._freeze
-        thread = threading.Timer(self.chooser.uniform(0, 1), act)
+    def _note(self, said: list[list[str]], shown: dict[str, str]) -> None:
+        for words in said:
+            assert words[0] != "error", f"labtui ended by itself: {words}"
+            if words[0] in ("planned", *SubmissionStatus):
+                token, job_id = words[1], words[2] if len(words) > 2 else ""
+                shown[token] = job_id or shown.get(token, "")
+            elif words[0] in ("taken", "read-only", "copy-read-only", "copy-written", "copy-damaged"):
+                self.tally.troubles[words[0]] += 1
+
+    def _beside(
+        self, folder: LabFolder, order: dict[str, object], shown: dict[str, str]
+    ) -> list[threading.Thread]:
+        """Now and then a second process: in the same folder, whose lock was removed, or in a copy of it."""
+        luck, chooser = self.chooser.random(), self.chooser
+        if luck >= 0.12:
+            return []
+        plan = Plan(None, None, "", chooser.uniform(0.3, 2.5))
+        wait_s = chooser.uniform(0.1, 1.0)
+
+        def same_folder() -> None:
+            time.sleep(wait_s)
+            folder.lock_path.unlink(missing_ok=True)
+            if luck >= 0.06:  # removed, and nobody else comes
+                self.tally.troubles["lock removed"] += 1
+                return
+            self.tally.troubles["two processes"] += 1
+            self._note(self._guest.live({**order, "jobs": [10]}, plan, lambda _: None), shown)
+
+        if luck < 0.06:
+            order["beside"] = True
+
+        def copy() -> None:
+            time.sleep(wait_s)
+            place = folder.path.with_name(f"{folder.path.name}-copy")
+            with suppress(shutil.Error, OSError):  # files come and go while it works
+                shutil.copytree(folder.path, place)
+            self.tally.troubles["copies"] += 1
+            if (place / "labtui.db").exists():
+                said = self._guest.live({"path": str(place), "copy": True}, plan, lambda _: None)
+                self._note(said, {})
+                assert ["copy-written"] not in said, "a copy was written"
+            shutil.rmtree(place, ignore_errors=True)
+
+        thread = threading.Thread(target=self._kept(copy if luck >= 0.08 else same_folder))
         thread.start()
-        return thread
+        return [thread]
 
-    def _reboot(self) -> None:
-        with REBOOTING:
-            self.tally.reboots += 1
-            self.cluster.kill_logins()
-            deadline = time.monotonic() + 60
-            while not self._sshd_answers():
-                assert time.monotonic() < deadline, "sshd does not come back"
-                self.cluster.start_sshd()
-                time.sleep(0.2)
+    def _kept(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What a thread finds wrong is raised where the accounts are made."""
 
-    def _sshd_answers(self) -> bool:
-        student = self.cluster.student
-        try:
-            with socket.create_connection((student.host, student.port), timeout=5) as line:
-                return line.recv(4) == b"SSH-"
-        except OSError:
-            return False
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._found.append(error)
 
-    def _freeze(self) -> None:
-        self.tally.frozen_controllers += 1
-        self.cluster.daemon("slurmctld", "pause")
-        time.sleep(self.chooser.uniform(0.5, 12))
-        self.cluster.daemon("slurmctld", "resume")
+        return run
 
     # ------------------------------------------------------------------ what must hold
 
     def _check_after_a_life(self, folder: LabFolder, shown: dict[str, str]) -> None:
+        if self._found:
+            raise self._found[0]
         state = stored_state(folder)
         for token, job_id in shown.items():
             assert token in state.submissions, f"{token} was shown and is not stored"
@@ -312,7 +450,9 @@ class Lane:
             assert self._remote(remote)[: len(local)] == local, f"{mirror.name} is no prefix"
 
     def _remote(self, path: str) -> bytes:
-        return self.cluster.outside(path).read_bytes()
+        """A remote log; empty when its job never made one, as when slurmd could not start it."""
+        place = self.cluster.outside(path)
+        return place.read_bytes() if place.exists() else b""
 
     def _settle(self, folder: LabFolder) -> None:
         deadline = time.monotonic() + SETTLE_S
@@ -325,7 +465,7 @@ class Lane:
 
     def _accounts(self, folder: LabFolder, shown: dict[str, str]) -> None:
         tally, state = self.tally, stored_state(folder)
-        jobs = self._jobs_by_token()
+        jobs = self._jobs_by_token(set(state.submissions))
         assert set(shown) <= set(state.submissions)
         for token, submission in state.submissions.items():
             found = jobs.get(token, [])
@@ -355,16 +495,19 @@ class Lane:
         self.tally.mirrors += 1
         self.tally.mirror_bytes += len(expected)
 
-    def _jobs_by_token(self) -> dict[str, list[str]]:
-        """By the comment in accounting, which nothing of labtui writes but sbatch."""
+    def _jobs_by_token(self, wanted: set[str]) -> dict[str, list[str]]:
+        """By the comment in accounting, which nothing of labtui writes but sbatch; it may be late, or down just now."""
         ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
-        done = self.cluster.as_root(*ask)
-        assert done.status == 0, done.err
-        jobs: dict[str, list[str]] = {}
-        for line in done.out.splitlines():
-            job_id, _, comment = line.partition("|")
-            jobs.setdefault(comment.removeprefix("labtui:"), []).append(job_id)
-        return jobs
+        deadline = time.monotonic() + 90
+        while True:
+            done = self.cluster.as_root(*ask)
+            jobs: dict[str, list[str]] = {}
+            for line in done.out.splitlines():
+                job_id, _, comment = line.partition("|")
+                jobs.setdefault(comment.removeprefix("labtui:"), []).append(job_id)
+            if (done.status == 0 and wanted <= jobs.keys()) or time.monotonic() > deadline:
+                return jobs
+            time.sleep(1)
 
     def _said_of(self, job_id: str) -> str:
         ask = ("sacct", "-n", "-P", "-j", job_id, "-o", "JobIDRaw,JobName,State,Submit,End,Comment")
@@ -385,10 +528,15 @@ def campaign(
 ) -> Tally:
     """So many lives in so many lanes; the total. Raises AssertionError with the lane's seed."""
     total, each = Tally(), -(-rounds // lanes)
+    before: Counter[str] = Counter()
+    if cluster_faults:
+        wrap_programs(cluster)
+        before = signals_sent(cluster)
     workers = [Lane(cluster, place, f"{seed}.{n}", cluster_faults=cluster_faults) for n in range(lanes)]
     with ThreadPoolExecutor(lanes) as pool:
         for future in [pool.submit(worker.run, each) for worker in workers]:
             total.add(future.result())
+    total.troubles.update({f"{name} signalled": n for name, n in (signals_sent(cluster) - before).items()})
     return total
 
 
@@ -402,7 +550,7 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=3)
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
-    batch, done, total, began = 40 * args.lanes, 0, Tally(), time.monotonic()
+    batch, done, total, began = 20 * args.lanes, 0, Tally(), time.monotonic()
     cluster = Cluster.start(settings=ClusterSettings(min_job_age_s=20))
     try:
         with tempfile.TemporaryDirectory() as place:

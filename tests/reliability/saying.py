@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labtui.errors import LabError
+from labtui.domain.errors import LabError
 
 
 def told(error: LabError, *words: str) -> None:

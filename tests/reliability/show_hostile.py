@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import tomlkit
 
-from labtui.core.events import AnyEvent, ErrorRaised
-from labtui.core.remote import CommandRecord
-from labtui.engine.folder import LabFolder
-from labtui.engine.labs import labs_folder
-from labtui.engine.settings import Settings
+from labtui.domain.events import AnyEvent, ErrorRaised
+from labtui.session.folder import LabFolder
+from labtui.session.labs import labs_folder
+from labtui.session.settings import Settings
+from labtui.slurm.remote_command import CommandRecord
 from labtui.tui.app import LabApp
 from tests.reliability.hostile import EVIL
 from tests.tui import replay

@@ -1,4 +1,4 @@
-"""What `labtui doctor` says about faults that tests/cluster_room/test_doctor.py does not make, on the real cluster."""
+"""What `labtui doctor` says about faults that tests/doctor/test_doctor.py does not make, on the real cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, Student
-from tests.cluster_room.test_doctor import arguments, asked
+from tests.doctor.test_doctor import arguments, asked
+from tests.real_cluster import Cluster, Student
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("reliability")]
 

@@ -1,4 +1,4 @@
-"""Some hundreds of killed lives in every run of the tests; the seed is printed. See `tests.reliability.campaign`."""
+"""A hundred and more killed lives in every run of the tests; the seed is printed. See `tests.reliability.campaign`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, Student
+from tests.real_cluster import Cluster, Student
 from tests.reliability.campaign import campaign
 
 SEEDS = (20261133, 20261134, 2026112211, 2026113128)
 """Seeds of campaigns that ever failed (docs/reliability.md tells why), kept as regression tests, if shorter ones."""
 
-ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "200"))
+ROUNDS = int(os.environ.get("LABTUI_FAULT_ROUNDS", "100"))
 ROUNDS_OF_A_KEPT_SEED = 16
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
     pytest.mark.timeout(1500),
-    pytest.mark.xdist_group("reliability"),
+    pytest.mark.xdist_group("campaign"),
 ]
 
 

@@ -1,6 +1,6 @@
 """Failures that a student may meet and no other test makes: each is a sentence, loses nothing and heals.
 
-Those of the lane, made exactly by a scripted cluster. `test_failures_on_the_way` and `test_failures_at_home` have the
+Those of the worker, made exactly by a scripted cluster. `test_failures_on_the_way` and `test_failures_at_home` have the
 others.
 """
 
@@ -11,18 +11,12 @@ import os
 
 import pytest
 
-from labtui.core.model import JobPhase, SubmissionStatus
-from labtui.core.slurm.details import JobDetails
-from labtui.engine import copying
-from labtui.errors import (
-    ConnectionLost,
-    LabError,
-    RemoteFailure,
-    StoreError,
-    UsageError,
-)
-from tests.engine.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
-from tests.engine.scripted import keras_log
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError, UsageError
+from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.session import mirrors
+from labtui.slurm.job_control import JobDetails
+from tests.session.conftest import Bench, accepted, bench, draft, lab_path, only, open_bench
+from tests.session.scripted import keras_log
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
 
@@ -179,7 +173,7 @@ def test_a_full_disk_of_our_own_stops_mirrors_and_they_go_on(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(copying.os, "write", full)
+        patched.setattr(mirrors.os, "write", full)
         bench.run(30)
         assert "mirror" in problems(bench)
         assert mirrored(bench, token) == b""
@@ -197,7 +191,7 @@ def test_a_fault_in_one_duty_is_shown_until_that_duty_works_again(
         raise StoreError("The lab folder's database is busy.", "Is another program reading it?")
 
     with monkeypatch.context() as patched:
-        patched.setattr(bench.lane._tailer, "step", fails)
+        patched.setattr(bench.worker._log_follower, "step", fails)
         bench.run(10)
         assert "fault" in problems(bench)
     bench.cluster.write("100", keras_log(5))
@@ -210,7 +204,7 @@ def test_a_fault_in_one_duty_is_shown_until_that_duty_works_again(
 
 def test_a_stale_line_that_answers_is_online_again(bench: Bench) -> None:
     bench.online()
-    bench.lane._line.mark_stale(6.0)
+    bench.worker._connection.mark_stale(6.0)
     assert bench.session.state.connection.status == "stale"
     assert "6 seconds" in bench.session.state.connection.sentence
     bench.run(30, lambda: bench.session.state.connection.status == "online")
@@ -235,7 +229,7 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench: Bench, 
         raise error
 
     bench.cluster.present = fails  # type: ignore[method-assign]
-    asked = bench.lane.look_at(["/gpfs/projects/data"])
+    asked = bench.worker.look_at(["/gpfs/projects/data"])
     bench.run(10, asked.done)
     assert asked.exception() is error
     assert bench.session.state.places == {}
@@ -244,6 +238,6 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench: Bench, 
 
 def test_paths_are_not_asked_about_without_a_line(bench: Bench) -> None:
     bench.cluster.reachable = False
-    asked = bench.lane.look_at(["/gpfs/projects/data"])
+    asked = bench.worker.look_at(["/gpfs/projects/data"])
     bench.run(10, asked.done)
     assert "does not answer" in str(asked.exception())

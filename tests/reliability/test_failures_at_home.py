@@ -13,24 +13,21 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from labtui.cluster import doctor
 from labtui.cluster.target import Endpoint, Target
-from labtui.core.model import SubmissionStatus
-from labtui.core.profile import Profile
-from labtui.engine.faults import FaultLog
-from labtui.engine.lock import FolderLock
-from labtui.engine.settings import Settings, read_settings, write_settings
-from labtui.engine.store import _explained
-from labtui.errors import (
-    FolderError,
-    StoreError,
-)
-from tests.engine.conftest import Bench, bench, draft, lab_path, open_bench
+from labtui.doctor import examine
+from labtui.domain.errors import FolderError, StoreError
+from labtui.domain.model import SubmissionStatus
+from labtui.domain.profile import Profile
+from labtui.session.folder import FolderLock
+from labtui.session.journal import FaultLog
+from labtui.session.settings import Settings, read_settings, write_settings
+from labtui.session.store import _explained
 from tests.reliability.saying import told
+from tests.session.conftest import Bench, bench, draft, lab_path, open_bench
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
 
-# ----------------------------------------------------------------------------- the doctor, before any connection
+# ----------------------------------------------------------------------------- the examine, before any connection
 
 
 def endpoint(**said: Any) -> Endpoint:
@@ -53,16 +50,16 @@ def certified(key: Path, validity: str) -> Path:
 
 
 def test_the_doctor_on_keys_that_are_missing_or_open_to_others(tmp_path: Path, key: Path) -> None:
-    gone = doctor._key(endpoint(identity_files=(tmp_path / "gone",), identity_named=True))
+    gone = examine._key(endpoint(identity_files=(tmp_path / "gone",), identity_named=True))
     assert (gone.status, bool(gone.fix)) == ("problem", True)
-    none = doctor._key(endpoint(identity_files=(tmp_path / "gone",)))
+    none = examine._key(endpoint(identity_files=(tmp_path / "gone",)))
     assert (none.status, bool(none.fix)) == ("warning", True)
     key.chmod(0o644)
-    shared = doctor._key(endpoint(identity_files=(key,)))
+    shared = examine._key(endpoint(identity_files=(key,)))
     assert shared.status == "warning"
     assert "chmod 600" in shared.fix
     key.chmod(0o600)
-    assert doctor._key(endpoint(identity_files=(key,))).status == "ok"
+    assert examine._key(endpoint(identity_files=(key,))).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -76,30 +73,31 @@ def test_the_doctor_on_keys_that_are_missing_or_open_to_others(tmp_path: Path, k
 )
 def test_the_doctor_on_certificates(key: Path, validity: str, status: str, words: str) -> None:
     certified(key, validity)
-    check = doctor._key(endpoint(identity_files=(key,)))
+    check = examine._key(endpoint(identity_files=(key,)))
     assert (check.status, words in check.sentence) == (status, True), check
     assert bool(check.fix) == (status != "ok")
 
 
 def test_the_doctor_on_a_broken_certificate(key: Path) -> None:
     key.with_name(f"{key.name}-cert.pub").write_text("ssh-ed25519-cert-v01@openssh.com AAAA broken\n")
-    assert doctor._key(endpoint(identity_files=(key,))).status == "ok"
+    assert examine._key(endpoint(identity_files=(key,))).status == "ok"
 
 
 def test_the_doctor_on_hosts_it_knows_or_does_not_know(tmp_path: Path, key: Path) -> None:
     own = tmp_path / "known_hosts"
     target = Target(endpoints=(endpoint(),), own_known_hosts=own)
-    new = doctor._known(target)
+    profile = Profile(id="x", title="X", login_hosts=("mn5",))
+    new = examine._known(target, profile)
     assert (new.status, "asked about once" in new.sentence) == ("warning", True)
     own.write_text("mn5 " + Path(f"{key}.pub").read_text())
-    assert doctor._known(target).status == "ok"
+    assert examine._known(target, profile).status == "ok"
     pinned = replace(target, endpoints=(endpoint(host_key="SHA256:abc"),))
-    assert "SHA256:abc" in doctor._known(pinned).sentence
+    assert "SHA256:abc" in examine._known(pinned, profile).sentence
 
 
 def test_the_doctor_on_a_cluster_of_the_past() -> None:
     profile = Profile(id="mn4", title="MareNostrum 4", login_hosts=("mn1",), status="historical")
-    checks = list(doctor._configuration(profile, Target(endpoints=(endpoint(),), own_known_hosts=Path("x"))))
+    checks = list(examine._configuration(profile, Target(endpoints=(endpoint(),), own_known_hosts=Path("x"))))
     assert checks[0].status == "problem"
     assert "MareNostrum 4" in checks[0].sentence
 
@@ -172,8 +170,8 @@ def test_the_file_of_faults_does_not_grow_without_bound(tmp_path: Path) -> None:
 def test_who_only_looks_goes_on_after_a_database_that_was_busy(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, lab_path: Path
 ) -> None:
-    from labtui.engine.session import Session
-    from tests.cluster.cluster import wait_until
+    from labtui.session.session import Session
+    from tests.real_cluster.cluster import wait_until
 
     bench.online()
     future = bench.session.submit(draft())

@@ -13,25 +13,18 @@ import paramiko
 import pytest
 
 from labtui.cluster import connection as connecting
-from labtui.cluster import known_hosts, resolve
+from labtui.cluster import known_hosts
+from labtui.cluster import target as resolve
 from labtui.cluster.dial import dial
 from labtui.cluster.files import _rename
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.prompts import NobodyThere, Secret
 from labtui.cluster.push import push_files
-from labtui.cluster.resolve import resolve_target
 from labtui.cluster.slurm_cluster import SlurmCluster
-from labtui.cluster.target import Endpoint, Overrides
-from labtui.core.profile import Profile
-from labtui.core.remote import CommandResult
-from labtui.errors import (
-    CannotConnect,
-    ConnectionLost,
-    LoginRefused,
-    RemoteFailure,
-    UsageError,
-)
-from tests.cluster_room.prompting import Person, connection
+from labtui.cluster.target import Endpoint, NobodyThere, Overrides, Secret, resolve_target
+from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
+from labtui.domain.profile import Profile
+from labtui.slurm.remote_command import CommandResult
+from tests.cluster.prompting import Person, connection
 from tests.reliability.saying import told
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
@@ -52,7 +45,7 @@ class Line:
 
 
 def slurm(*answers: tuple[int | None, str, str]) -> SlurmCluster:
-    return SlurmCluster(Line(*answers), Profile(id="x", title="x", login_hosts=()))  # type: ignore[arg-type]
+    return SlurmCluster(Line(*answers))  # type: ignore[arg-type]
 
 
 NO_ANSWER = (None, "", "")
@@ -214,7 +207,7 @@ def login(server: Server, person: Any = None, memory: Memory | None = None, **sa
 def test_a_server_that_wants_a_key_where_there_is_none() -> None:
     with pytest.raises(LoginRefused) as caught:
         login(Server(none=wants("publickey"))).run()
-    told(caught.value, "wants a key from me", "ssh-keygen")
+    told(caught.value, "wants a key from me", "labtui key")
 
 
 def test_a_server_with_ways_that_labtui_does_not_know() -> None:

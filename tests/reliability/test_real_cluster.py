@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.model import JobPhase
-from labtui.engine.session import Session
-from tests.cluster import Cluster, ClusterSettings, FaultProxy, Student
-from tests.cluster.proxy import Fault
-from tests.engine.campaign import draft, make_lab
-from tests.engine.test_real_cluster import complete, mirror, of, phase, remote, session_on, submit, until
+from labtui.domain.model import JobPhase
+from labtui.session.session import Session
+from tests.real_cluster import Cluster, ClusterSettings, FaultProxy, Student
+from tests.real_cluster.proxy import Fault
+from tests.session.campaign import draft, make_lab
+from tests.session.test_real_cluster import complete, mirror, of, phase, remote, session_on, submit, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
 
@@ -35,26 +35,12 @@ def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Sess
         yield opened
 
 
-def lie(cluster: Cluster, student: Student, script: str | None) -> None:
-    """Put a squeue of our own before the real one, as a site's wrapper may be; None: take it away."""
-    place = cluster.outside(f"{student.home}/bin")
-    place.mkdir(exist_ok=True)
-    if script is None:
-        (place / "squeue").unlink(missing_ok=True)
-        return
-    (place / "squeue.new").write_text(f"#!/bin/bash\n{script}\n")
-    (place / "squeue.new").chmod(0o755)
-    (place / "squeue.new").replace(place / "squeue")
-
-
 def test_a_squeue_that_lies_never_ends_a_job(cluster: Cluster, student: Student, session: Session) -> None:
-    cluster.set_login_noise('export PATH="$HOME/bin:$PATH"\n')
-    lie(cluster, student, None)
     token = submit(session, student, "sleep 600\n")
     until(lambda: phase(session, token) is JobPhase.RUNNING, "the job to run")
     try:
         for name, script in LIES.items():
-            lie(cluster, student, script)
+            cluster.wrap_program("squeue", script)
             seen = len([one for one in session.commands if one.name == "tick"])
             until(
                 lambda seen=seen: (
@@ -66,7 +52,7 @@ def test_a_squeue_that_lies_never_ends_a_job(cluster: Cluster, student: Student,
             assert phase(session, token) is not JobPhase.FINISHED, name
             assert all(run.outcome is None for run in session.state.runs.values()), name
     finally:
-        lie(cluster, student, None)
+        cluster.wrap_program("squeue", None)
 
     def healed() -> bool:
         session.refresh()
@@ -178,7 +164,7 @@ def _hurry(session: Session, deadline: float) -> None:
 FETCH = r"""
 import re, sys, time
 from pathlib import Path
-from labtui.engine.session import Session
+from labtui.session.session import Session
 with Session.open(sys.argv[1]) as session:
     token = next(iter(session.state.submissions))
     session.watch_logs({token})

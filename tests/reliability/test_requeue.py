@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.events import EpochSeen, JobObserved, RunEnded
-from labtui.core.model import JobPhase, RunPhase
-from labtui.engine.session import Session, Update
-from tests.cluster import Cluster, Student
-from tests.engine.campaign import draft, make_lab
-from tests.engine.test_real_cluster import complete, mirror, of, phase, remote, until
+from labtui.domain.events import EpochSeen, JobObserved, RunEnded
+from labtui.domain.model import JobPhase, RunPhase
+from labtui.session.session import Session, Update
+from tests.real_cluster import Cluster, Student
+from tests.session.campaign import draft, make_lab
+from tests.session.test_real_cluster import complete, mirror, of, phase, remote, until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("requeue")]
 
 EPOCHS = 5
 STOPS_AFTER = 3
@@ -210,5 +210,30 @@ def test_a_job_put_back_while_labtui_was_closed(
         whole = lines(1, EPOCHS)
         assert segments == ([first, whole] if mode == "truncate" else [first + whole])
         assert mirror(session, token) == remote(cluster, session, token)
+        assert_second_training(session)
+        assert_one_job(cluster, session, token)
+
+
+def test_a_job_put_back_after_its_end_is_followed_again(
+    tmp_path: Path, cluster: Cluster, student: Student
+) -> None:
+    """An administrator may run a finished job once more: it is the same job, with a new log of the same name."""
+    folder = make_lab(tmp_path / "lab", student, student.port)
+    first, whole = lines(0, STOPS_AFTER), lines(1, EPOCHS)
+    with Session.open(folder.path) as session:
+        token = submit(session, student, "truncate")
+        until(lambda: mirror(session, token) == first, "the first three epochs")
+        job_id = of(session, token).job.job_id
+        assert cluster.as_root("scontrol", "update", f"JobId={job_id}", "Requeue=1").status == 0
+        cluster.as_root("scancel", "--signal=KILL", "--batch", job_id)
+        until(lambda: complete(session, token), "the end", 120)
+        assert session.state.runs[1].outcome is not None
+        put_back = cluster.as_root("scontrol", "requeue", job_id)
+        assert put_back.status == 0, put_back.err
+        until(lambda: session.refresh() or phase(session, token) is not JobPhase.FINISHED, "its return", 120)  # type: ignore[func-returns-value]
+        start_now(cluster, job_id)
+        until(lambda: mirror(session, token) == whole, "the second training", 120)
+        until(lambda: complete(session, token), "its end", 120)
+        assert [path.read_bytes() for path in session.log_segments(token, "out")] == [first, whole]
         assert_second_training(session)
         assert_one_job(cluster, session, token)

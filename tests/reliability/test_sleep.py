@@ -1,6 +1,6 @@
 """The laptop slept and its line died: noticed within 5 s of waking, on a clock that only the test moves.
 
-The watchdog's thread is played by the clock: whoever sleeps on it, the lane or a call without an answer, lets the
+The watchdog's thread is played by the clock: whoever sleeps on it, the worker or a call without an answer, lets the
 watchdog look around once a second, as its thread would.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from labtui.cluster.files import FileStat
-from labtui.core.slurm.tick import Tick
-from labtui.engine.watchdog import JUMP_S, RHYTHM_S, Watchdog
-from labtui.errors import ConnectionLost
-from tests.engine.conftest import Bench, draft, lab_path, open_bench
-from tests.engine.scripted import FakeClock, ScriptedCluster, keras_log
+from labtui.domain.errors import ConnectionLost
+from labtui.session.connection_monitor import JUMP_S, RHYTHM_S, Watchdog
+from labtui.slurm.queue import Tick
+from tests.session.conftest import Bench, draft, lab_path, open_bench
+from tests.session.scripted import FakeClock, ScriptedCluster, keras_log
 
 __all__ = ["lab_path", "open_bench"]  # fixtures
 
@@ -94,13 +94,13 @@ class FreezingCluster(ScriptedCluster):
 
 
 def awake(bench: Bench, until: Callable[[], bool], seconds: float) -> None:
-    """The lane works; what the watchdog asks of it wakes it, as it would in its thread."""
+    """The worker works; what the watchdog asks of it wakes it, as it would in its thread."""
     clock = bench.clock
     assert isinstance(clock, WatchedClock)
     end = clock.now + seconds
     while not until():
         assert clock.now < end, "it did not come to pass"
-        pause = bench.lane.turn()
+        pause = bench.worker.turn()
         rest = max(0.0, min(end, clock.next_look) - clock.now)
         clock.sleep(rest if pause is None else min(pause, rest))
 
@@ -124,8 +124,8 @@ def test_a_dead_line_is_noticed_within_five_seconds_of_waking(
     clock = WatchedClock()
     cluster = FreezingCluster(clock)
     bench = open_bench(cluster)
-    clock.watchdog = bench.lane._watchdog
-    bench.lane._context.luck = chooser
+    clock.watchdog = bench.worker._watchdog
+    bench.worker._context.luck = chooser
     awake(bench, lambda: status(bench) == "online", 10)
     token = ""
     if doing != "nothing":
@@ -170,7 +170,7 @@ def test_waking_offline_tries_again_without_waiting_out_the_back_off(
     cluster = FreezingCluster(clock)
     cluster.reachable = False
     bench = open_bench(cluster)
-    clock.watchdog = bench.lane._watchdog
+    clock.watchdog = bench.worker._watchdog
     awake(bench, lambda: cluster.count("connect") == 4, 600)
     began = clock.now
     awake(bench, lambda: clock.now >= began + 30, 60)  # the next try would come after two minutes
@@ -185,7 +185,7 @@ def test_a_short_pause_is_not_taken_for_sleep(open_bench: Callable[..., Bench]) 
     """A clock set by a few seconds, or a busy computer, costs no question."""
     clock = WatchedClock()
     bench = open_bench(FreezingCluster(clock))
-    clock.watchdog = bench.lane._watchdog
+    clock.watchdog = bench.worker._watchdog
     awake(bench, lambda: status(bench) == "online", 10)
     asked = bench.cluster.count("ping")
     clock.computer_sleeps(JUMP_S - 0.1, steady_too=False)

@@ -1,4 +1,4 @@
-"""What the store asks of SQLite and the disk; that it holds is shown in tests/engine/test_store.py, killed and full."""
+"""What the store asks of SQLite and the disk. tests/session/test_store.py shows that it holds, killed and full."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.reduce import reduce_all
-from labtui.core.state import LabState
-from labtui.engine.folder import LabFolder
-from labtui.engine.repair import repair
-from labtui.engine.session import Session
-from labtui.engine.settings import Settings
-from labtui.engine.store import Store
-from labtui.errors import StoreError
+from labtui.domain.errors import StoreError
+from labtui.domain.events import LabState
+from labtui.domain.reduce import reduce_all
+from labtui.session.folder import LabFolder
+from labtui.session.repair import repair
+from labtui.session.session import Session
+from labtui.session.settings import Settings
+from labtui.session.store import Store
 from tests.reliability.hostile import PYTHON_PATH, ROOT
 from tests.tui import replay
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL and sparse dama
 
 WRITER = """
 import sys
-from labtui.engine.session import Session
+from labtui.session.session import Session
 from tests.tui import replay
 session = replay.open_session(sys.argv[1], start=False)
 print("open", flush=True)
@@ -117,7 +117,7 @@ def test_two_processes_one_writes(tmp_path: Path) -> None:
     """Ten processes open one folder at once: exactly one may write."""
     LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
     code = (
-        "import sys; from labtui.engine.session import Session\n"
+        "import sys; from labtui.session.session import Session\n"
         "s = Session.open(sys.argv[1], start=False); print('looks' if s.read_only else 'writes', flush=True)\n"
         "sys.stdin.read(); s.close()"
     )

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import paramiko  # noqa: F401  (imported before the fork, not in each child)
 
-from labtui.core.events import SubmissionChanged, SubmissionPlanned
-from labtui.engine.session import Session, Update
-from tests.engine.campaign import SCRIPT, draft
+from labtui.domain.errors import FolderTaken, StoreError
+from labtui.domain.events import SubmissionChanged, SubmissionPlanned
+from labtui.session.session import Session, Update
+from tests.session.campaign import SCRIPT, draft
 
 
 def say(*words: str) -> None:
@@ -35,22 +36,42 @@ def tell(update: Update) -> None:
 
 
 def live(order: dict[str, object]) -> None:
-    """One life of labtui."""
-    with Session.open(Path(str(order["path"])), start=False) as session:
-        assert not session.read_only, "a killed process still holds the folder"
-        session.subscribe(tell)
-        session.start()
-        account = str(order["account"])
-        futures = [
-            session.submit(draft(account), script=SCRIPT.format(account=account, lines=lines))
-            for lines in order["jobs"]  # type: ignore[attr-defined]
-        ]
-        say("submitted")
-        session.watch_logs(set(session.state.submissions))
-        for future in futures:
-            future.result(60)
-        say("content")
-        signal.pause()  # until killed: the logs go on growing
+    """One life of labtui; with ``copy`` in a copy of the folder, which it may only read; with ``beside`` with another
+    process in the same folder."""
+    try:
+        with Session.open(Path(str(order["path"])), start=False) as session:
+            if order.get("copy"):
+                say("copy-read-only" if session.read_only else "copy-written")
+                signal.pause()
+            if session.read_only:
+                assert order.get("beside"), "a killed process still holds the folder"
+                say("read-only")
+                signal.pause()
+            _work(session, order)
+    except FolderTaken:
+        say("taken")  # the other process of this folder goes on
+        signal.pause()
+    except StoreError:
+        if not order.get("copy"):
+            raise
+        say("copy-damaged")  # made in the middle of a write
+        signal.pause()
+
+
+def _work(session: Session, order: dict[str, object]) -> None:
+    session.subscribe(tell)
+    session.start()
+    account = str(order["account"])
+    futures = [
+        session.submit(draft(account), script=SCRIPT.format(account=account, lines=lines))
+        for lines in order["jobs"]  # type: ignore[attr-defined]
+    ]
+    say("submitted")
+    session.watch_logs(set(session.state.submissions))
+    for future in futures:
+        future.result(60)
+    say("content")
+    signal.pause()  # until killed: the logs go on growing
 
 
 def main() -> None:

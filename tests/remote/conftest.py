@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.dataset import write_cifar
+from tests.real_cluster.dataset import write_cifar
+from tests.remote.small_network import use_small_network
 
 REMOTE = Path(__file__).resolve().parents[2] / "remote"
 IMAGES = 40
@@ -40,6 +42,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "cifar-10-batches-py"
     write_cifar(folder, per_file=IMAGES // 5)
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts with a small network, for ends that do not depend on the network."""
+    scripts = tmp_path_factory.mktemp("small") / "remote"
+    shutil.copytree(REMOTE, scripts)
+    use_small_network(scripts)
+    return scripts
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.logs import parse_log
+from labtui.training_logs.reader import parse_log
 from tests.remote.conftest import TRAINER, environment
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]

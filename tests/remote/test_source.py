@@ -38,7 +38,8 @@ def test_imports_only_what_a_course_container_has(path: Path) -> None:
             roots |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             roots.add((node.module or "").split(".")[0])
-    assert roots <= own | {"tensorflow", "numpy"} | set(sys.stdlib_module_names)
+    framework = {"torch", "PIL"} if path.parent.name == "pytorch" else {"tensorflow"}
+    assert roots <= own | framework | {"numpy"} | set(sys.stdlib_module_names)
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)

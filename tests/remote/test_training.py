@@ -13,7 +13,8 @@ import pytest
 import yaml
 from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser
 
-from labtui.core.logs import join_streams, parse_log
+from labtui.training_logs.diagnosis import join_streams
+from labtui.training_logs.reader import parse_log
 from tests.remote.conftest import IMAGES, Trained, command, environment, trained
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
@@ -156,11 +157,11 @@ def test_sequential_run_on_the_cpu(sequential: Trained) -> None:
 # --------------------------------------------------------------------------- ends that are no success
 
 
-def test_out_of_memory_says_so(data: Path, tmp_path: Path) -> None:
+def test_out_of_memory_says_so(data: Path, small_scripts: Path, tmp_path: Path) -> None:
     """An image of 192 TB, more than an address holds: refused at once, as a GPU refuses too large a batch."""
     run = trained(
-        tmp_path, "ResNet50_seq.py", "--data", str(data), "--image-size", "4000000", "--images", "2",
-        "--batch_size", "2",
+        tmp_path, str(small_scripts / "ResNet50_seq.py"), "--data", str(data), "--image-size", "4000000",
+        "--images", "2", "--batch_size", "2",
     )  # fmt: skip
     assert run.status == 5
     last = run.err.decode().strip().splitlines()[-1]
@@ -172,11 +173,11 @@ def test_out_of_memory_says_so(data: Path, tmp_path: Path) -> None:
     assert parse_log(run.out).runs[0].outcome != "completed"
 
 
-def test_termination_closes_the_run(data: Path, tmp_path: Path) -> None:
+def test_termination_closes_the_run(data: Path, small_scripts: Path, tmp_path: Path) -> None:
     """SIGTERM, as scancel and the time limit send it, between two epochs of a long run."""
     words = ["--epochs", "100000", "--batch_size", "8", "--images", "8", "--data", str(data)]
     process = subprocess.Popen(
-        command("ResNet50_seq.py", *words),
+        command(str(small_scripts / "ResNet50_seq.py"), *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labtui.core.interval import Interval
-from labtui.core.logs import parse_log
-from labtui.core.model import EpochSample, Outcome, ParsedRun
-from labtui.core.results import MeasuredRun, Results, compute_results, measured_from_reports
+from labtui.domain.model import EpochSample, Interval, Outcome, ParsedRun
+from labtui.results.compute import compute_results
+from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.rows import Results
+from labtui.training_logs.reader import parse_log
 
 PUBLISHED = Path(__file__).parent.parent / "fixtures" / "published"
 
@@ -82,5 +83,6 @@ def run(
         framework=more.pop("framework", ""),
         images=more.pop("images", None),
         throughput=more.pop("throughput", None),
+        throughput_printed=more.pop("throughput_printed", None),
     )
     return MeasuredRun(run=parsed, practice=practice, live=live, **more)

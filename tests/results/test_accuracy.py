@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.core.results import MeasuredRun
-from labtui.core.results.accuracy import accuracy_curves, epochs_for_target
+from labtui.results.accuracy import accuracy_curves, epochs_for_target
+from labtui.results.measured import MeasuredRun
 
 from .helpers import epoch, read_logs, run
 

@@ -8,16 +8,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.core.interval import Interval
-from labtui.core.model import EpochSample, ParsedRun
-from labtui.core.results import MeasuredRun, compute_results, results_json
-from labtui.core.results.extrap import extrap_lines
-from labtui.core.results.extras_json import accuracy_json, target_json
-from labtui.core.results.more_charts import lab_charts
-from labtui.core.results.report import report_text
-from labtui.core.results.run_charts import accuracy_chart, epoch_chart
-from labtui.core.results.targets import target_plans
-from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.domain.model import EpochSample, Interval, ParsedRun
+from labtui.export.measurements import csv_text, latex_text, markdown_text
+from labtui.results.accuracy import target_plans
+from labtui.results.chart_catalog import lab_charts
+from labtui.results.compute import compute_results
+from labtui.results.measured import MeasuredRun
+from labtui.results.report import report_text
+from labtui.results.run_charts import accuracy_chart, epoch_chart
+from labtui.results.serialize import accuracy_json, extrap_lines, results_json, target_json
 
 seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))
 

@@ -6,14 +6,15 @@ import math
 
 import pytest
 
-from labtui.core.charts import ChartSpec
-from labtui.core.interval import Interval
-from labtui.core.results import compute_results
-from labtui.core.results.charts import scaling_lines, slug, task_charts
-from labtui.core.results.law_charts import law_charts
-from labtui.core.results.more_charts import lab_charts
-from labtui.core.results.run_charts import accuracy_chart, epoch_chart, gpu_chart
-from labtui.core.sampler import GpuSample
+from labtui.domain.model import Interval
+from labtui.results.chart_catalog import lab_charts
+from labtui.results.chart_spec import ChartSpec
+from labtui.results.charts import scaling_lines, slug, task_charts
+from labtui.results.comparison_charts import law_charts
+from labtui.results.compute import compute_results
+from labtui.results.numbers import uncertainty, widened
+from labtui.results.run_charts import accuracy_chart, epoch_chart, gpu_chart
+from labtui.training_logs.gpu_sampler import GpuSample
 
 from .helpers import published, read_logs, results_of, run
 
@@ -69,7 +70,11 @@ def test_the_precise_reading_carries_intervals_and_the_same_numbers_as_the_rows(
     for key, field in zip(KEYS, ("epoch_seconds", "throughput", "speedup", "efficiency"), strict=True):
         for point, row in zip(charts[key].series[0].points, rows, strict=True):
             value = getattr(row, field)
-            assert (point.y, point.lo, point.hi) == (value.value, value.lo, value.hi)
+            assert point.y == value.value and point.lo <= point.y <= point.hi
+            shown = widened(
+                value, uncertainty(row, value, rows[0] if key in ("speedup", "efficiency") else None)
+            )
+            assert (point.lo, point.hi) == (shown.lo, shown.hi)
     assert [point.label for point in charts["speedup"].series[0].points] == ["1.00", "1.68", "2.53"]
     assert [point.label for point in charts["efficiency"].series[0].points] == ["100.0 %", "84.0 %", "63.2 %"]
 
@@ -163,7 +168,7 @@ def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
 
 def test_practice_never_shares_a_chart_and_is_marked():
     runs = [run(n, [9, 20 / n], practice=practice) for n in (1, 2) for practice in (False, True)]
-    charts = by_key(task_charts(compute_results(runs)))
+    charts = by_key(task_charts(compute_results(runs, images=50_000)))
     assert set(charts) == {*KEYS, *(f"{key}-practice" for key in KEYS)}
     for key, chart in charts.items():
         assert chart.practice == key.endswith("-practice")

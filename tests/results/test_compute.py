@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.core.interval import Interval
-from labtui.core.model import ParsedRun
-from labtui.core.results import MeasuredRun, compute_results, results_json
-from labtui.core.results.grouping import software_family
+from labtui.domain.model import Interval, ParsedRun
+from labtui.results.compute import compute_results
+from labtui.results.measured import MeasuredRun
+from labtui.results.rows import software_family
+from labtui.results.serialize import results_json
 
 from .helpers import epoch, read_logs, run
 
@@ -82,7 +83,7 @@ def test_runs_of_unknown_device_are_never_pooled():
     results = compute_results([MeasuredRun(run=unknown, source="a"), MeasuredRun(run=unknown, source="a")])
     assert [row.runs for row in results.rows] == [1, 1]
     assert results.rows[0].device == "unknown" and results.rows[0].n_gpus is None
-    assert results.rows[0].speedup is None and results.rows[0].throughput is not None
+    assert results.rows[0].speedup is None and results.rows[0].epoch_seconds is not None
 
 
 def test_practice_runs_are_compared_among_themselves_only():
@@ -98,6 +99,17 @@ def test_without_a_one_gpu_run_there_is_no_speedup():
     row = only_row(run(4, [9, 5]))
     assert row.speedup is None and row.efficiency is None and row.batch_factor is None
     assert any("no one-GPU run" in note for note in row.notes)
+
+
+def test_epochs_of_other_images_are_not_compared():
+    """20 steps of 64 and 20 steps of 128 are not the same epoch: a ratio of their times is no speedup."""
+
+    def trained(n, seconds):
+        one = run(n, [9, seconds], batch=64 * n).run
+        return MeasuredRun(run=replace(one, epochs=tuple(replace(each, steps=20) for each in one.epochs)))
+
+    two = compute_results([trained(1, 10.0), trained(2, 11.0)]).rows[1]
+    assert two.speedup is None and any("another number of images" in note for note in two.notes)
 
 
 def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():
@@ -130,10 +142,13 @@ def test_cpu_against_gpu_is_acceleration_and_no_speedup():
 
 def test_steps_come_from_the_batch_and_a_disagreement_is_said():
     wrong = replace(run(1, [9, 5]).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
-    row = only_row(MeasuredRun(run=wrong))
+    row = only_row(MeasuredRun(run=wrong), images=50_000)
     assert row.steps == 7
     assert any("prints 7 steps" in note and "are 25" in note for note in row.notes)
-    assert only_row(run(4, [9, 5])).steps == math.ceil(50_000 / 8192)
+    assert row.throughput.lo == (6 * 2048 + 1) / 5 and row.throughput.hi == 7 * 2048 / 5
+    assert only_row(run(4, [9, 5]), images=50_000).steps == math.ceil(50_000 / 8192)
+    insisted = only_row(MeasuredRun(run=wrong), images=50_000, insist=True)
+    assert insisted.throughput.value == 10_000 and any("are 25" in note for note in insisted.notes)
 
 
 def test_images_of_the_log_go_before_those_of_the_caller():
@@ -183,7 +198,7 @@ widths = st.floats(min_value=0, max_value=0.4)
 def test_intervals_hold_the_truth_and_the_split_is_exact(one, many, gpus, width, off):
     """True times anywhere in their intervals give a true speedup in its interval; E is exactly b x t."""
     rows = compute_results(
-        [run(1, [one, one], half_width=width), run(gpus, [many, many], half_width=width)]
+        [run(1, [one, one], half_width=width), run(gpus, [many, many], half_width=width)], images=50_000
     ).rows
     row = rows[1]
     true = (one + off * width) / (many - off * width)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.core.cost import compare_forms, gpu_hours_of_limit, lab_cost
-from labtui.core.forecast import (
+from labtui.domain.events import LabState, LogState, RunState, SubmissionState
+from labtui.domain.model import Interval, JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.results.compute import compute_results
+from labtui.results.cost import compare_forms, gpu_hours_of_limit, lab_cost
+from labtui.results.forecast import (
     expected_seconds,
     remaining_seconds,
     time_limit,
     time_limit_for,
     training_seconds,
 )
-from labtui.core.interval import Interval
-from labtui.core.model import JobPhase, JobView, RunSpec, SubmissionStatus
-from labtui.core.results import compute_results, measured_from_state
-from labtui.core.state import LabState, LogState, RunState, SubmissionState
+from labtui.results.measured import measured_from_state
 
 from .helpers import epoch, results_of, run
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.interval import Interval
-from labtui.core.results import compute_results
-from labtui.core.results.extrap import extrap_lines
-from labtui.core.results.laws import amdahl_speedup, gustafson_speedup
+from labtui.domain.model import Interval
+from labtui.results.compute import compute_results
+from labtui.results.laws import amdahl_speedup, gustafson_speedup
+from labtui.results.serialize import extrap_lines
 
 from .helpers import results_of, run
 

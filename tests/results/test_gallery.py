@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from labtui.core.results.gallery import FAMILIES, family, gallery, job_gpu_chart, networks
-from labtui.core.results.rows import of_rows
-from labtui.core.sampler import GpuSample
+from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart, networks
+from labtui.results.rows import of_rows
+from labtui.training_logs.gpu_sampler import GpuSample
 
 from .helpers import results_of
 

@@ -11,9 +11,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.core.interval import Interval
-from labtui.core.results import compute_results
-from labtui.core.results.laws import (
+from labtui.domain.model import Interval
+from labtui.results.compute import compute_results
+from labtui.results.laws import (
     ScalingPoint,
     amdahl_speedup,
     fit_amdahl,
@@ -21,7 +21,7 @@ from labtui.core.results.laws import (
     gustafson_speedup,
     karp_flatt,
 )
-from labtui.core.results.steady import student_t95
+from labtui.results.measured import student_t95
 
 from .helpers import results_of, run
 
@@ -192,26 +192,3 @@ def test_without_scatter_the_interval_is_a_hard_bound():
 def test_students_t_agrees_with_scipy(degrees):
     expected = scipy.stats.t.ppf(0.975, math.floor(degrees))
     assert student_t95(degrees) == pytest.approx(expected, abs=1e-4)
-
-
-# --------------------------------------------------------------------------- prediction
-
-
-def test_the_prediction_is_a_band_between_the_laws():
-    (prediction,) = results_of("ResNet50.31337.out").predictions
-    assert prediction.n_gpus == 8
-    amdahl, gustafson = results_of("ResNet50.31337.out").fits
-    assert prediction.speedup.lo == pytest.approx(amdahl_speedup(amdahl.serial_fraction.hi, 8))
-    assert prediction.speedup.hi == pytest.approx(gustafson_speedup(gustafson.serial_fraction.lo, 8))
-    assert prediction.speedup.lo < prediction.speedup.value < prediction.speedup.hi
-    assert prediction.batch_ceiling == pytest.approx(25 / 4 / 8)
-    assert "second node" in prediction.note
-    assert prediction.epoch_seconds.value * prediction.speedup.value == pytest.approx(13.6)
-    assert prediction.throughput.value == pytest.approx(50_000 / 13.6 * prediction.speedup.value)
-
-
-def test_nothing_is_predicted_where_it_was_measured_or_where_the_law_breaks():
-    measured = compute_results([run(n, [9, 40 / n]) for n in (1, 2, 8)])
-    assert not measured.predictions
-    absurd = compute_results([run(1, [9, 10.0]), run(2, [9, 0.5])])
-    assert not absurd.predictions

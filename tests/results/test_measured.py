@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.core.logs import LogReport
-from labtui.core.model import Diagnosis, ParsedRun
-from labtui.core.results import compute_results, measured_from_reports
+from labtui.domain.model import Diagnosis, ParsedRun
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_reports
+from labtui.training_logs.events import LogReport
 
 from .helpers import epoch, read_logs, run
 
@@ -66,7 +67,7 @@ def test_where_it_cannot_be_told_the_runs_count_with_a_doubt():
         [("a.out", report(run(1, [29, 14]).run, run(2, [29, 8]).run, lines=((3, "err"),)))]
     )
     rows = compute_results(runs).rows
-    assert len(rows) == 2 and all("found no GPU" in row.notes[-1] for row in rows)
+    assert len(rows) == 2 and all(any("found no GPU" in note for note in row.notes) for row in rows)
 
 
 def test_a_rehearsal_without_gpus_is_what_was_meant():

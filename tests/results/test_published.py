@@ -7,10 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from labtui.core.interval import Interval
-from labtui.core.logs import parse_log
-from labtui.core.results import ResultRow, Results, compute_results, measured_from_reports
-from labtui.core.results.printed import round_half_up
+from labtui.domain.model import Interval
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_reports, round_half_up
+from labtui.results.rows import ResultRow, Results
+from labtui.training_logs.reader import parse_log
 
 from .helpers import published, read_logs, results_of, run
 
@@ -153,11 +154,19 @@ def test_tables_1_to_9_and_the_speedups_of_the_thesis(table):
 def test_chapter_12_time_and_throughput_tell_opposite_stories():
     for table in published("chapter12.toml")["tables"]:
         rates = [
-            run(gpus, [], throughput=Interval.around(rate, 0.5), batch=32 * gpus)
+            run(
+                gpus,
+                [],
+                throughput=Interval(rate + 0.5, rate, rate + 1),
+                throughput_printed=rate,
+                batch=128 * gpus,
+            )
             for gpus, rate in zip(table["gpus"], table["throughput"], strict=True)
         ]
         last = row_at(compute_results(rates), 32)
         by_rate = table["throughput"][-1] / table["throughput"][0]
         by_time = table["total_seconds"][0] / table["total_seconds"][-1]
-        assert last.speedup.value == pytest.approx(by_rate)
+        assert last.as_printed.speedup == pytest.approx(by_rate) and last.speedup.contains(by_rate)
+        assert last.batch_factor == 1.0 and last.step_factor == last.efficiency
+        assert last.step_seconds.contains(128 * 32 / table["throughput"][-1])
         assert by_rate > 2 * by_time

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cli import main
-from labtui.core.events import (
+from labtui.commands.cli import main
+from labtui.domain.events import (
     EpochSeen,
     JobObserved,
     PlannedRun,
@@ -16,13 +16,10 @@ from labtui.core.events import (
     SubmissionChanged,
     SubmissionPlanned,
 )
-from labtui.core.model import JobPhase, JobView, RunSpec, SubmissionStatus
-from labtui.core.reduce import reduce_all
-from labtui.core.state import LabState
-from labtui.engine.folder import LabFolder
-from labtui.engine.lock import FolderLock
-from labtui.engine.settings import Settings
-from labtui.engine.store import Store
+from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.session.folder import FolderLock, LabFolder
+from labtui.session.settings import Settings
+from labtui.session.store import Store
 
 from .helpers import epoch
 
@@ -81,7 +78,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     events = job_events("aaa", "41", [(1, 1, 14.0), (2, 4, 5.0)])
     events += job_events("bbb", "42", [(3, 2, 1.0)], practice=True)
     store = Store(made.database_path)
-    store.append(events, reduce_all(LabState(), events))
+    store.append(events)
     store.close()
     monkeypatch.chdir(made.path)
     return made.path

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.core.results import compute_results
-from labtui.core.results.extras_json import forms_json
-from labtui.core.results.measured import MeasuredRun
-from labtui.core.results.report import report_text
-from labtui.core.results.spending import forms_of_sizes
+from labtui.results.compute import compute_results
+from labtui.results.cost import forms_of_sizes
+from labtui.results.measured import MeasuredRun
+from labtui.results.report import report_text
+from labtui.results.serialize import forms_json
 from tests.results.helpers import results_of, run
 
 

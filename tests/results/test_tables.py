@@ -8,19 +8,23 @@ import math
 
 import pytest
 
-from labtui.core.interval import Interval
-from labtui.core.results import cite, compute_results
-from labtui.core.results.numbers import (
+from labtui.domain.model import Interval
+from labtui.export.measurements import csv_text, frame, latex_text, markdown_text
+from labtui.results.compute import compute_results
+from labtui.results.measured import Origin, cite
+from labtui.results.numbers import (
     ABSENT,
+    AS_PRINTED,
+    PRECISE,
+    latex,
+    note_lines,
     percent_text,
     range_text,
     rate_text,
     ratio_text,
     seconds_text,
+    text_table,
 )
-from labtui.core.results.tables import AS_PRINTED, PRECISE, latex, note_lines, text_table
-from labtui.core.results.trace import Origin
-from labtui.export.tables import csv_text, frame, latex_text, markdown_text
 
 from .helpers import results_of, run
 
@@ -54,7 +58,7 @@ def test_other_numbers():
 def test_the_text_tables_of_the_published_runs():
     results = results_of(*BOTH)
     lines = text_table(results.rows, PRECISE).splitlines()
-    assert "2.53" in lines[3] and "63.2 %" in lines[3] and "5.376 ±0.004" in lines[3]
+    assert "2.53" in lines[3] and "63.2 %" in lines[3] and "  5.38  " in lines[3]
     printed = text_table(results.rows, AS_PRINTED).splitlines()
     assert printed[3].split() == ["ResNet50", "4", "GPUs", "8,192", "5", "10,000", "2.80", "70.0", "%"]
     assert text_table([], PRECISE) == ""

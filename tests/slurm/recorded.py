@@ -1,26 +1,18 @@
-"""Recorded answers of real Slurm commands (tests/fixtures/slurm/VERSION), as the commands' results."""
+"""Recorded answers of real Slurm commands (tests/fixtures/slurm/VERSION.json), as the commands' results."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from labtui.core.remote import CommandResult
+from labtui.slurm.remote_command import CommandResult
+from tests.contract.recorder import load_all
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "slurm"
 NONCE = "5ca1ab1e"
-VERSIONS = sorted(path.name for path in FOLDER.iterdir() if (path / "index.json").exists())
-
-
-def names(version: str) -> dict[str, dict[str, object]]:
-    """What was recorded: name to command and status."""
-    return json.loads((FOLDER / version / "index.json").read_text())  # type: ignore[no-any-return]
+VERSIONS = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 def answer(version: str, name: str) -> CommandResult:
     """One recorded answer."""
-    told = names(version)[name]
-    folder = FOLDER / version
-    status = told["status"]
-    assert isinstance(status, int)
-    return CommandResult((folder / f"{name}.out").read_bytes(), (folder / f"{name}.err").read_bytes(), status)
+    recording = load_all(version)[name]
+    return CommandResult(recording.stdout, recording.stderr, recording.status)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.core.remote import RemoteCommand, cut_frame, frame, frame_answer, read_header, unframe
+from labtui.slurm.remote_command import RemoteCommand, cut_frame, frame, frame_answer, read_header, unframe
 
 MARKER = "0123456789abcdef"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.core.push import (
+from labtui.cluster.push import (
     digests_command,
     parse_digests,
     parse_push,
@@ -16,7 +16,7 @@ from labtui.core.push import (
     push_command,
     store_of,
 )
-from labtui.errors import UsageError
+from labtui.domain.errors import UsageError
 
 
 def run(remote_dir: Path, files: dict[str, bytes]) -> list[str]:

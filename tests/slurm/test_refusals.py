@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.core.remote import CommandResult
-from labtui.core.slurm.reasons import explain_reason, must_be_changed
-from labtui.core.slurm.refusals import classify
-from labtui.core.slurm.test_only import parse_test_only
-from tests.slurm.recorded import VERSIONS, answer, names
+from labtui.slurm.remote_command import CommandResult
+from labtui.slurm.sbatch_answers import classify, parse_test_only
+from labtui.slurm.states import explain_reason
+from tests.contract.recorder import load_all
+from tests.slurm.recorded import VERSIONS, answer
 
 EXPECTED = {
     "bad-directive": "option",
@@ -47,7 +47,7 @@ CASES = [
     (version, name, key)
     for version in VERSIONS
     for name, key in EXPECTED.items()
-    if f"refused-{name}" in names(version)
+    if f"refused-{name}" in load_all(version)
 ]
 
 
@@ -114,7 +114,34 @@ def test_a_site_plugins_reason_comes_first() -> None:
 def test_an_unknown_refusal_keeps_slurms_words() -> None:
     refusal = classify("sbatch: error: The moon is in the wrong house")
     assert refusal.key == "other" and "The moon is in the wrong house" in refusal.sentence
-    assert not refusal.wait
+    assert not refusal.wait and refusal.unclear, "words that nobody knows are no refusal"
+
+
+def test_a_plugins_unknown_reason_is_not_hidden_by_what_stands_below() -> None:
+    refusal = classify(
+        "sbatch: error: Reason: Not on Sundays\nsbatch: error: Batch job submission failed: Unspecified error"
+    )
+    assert refusal.key == "other" and refusal.unclear and "Not on Sundays" in refusal.sentence
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "",
+        "Terminated",
+        "bash: line 9: 4711 Segmentation fault      (core dumped) sbatch",
+        "sbatch: error: Batch job submission failed: Unspecified error",
+        "sbatch: error: Batch job submission failed: Protocol authentication error",
+        "sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge encode failed: "
+        'Failed to access "/run/munge/munge.socket.2": No such file or directory\n'
+        "sbatch: error: authentication: Socket communication error",
+        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
+        "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
+    ],
+)
+def test_a_broken_question_is_no_refusal(stderr: str) -> None:
+    refusal = classify(stderr)
+    assert refusal.unclear and not refusal.wait
 
 
 @given(st.text())
@@ -257,8 +284,3 @@ def test_reasons_nobody_knows() -> None:
     assert explain_reason("") == ""
     assert "MoonPhase" in explain_reason("MoonPhase")
     assert explain_reason("None")
-
-
-def test_waiting_does_not_always_help() -> None:
-    assert must_be_changed("PartitionTimeLimit") and must_be_changed("QOSMaxNodePerJobLimit")
-    assert not must_be_changed("Priority") and not must_be_changed("QOSMaxJobsPerUserLimit")

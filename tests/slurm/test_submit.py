@@ -12,16 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.core.remote import CommandResult, RemoteCommand, read_header
-from labtui.core.slurm.accounting import FIELDS as ACCOUNTING_FIELDS
-from labtui.core.slurm.accounting import delimiter
-from labtui.core.slurm.lookup import SETTLE_S, lookup_command, parse_lookup
-from labtui.core.slurm.queue import FIELDS, separators
-from labtui.core.slurm.submit import (
+from labtui.slurm.queue import ACCOUNTING_FIELDS, FIELDS, delimiter, separators
+from labtui.slurm.remote_command import CommandResult, RemoteCommand, read_header
+from labtui.slurm.submit import (
+    NOT_ASKED,
+    SETTLE_S,
     TAKEN_AWAY,
+    Lookup,
+    Sight,
+    Silence,
     already_over,
     comment_of,
+    lookup_command,
     names_token,
+    parse_lookup,
     parse_submit,
     submit_command,
 )
@@ -53,10 +57,18 @@ class Site:
         path.write_text(f"#!/bin/bash\n{body}\n")
         path.chmod(0o755)
 
-    def queue_holds(self, job_id: str, comment: str, name: str, work_dir: str = "") -> None:
+    def queue_holds(
+        self, job_id: str, comment: str, name: str, work_dir: str = "", display_id: str = ""
+    ) -> None:
         row, between = separators(NONCE)
         told = dict.fromkeys((field for field, _ in FIELDS), "")
-        told |= {"job_id": job_id, "display_id": job_id, "state": "PENDING", "comment": comment, "name": name}
+        told |= {
+            "job_id": job_id,
+            "display_id": display_id or job_id,
+            "state": "PENDING",
+            "comment": comment,
+            "name": name,
+        }
         told["work_dir"] = work_dir
         (self.folder / "rows").write_text(row + between.join(told.values()) + "\n")
         self.program("squeue", f"cat {self.folder / 'rows'}")
@@ -97,6 +109,54 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site: Site) -> None:
     assert site.look().job_id == "4711"
 
 
+def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
+    """Two processes of one folder, or of its copy, without a lock that holds."""
+    site.program("sbatch", f'echo "$@" >>{site.sent}; sleep 1; echo 4711')
+    first = subprocess.Popen(
+        ["bash", "-c", submit_command(str(site.dir), "job.slurm", TOKEN, NAME, [], attempt=0).text],
+        env=os.environ | {"PATH": f"{site.programs}{os.pathsep}{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+    )
+    while not site.times_sent():
+        assert first.poll() is None
+    assert site.submit(attempt=0).status == TAKEN_AWAY
+    look = site.look()
+    assert not look.certain and look.job_id is None, "the first may still get its job"
+    first.wait()
+    assert site.times_sent() == 1
+    assert site.look().job_id == "4711"
+
+
+def test_a_job_that_is_there_is_adopted_under_the_guard_of_sbatch(site: Site) -> None:
+    """Its directory was removed, so nothing but the queue knows."""
+    site.program("squeue", f"echo '17 labtui:other'; echo '99 {comment_of(TOKEN)}'")
+    result = site.submit()
+    assert (result.status, parse_submit(result.out)) == (0, "99")
+    assert site.times_sent() == 0
+    assert site.look().job_id == "99"
+
+
+def test_the_jobs_own_word_goes_before_receipts(site: Site) -> None:
+    site.submit()
+    started = site.dir / ".labtui" / "started"
+    started.mkdir()
+    (started / "job").symlink_to("4690")
+    look = site.look()
+    assert (look.job_id, look.started_id) == ("4690", "4690")
+    assert parse_submit(site.submit(attempt=2).out) == "4690" and site.times_sent() == 1
+
+
+@pytest.mark.parametrize(
+    "squeue", ["echo 'Unable to contact slurm controller' >&2; exit 1", "kill -SEGV $$", "kill -TERM $$"]
+)
+def test_a_controller_that_does_not_answer_gets_no_sbatch(site: Site, squeue: str) -> None:
+    site.program("squeue", squeue)
+    assert site.submit().status == NOT_ASKED
+    assert site.times_sent() == 0
+    look = site.look()
+    assert look.certain and look.attempts == 2, "a try that did not run sbatch is closed"
+
+
 def test_a_lookup_takes_a_submission_on_its_way_away(site: Site) -> None:
     found = site.look()
     assert (found.job_id, found.certain) == (None, True)
@@ -110,6 +170,11 @@ def test_a_job_without_receipt_is_found_by_its_comment(site: Site) -> None:
     site.program("sbatch", "kill -9 $PPID; sleep 1")
     site.submit()
     site.queue_holds("99", comment_of(TOKEN), "renamed")
+    assert site.look().job_id == "99"
+
+
+def test_an_array_is_found_under_the_id_that_sbatch_gave(site: Site) -> None:
+    site.queue_holds("105", comment_of(TOKEN), NAME, display_id="99_4")
     assert site.look().job_id == "99"
 
 
@@ -156,11 +221,53 @@ def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site: Site) -> None:
     site.submit()
     control = site.dir / ".labtui" / "attempt-0"
     (control / "status").unlink(missing_ok=True)
-    found = site.look()
-    assert not found.certain and "still" in found.problem
-    long_ago = control.stat().st_mtime - SETTLE_S - 10
-    os.utime(control, (long_ago, long_ago))
-    assert site.look().certain
+    look = site.look()
+    assert not look.certain and look.sight is not None
+    assert look.sight.ended_at >= control.stat().st_mtime + SETTLE_S - 2
+    assert not Silence((look.sight,) * 9).certain
+
+
+def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site: Site) -> None:
+    """Its request may lie with a frozen controller although the queue shows nothing."""
+    site.program("sbatch", "kill -9 $$")
+    assert site.submit().status == 137
+    look = site.look()
+    assert (look.job_id, look.certain, look.refusal) == (None, False, None)
+    assert look.sight is not None and not Silence().after(look).certain
+
+
+def sight(asked_at: float, ended_at: float = 100.0, **more: float) -> Lookup:
+    return Lookup(sight=Sight(asked_at=asked_at, took_s=0.0, ended_at=ended_at, **more))
+
+
+def silence(*looks: Lookup) -> Silence:
+    found = Silence()
+    for look in looks:
+        found = found.after(look)
+    return found
+
+
+def test_a_silence_is_certain_after_several_answers_and_the_message_timeout() -> None:
+    assert silence(sight(101), sight(106), sight(117)).certain
+    assert not silence(sight(101), sight(106), sight(114)).certain, "a message may take longer"
+    assert not silence(sight(101), sight(120)).certain, "two looks"
+    assert not silence(sight(101), sight(106), sight(117, message_timeout_s=60)).certain
+    assert not silence(sight(101), Lookup(problem="squeue failed"), sight(106), sight(117)).certain
+    assert not silence(sight(101), sight(106), sight(117, booted_at=105)).certain, "a new controller"
+
+
+def test_after_an_outage_the_silence_lasts_as_long_as_the_outage() -> None:
+    looks = [sight(200 + second) for second in (0, 10, 40)]
+    assert not silence(*looks).certain
+    assert silence(*looks, sight(301)).certain
+    ages = [sight(100_000 + second) for second in (0, 5, 16)]
+    assert silence(*ages).certain, "no credential lives a day"
+
+
+def test_looks_before_the_end_of_sbatch_do_not_count() -> None:
+    looks = [sight(second, ended_at=400.0) for second in range(101, 401, 20)]
+    assert not silence(*looks).certain
+    assert silence(*looks, *(sight(second, ended_at=400.0) for second in (401, 410, 421))).certain
 
 
 def test_a_plain_refusal_is_certain_without_slurm(site: Site) -> None:
@@ -175,9 +282,9 @@ def test_a_silent_controller_leaves_it_open_until_it_speaks(site: Site) -> None:
     site.submit()
     site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
     found = site.look()
-    assert not found.certain and "contact" in found.problem
+    assert not found.certain and "contact" in found.problem and found.sight is None
     site.program("squeue", ":")
-    assert site.look().certain
+    assert site.look().sight is not None
 
 
 def test_accounting_down_leaves_an_unclear_one_open(site: Site) -> None:

@@ -7,8 +7,8 @@ import sys
 
 from rich.text import Text
 
-from labtui.core.charts import ChartSpec, Point, Series
-from labtui.tui.widgets import plot_look, plot_text
+from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.tui.widgets import plot_text, plot_values
 
 LABELS = [
     "",
@@ -20,7 +20,7 @@ LABELS = [
     "é" * 30,
 ]
 ROLES = ["measured", "measured", "ideal", "fit", "reference", "band"]
-PALETTES = [plot_look.DARK, plot_look.LIGHT, plot_look.ANSI, plot_look.NO_COLOUR]
+PALETTES = [plot_values.DARK, plot_values.LIGHT, plot_values.ANSI, plot_values.NO_COLOUR]
 
 
 def number(dice: random.Random) -> float:

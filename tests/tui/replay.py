@@ -5,12 +5,13 @@ Used by the screen tests and by the script that makes the pictures in `docs/pict
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labtui.core.events import (
+from labtui.domain.events import (
     AnyEvent,
     ConnectionChanged,
     EpochSeen,
@@ -23,9 +24,10 @@ from labtui.core.events import (
     SubmissionChanged,
     SubmissionPlanned,
 )
-from labtui.core.interval import Interval
-from labtui.core.model import (
+from labtui.domain.model import (
+    AcceptedFinding,
     EpochSample,
+    Interval,
     JobPhase,
     JobView,
     Outcome,
@@ -33,9 +35,9 @@ from labtui.core.model import (
     SubmissionDraft,
     SubmissionStatus,
 )
-from labtui.engine.folder import LabFolder
-from labtui.engine.session import Session
-from labtui.engine.settings import Settings
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.settings import Settings
 
 NOW = 1_763_715_600.0
 HOST = "login.rehearsal.test"
@@ -86,15 +88,16 @@ class FrozenClock:
 
 
 class ReplayedSession(Session):
-    """A session whose lane is the test: `feed` plays events, requests are noted in `asked` and answered by the test."""
+    """A session whose worker is the test: `feed` plays events; the test answers the requests noted in `asked`."""
 
     asked: list[tuple[str, Any, Future[Any]]]
+    overridden: tuple[tuple[AcceptedFinding, ...], ...] = ()
 
     def start(self) -> None:
         self._journal.start()
 
     def feed(self, *events: AnyEvent) -> None:
-        """As if the lane had seen this."""
+        """As if the worker had seen this."""
         self._journal.commit(events)
 
     def _ask(self, name: str, what: Any) -> Future[Any]:
@@ -104,7 +107,14 @@ class ReplayedSession(Session):
         self.asked.append((name, what, future))
         return future
 
-    def submit(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[str]:
+    def submit(
+        self,
+        draft: SubmissionDraft,
+        *,
+        script: str | None = None,
+        accepted: Sequence[AcceptedFinding] = (),
+    ) -> Future[str]:
+        self.overridden = (*self.overridden, tuple(accepted))
         return self._ask("submit", (draft, script))
 
     def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[Any]:
@@ -133,7 +143,7 @@ def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = Fa
     )
     path.mkdir(parents=True, exist_ok=True)
     (path / "replay.toml").write_text(PROFILE)
-    return LabFolder.create(path, settings)
+    return LabFolder.create(path, settings, withheld=("pytorch/", "tensorflow/"))
 
 
 def open_session(path: Path, *, start: bool = True) -> ReplayedSession:
@@ -296,7 +306,7 @@ def log_text(what: RunSpec, epochs: int) -> str:
 
 def write_log(session: ReplayedSession, token: str, text: str, stream: str = "out") -> Path:
     """Put bytes into the mirror of a submission and say that it grew."""
-    from labtui.engine import mirrors
+    from labtui.session import mirrors
 
     submission = session.state.submissions[token]
     path = mirrors.current_path(session.folder, submission, stream)  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ import pytest
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from labtui.core.charts import ChartSpec, Point, Series
-from labtui.tui.widgets import plot_look, plot_text
+from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.chart import ChartView
 from tests.tui.waiting import text_of, until
 
@@ -38,7 +38,7 @@ def speedup(**more: object) -> ChartSpec:
 
 
 def plain(
-    spec: ChartSpec, width: int = 60, height: int = 16, palette: plot_look.Palette = plot_look.DARK
+    spec: ChartSpec, width: int = 60, height: int = 16, palette: plot_values.Palette = plot_values.DARK
 ) -> list[str]:
     drawn = plot_text.draw(spec, width, height, palette)
     assert drawn is not None
@@ -46,7 +46,7 @@ def plain(
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines"])
-@pytest.mark.parametrize(("width", "height"), [(24, 7), (47, 13), (120, 40)])
+@pytest.mark.parametrize(("width", "height"), [(24, 11), (47, 13), (120, 40)])
 def test_a_chart_has_exactly_the_size_it_was_given(kind: str, width: int, height: int) -> None:
     lines = plain(speedup(kind=kind), width, height)
     assert len(lines) == height
@@ -59,9 +59,9 @@ def test_bars_stand_at_the_measured_counts_with_their_values() -> None:
     text = "\n".join(lines)
     for value in ("1.00", "1.68", "2.53"):
         assert value in text
-    assert plot_look.LIVE_MARK in text  # the run that still goes
+    assert plot_values.LIVE_MARK in text  # the run that still goes
     assert "│" in text.replace("│", "", 1)  # an interval
-    assert plot_look.IDEAL_MARK in text
+    assert plot_values.IDEAL_CAP in text
 
 
 def test_a_warm_up_is_hollow_in_both_kinds() -> None:
@@ -69,7 +69,7 @@ def test_a_warm_up_is_hollow_in_both_kinds() -> None:
     lines = "\n".join(plain(speedup(kind="lines", series=(hollow,))))
     assert "○" in lines
     assert "●" in lines
-    assert plot_look.HOLLOW_BAR in "\n".join(plain(speedup(series=(hollow,))))
+    assert plot_values.HOLLOW_BAR in "\n".join(plain(speedup(series=(hollow,))))
 
 
 def test_series_differ_by_mark_and_the_legend_names_them() -> None:
@@ -80,28 +80,28 @@ def test_series_differ_by_mark_and_the_legend_names_them() -> None:
     text = "\n".join(plain(spec))
     assert "●" in text
     assert "◆" in text
-    assert [(mark, name) for mark, name, _ in plot_look.legend(spec, plot_look.DARK)] == [
+    assert [(mark, name) for mark, name, _ in plot_values.legend(spec, plot_values.DARK)] == [
         ("●", "A"),
         ("◆", "B"),
     ]
 
 
 def test_what_cannot_be_drawn_is_refused_not_tried() -> None:
-    assert plot_text.draw(speedup(), 10, 3, plot_look.DARK) is None
-    assert plot_text.draw(speedup(series=()), 60, 16, plot_look.DARK) is None
+    assert plot_text.draw(speedup(), 10, 3, plot_values.DARK) is None
+    assert plot_text.draw(speedup(series=()), 60, 16, plot_values.DARK) is None
     huge = Series(name="x", points=(Point(x=1, y=1e300),))
-    assert plot_text.draw(speedup(series=(huge,)), 60, 16, plot_look.DARK) is None
+    assert plot_text.draw(speedup(series=(huge,)), 60, 16, plot_values.DARK) is None
 
 
 def test_without_colour_nothing_is_coloured() -> None:
-    drawn = plot_text.draw(speedup(), 60, 16, plot_look.NO_COLOUR)
+    drawn = plot_text.draw(speedup(), 60, 16, plot_values.NO_COLOUR)
     assert drawn is not None
     assert "\x1b[38" not in drawn
     assert "\x1b[48" not in drawn
 
 
 def test_no_ground_is_painted_so_that_the_theme_shows_through() -> None:
-    for palette in (plot_look.DARK, plot_look.LIGHT, plot_look.ANSI):
+    for palette in (plot_values.DARK, plot_values.LIGHT, plot_values.ANSI):
         drawn = plot_text.draw(speedup(), 60, 16, palette)
         assert drawn is not None
         assert "\x1b[48" not in drawn
@@ -150,4 +150,4 @@ async def test_an_empty_chart_says_so(spec: ChartSpec | None) -> None:
     app = Bench(spec)
     async with app.run_test(size=(70, 18)) as pilot:
         await pilot.pause()
-        assert "No chart yet" in text_of(app) or "as soon as an epoch" in text_of(app)
+        assert "Charts fill in while the runs train" in text_of(app)

@@ -10,14 +10,14 @@ import pytest
 from rich.text import Text
 from textual.pilot import Pilot
 
-from labtui.core.charts import ChartSpec, Point, Series, switchable, with_kind
-from labtui.core.results import compute_results, measured_from_state
-from labtui.core.results.gallery import FAMILIES, family, gallery, job_gpu_chart
-from labtui.core.sampler import GpuSample
+from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart
+from labtui.results.chart_spec import ChartSpec, Point, Series, switchable, with_kind
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
+from labtui.training_logs.gpu_sampler import GpuSample
 from labtui.tui.app import LabApp
-from labtui.tui.widgets import plot_look, plot_text
-from labtui.tui.widgets.chart import ChartView
-from labtui.tui.widgets.chart_numbers import chart_table
+from labtui.tui.widgets import plot_text, plot_values
+from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.charts_pane import ChartsPane
 from tests.tui.replay import NOW, ReplayedSession, epoch, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
@@ -64,7 +64,7 @@ def charts(evening_session: ReplayedSession) -> tuple[ChartSpec, ...]:
     return (*found, gpu)
 
 
-def drawn(chart: ChartSpec, palette: plot_look.Palette = plot_look.NO_COLOUR) -> str:
+def drawn(chart: ChartSpec, palette: plot_values.Palette = plot_values.NO_COLOUR) -> str:
     text = plot_text.draw(chart, *NARROW, palette)
     assert text is not None, chart.key
     return Text.from_ansi(text).plain
@@ -78,7 +78,7 @@ def test_every_kind_of_chart_is_there_and_can_be_read_in_a_small_window(
         lines = drawn(chart).split("\n")
         assert len(lines) == NARROW[1], chart.key
         assert {len(line) for line in lines} == {NARROW[0]}, chart.key
-        marks = [mark.strip() for mark, _, _ in plot_look.legend(chart, plot_look.NO_COLOUR)]
+        marks = [mark.strip() for mark, _, _ in plot_values.legend(chart, plot_values.NO_COLOUR)]
         assert len(set(marks)) == len(marks), f"{chart.key}: two entries of the legend look the same"
         table = chart_table(chart, 35)
         assert len(table[0]) > 1 and table[1], chart.key
@@ -96,7 +96,7 @@ def test_bars_become_lines_and_lines_bars_where_both_make_sense(charts: tuple[Ch
             assert bars == lines == chart
             continue
         assert any(mark in drawn(bars) for mark in "█▒"), chart.key
-        assert any(mark in drawn(lines) for mark in plot_look.MARKS), chart.key
+        assert any(mark in drawn(lines) for mark in plot_values.MARKS), chart.key
         assert not any(mark in drawn(lines) for mark in "█▒"), chart.key
 
 
@@ -126,7 +126,7 @@ def test_values_cover_no_mark_and_no_other_value() -> None:
         series=several,
         x_ticks=((1, "1"), (2, "2"), (4, "4")),
     )
-    text = plot_text.draw(chart, 70, 24, plot_look.NO_COLOUR)
+    text = plot_text.draw(chart, 70, 24, plot_values.NO_COLOUR)
     assert text is not None
     shown = Text.from_ansi(text).plain
     assert [shown.count(mark) for mark in "●◆▲"] == [3, 3, 3]
@@ -169,11 +169,11 @@ def law(half: float) -> ChartSpec:
 
 def test_a_band_is_a_shade_and_no_ideal_line() -> None:
     wide, narrow = drawn(law(1.5)), drawn(law(0.3))
-    assert wide.count(plot_look.BAND_MARK) > 30 > narrow.count(plot_look.BAND_MARK)
-    assert plot_look.IDEAL_MARK in wide and plot_look.EXPECTED_MARK in wide
-    marks = {name: mark for mark, name, _ in plot_look.legend(law(1.5), plot_look.NO_COLOUR)}
+    assert wide.count(plot_values.BAND_MARK) > 30 > narrow.count(plot_values.BAND_MARK)
+    assert plot_values.EXPECTED_MARK in wide
+    marks = {name: mark for mark, name, _ in plot_values.legend(law(1.5), plot_values.NO_COLOUR)}
     assert len(set(marks.values())) == len(marks) == 5
-    last = [line for line in wide.split("\n") if plot_look.BAND_MARK in line]
+    last = [line for line in wide.split("\n") if plot_values.BAND_MARK in line]
     assert len(last) >= 4, "the band is as high as its bounds"
 
 
@@ -182,7 +182,7 @@ def test_a_band_is_a_shade_and_no_ideal_line() -> None:
 
 async def to_charts(pilot: Pilot[Any]) -> ChartsPane:
     app = pilot.app
-    await until(pilot, lambda: app.desk.loaded)
+    await until(pilot, lambda: app.view_model.loaded)
     await pilot.press("c")
     await until(pilot, lambda: " of " in text_of(app) and ChartView.plotter == "ready")
     await until(pilot, lambda: bool(app.screen.query(ChartsPane)))
@@ -211,9 +211,13 @@ async def test_right_goes_through_all_charts_and_says_where_one_is(
         assert f"3 of {len(keys)}" in text_of(app)
         for place in [*range(4, len(keys) + 1), 1, 2, 3]:
             await pilot.press("right")
-            title = pane._charts[keys[place - 1]].title.split(",")[0]
+            title = pane._charts[keys[place - 1]].title.split(",")[0][:24]  # a narrow panel cuts its title
             await until(
                 pilot, lambda n=place, t=title: f"{n} of {len(keys)}" in text_of(app) and t in text_of(app)
+            )
+            shown = [view for view in pane.query(ChartView) if view.display]
+            assert all(view.content_size.height >= plot_text.MIN_HEIGHT for view in shown), (
+                "drawn, not told in words"
             )
         await pilot.press("left")
         await until(pilot, lambda: f"2 of {len(keys)}" in text_of(app))
@@ -256,15 +260,32 @@ async def test_a_click_or_space_shows_one_chart_large_and_four_again(
     evening_session: ReplayedSession, app_of: Make
 ) -> None:
     app = app_of(evening_session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(200, 55)) as pilot:
         await to_charts(pilot)
         titles = ("Epoch time", "Global throughput", "Speedup", "Parallel efficiency")
         await until(pilot, lambda: all(f"{title}, ResNet50" in text_of(app) for title in titles))
         await pilot.click(offset=place_of(app, "Global throughput"))
         await until(pilot, lambda: "Epoch time, ResNet50" not in text_of(app))
-        assert "Global throughput, ResNet50  images per second" in text_of(app)
+        assert "Global throughput, ResNet50, images per second" in text_of(app)
         await pilot.press("space")
         await until(pilot, lambda: all(f"{title}, ResNet50" in text_of(app) for title in titles))
+
+
+async def test_where_four_charts_would_have_too_few_rows_there_are_two(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await to_charts(pilot)
+        await until(
+            pilot, lambda: "Speedup, ResNet50" in text_of(app) and "Parallel efficiency" in text_of(app)
+        )
+        assert "Epoch time, ResNet50" not in text_of(app)
+        assert all(
+            view.size.height >= plot_text.MIN_HEIGHT
+            for view in app.screen.query("#pane-charts ChartView").results(ChartView)
+            if view.display
+        )
 
 
 async def test_networks_are_shown_together_or_one_by_one(
@@ -277,12 +298,12 @@ async def test_networks_are_shown_together_or_one_by_one(
         await until(pilot, lambda: "all networks" in text_of(app))
         assert {family(key) for key in pane._charts}.isdisjoint({"amdahl", "gustafson", "efficiency-loss"})
         await pilot.press("down")
-        await until(pilot, lambda: "Speedup, ResNet50 " in text_of(app) and "Amdahl" in text_of(app))
+        await until(pilot, lambda: "Speedup, ResNet50," in text_of(app) and "Amdahl" in text_of(app))
         assert "ResNet152 1 GPU" not in "\n".join(text_of(app).split("\n")[:-2]), "its numbers alone"
         await pilot.click(offset=place_of(app, " ResNet152 "))
         await until(pilot, lambda: "Speedup, ResNet152" in text_of(app))
         await pilot.click(offset=place_of(app, " all networks "))
-        await until(pilot, lambda: "Speedup  times one GPU" in text_of(app))
+        await until(pilot, lambda: "Speedup, times one GPU" in text_of(app))
 
 
 async def test_what_is_not_known_is_not_listed(session: ReplayedSession, app_of: Make) -> None:
@@ -298,7 +319,7 @@ async def test_what_is_not_known_is_not_listed(session: ReplayedSession, app_of:
 async def test_charts_are_made_only_where_they_are_shown(
     evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import labtui.tui.gallery as shown
+    import labtui.tui.view_model as shown
 
     made: list[str | None] = []
     real = shown.gallery
@@ -307,7 +328,7 @@ async def test_charts_are_made_only_where_they_are_shown(
     )
     app = app_of(evening_session, "runs")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: bool(app.desk.checks))
+        await until(pilot, lambda: bool(app.view_model.checks))
         evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "epoch 5 of 5" in text_of(app))
         assert made == []
@@ -319,7 +340,7 @@ async def test_charts_are_made_only_where_they_are_shown(
         assert made == [None], "nothing changed, so nothing was computed again"
         await pilot.press("l")
         evening_session.feed(epoch(4, 5, 5.4, 0.004, steps=7))
-        await until(pilot, lambda: len(app.desk.state.runs[4].epochs) == 5)
+        await until(pilot, lambda: len(app.view_model.state.runs[4].epochs) == 5)
         await pilot.pause()
         assert made == [None], "another pane is on the screen"
         await pilot.press("c")

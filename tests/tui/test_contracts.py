@@ -16,16 +16,17 @@ import pytest
 import textual
 from textual.widgets import Input
 
-from labtui.core.events import ErrorRaised
+from labtui.domain.events import ErrorRaised
+from labtui.session import planning
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
-from labtui.tui.messages import PromptAsked
+from labtui.tui.messages import PromptAsked, ScreenPrompter
 from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 HERE = Path(__file__).parent / "contracts"
 TEXTUAL = "8.2.8"
 _IDS = re.compile(r"terminal-\d+")
+TOKEN = "lt0123456789abcdef0123"
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ CONTRACTS = [
     Contract("charts-120", (120, 40), ("c",), "9,301"),
     Contract("charts-120-ansi", (120, 40), ("c",), "9,301", "ansi-dark"),
     Contract("answers-120", (120, 40), ("a",), "Where does the rest go?"),
-    Contract("plan-120", (120, 40), ("s",), "findings none"),
-    Contract("cancel-80", (80, 24), ("k",), "Cancel run #4"),
+    Contract("plan-120", (120, 40), ("s",), "Findings of job 1: none"),
+    Contract("cancel-80", (80, 24), ("ctrl+k",), "Cancel run 4"),
 ]
 
 
@@ -84,11 +85,14 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
-async def test_the_screen_looks_as_agreed(lab: ReplayedSession, contract: Contract) -> None:
+async def test_the_screen_looks_as_agreed(
+    lab: ReplayedSession, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "new_token", lambda: TOKEN)
     app = LabApp(lab, clock=lambda: NOW)
     async with app.run_test(size=contract.size) as pilot:
         app.theme = contract.theme
-        await until(pilot, lambda: bool(app.desk.checks))
+        await until(pilot, lambda: bool(app.view_model.checks))
         await pilot.press(*contract.keys)
         await hold(app, pilot, contract, lambda: contract.words in text_of(app))
     lab.close()
@@ -110,7 +114,7 @@ async def test_the_question_about_a_server_looks_as_agreed(lab: ReplayedSession)
     app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)
     contract = Contract("host-key-80", (80, 24), (), "SHA256:")
     async with app.run_test(size=contract.size) as pilot:
-        await until(pilot, lambda: bool(app.desk.checks))
+        await until(pilot, lambda: bool(app.view_model.checks))
         lab.feed(
             ErrorRaised(at=NOW, key="x", sentence="The cluster does not answer.", hint="Press u to try now.")
         )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labtui.errors import ExportError
-from labtui.tui import exporting
+from labtui.domain.errors import ExportError
+from labtui.tui import messages
 
 CHILD = """
 import pathlib, sys, time
@@ -27,8 +27,8 @@ def exported(
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(CHILD.format(body=body))
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.setattr(exporting, "LOOK_EVERY_S", 0.01)
-    return exporting.export_all(folder, step).result(60)
+    monkeypatch.setattr(messages, "LOOK_EVERY_S", 0.01)
+    return messages.export_all(folder, step).result(60)
 
 
 def test_the_export_runs_beside_the_screens_and_tells_its_steps(
@@ -58,6 +58,21 @@ print('{"files": ["/lab/x/plots/a.png", "/lab/x/plots/a.svg", "/lab/x/deck.pptx"
     ]
 
 
+def test_of_many_files_the_hand_in_is_named_and_the_rest_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = [
+        "results.csv",
+        "summary.html",
+        *(f"{number:02}-chart.pdf" for number in range(9)),
+        "report.pdf",
+        "deck.pptx",
+    ]
+    paths = ", ".join(f'"/lab/x/{name}"' for name in names)
+    said = exported(tmp_path, f'print(\'{{"files": [{paths}], "notes": []}}\')', monkeypatch)
+    assert said == "Written in /lab/x: report.pdf, deck.pptx, results.csv, summary.html and 9 more."
+
+
 def test_an_export_that_fails_is_a_sentence_and_a_hint(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -73,6 +88,6 @@ def test_an_export_that_fails_is_a_sentence_and_a_hint(
         assert caught.value.hint == (
             "Run it." if "Run it" in body else "`labtui export` in the lab folder says more."
         )
-    monkeypatch.setattr(exporting, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(messages, "TIMEOUT_S", 0.0)
     with pytest.raises(ExportError, match="did not come to an end"):
         exported(tmp_path, "time.sleep(600)", monkeypatch)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from labtui.domain.events import AnyEvent, ConnectionChanged, OtherJobsSeen, Refreshed
+from labtui.domain.model import JobPhase, OtherJob
 from labtui.tui.app import LabApp
-from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.replay import HOST, NOW, ReplayedSession, evening, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 
@@ -23,7 +25,7 @@ def rehearsal(tmp_path: Path) -> ReplayedSession:
 async def top_line(session: ReplayedSession, width: int, factor: float | None = None) -> str:
     app = LabApp(session, clock=lambda: NOW, pane="log", factor=factor)
     async with app.run_test(size=(width, 24)) as pilot:
-        await until(pilot, lambda: app.desk.loaded and " 7/7 - " in text_of(app))
+        await until(pilot, lambda: app.view_model.loaded and "7/7 - " in text_of(app))
         return text_of(app).splitlines()[0]
 
 
@@ -36,7 +38,7 @@ async def test_a_rehearsal_names_account_and_qos_and_says_practice_once(
     assert "mn5" not in line, "the badge says which cluster it is"
     assert line.count("practice ") == 1
     assert "Chapter 10 " in line and "● online, 2 s ago" in line and "GPU-h" in line
-    assert ("practice 20 x" in line) == (width > 80)
+    assert "practice 20×" in line
     rehearsal.close()
 
 
@@ -53,3 +55,26 @@ async def test_a_narrow_line_is_cut_and_never_longer_than_the_screen(
     evening_session: ReplayedSession, width: int
 ) -> None:
     assert len(await top_line(evening_session, width)) <= width
+
+
+async def test_no_jobs_is_said_only_as_of_a_queue_that_held_none(session: ReplayedSession) -> None:
+    mine = OtherJob(job_id="99", name="[b]other", phase=JobPhase.QUEUED)
+    app = LabApp(session, clock=lambda: NOW)
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        async def said(*events: AnyEvent) -> str:
+            session.feed(*events)
+            await until(pilot, lambda: app.main.view_state.state is session.state)
+            await pilot.pause()
+            return text_of(app).splitlines()[0]
+
+        await until(pilot, lambda: app.view_model.loaded)
+        online = ConnectionChanged(at=NOW, status="online", host=HOST)
+        assert "no jobs" not in await said(online), "nobody has asked yet"
+        assert "● online, no jobs" in await said(Refreshed(at=NOW - 2))
+        line = await said(OtherJobsSeen(at=NOW, jobs=(mine,)), Refreshed(at=NOW - 1))
+        assert "● online, 1 other job, 1 s ago" in line
+        old = (OtherJobsSeen(at=NOW, jobs=()), Refreshed(at=NOW - 500))
+        assert "● online, 8 min ago" in await said(*old)
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: "● online, no jobs 8 min ago" in text_of(app))

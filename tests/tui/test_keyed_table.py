@@ -7,11 +7,11 @@ from textual.app import App, ComposeResult
 
 from labtui.tui import themes
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
+from labtui.tui.widgets.tables_and_tabs import KeyedTable, Row, TableColumn
 from tests.tui.replay import NOW, ReplayedSession
 from tests.tui.waiting import text_of, until
 
-COLUMNS = (Column("name", "name"), Column("value", "value", right=True))
+COLUMNS = (TableColumn("name", "name"), TableColumn("value", "value", right=True))
 
 
 class Bench(App[None]):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +13,15 @@ import pytest
 from textual.events import Key
 from textual.widgets import TextArea
 
+from labtui.doctor.findings import Check, ok, problem
+from labtui.domain.errors import LabError
+from labtui.domain.events import ConnectionChanged, RunEnded
+from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
-from labtui.tui.screens.minutes import AskMinutes
-from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm
+from labtui.tui.messages import ScreenPrompter
+from labtui.tui.screens.cluster_pages import JobsPage, _job_cells
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm
 from labtui.tui.screens.texts import TextScreen
 from tests.tui.replay import (
     NOW,
@@ -22,6 +29,7 @@ from tests.tui.replay import (
     ReplayedSession,
     finished_run,
     online,
+    planned,
     spec,
 )
 from tests.tui.waiting import text_of, until
@@ -40,12 +48,12 @@ def main_of(app: LabApp) -> Any:
 async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("k")
+        await pilot.press("ctrl+k")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("enter")  # the cursor is on no
         await until(pilot, lambda: not isinstance(app.screen, Confirm))
         assert not evening_session.asked
-        await pilot.press("k")
+        await pilot.press("ctrl+k")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
         await until(pilot, lambda: bool(evening_session.asked))
@@ -65,10 +73,10 @@ async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
 ) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task(task)
         if run is not None:
-            app.desk.choose_run(run)
+            app.view_model.choose_run(run)
         await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, TextScreen))
         shown = app.screen.page.plain  # type: ignore[attr-defined]
@@ -81,7 +89,7 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
 ) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("K")
+        await pilot.press("T")
         await until(pilot, lambda: isinstance(app.screen, AskMinutes))
         await pilot.press("9", "9", "9", "9", "enter")
         await until(pilot, lambda: "it ends before that" in text_of(app))
@@ -89,7 +97,7 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
         await pilot.press("backspace", "backspace", "backspace", "enter")
         await until(pilot, lambda: bool(evening_session.asked))
         assert evening_session.asked[0][:2] == ("end-after", (4, 9))
-        await pilot.press("K")
+        await pilot.press("T")
         await until(pilot, lambda: isinstance(app.screen, AskMinutes))
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, AskMinutes))
@@ -199,10 +207,12 @@ async def test_answers_are_stored_and_never_written_over(
         assert "not stored yet" in text_of(app)
         await pilot.press("escape")
         await until(pilot, lambda: "Ours" in path.read_text())  # at the first question without an answer
-        path.write_text("from another editor\n")
+        changed = path.read_text().replace("Ours", "from another editor")
+        path.write_text(changed)
         app.repaint()
-        await until(pilot, lambda: editor.text == "from another editor\n")
+        await until(pilot, lambda: "from another editor" in text_of(app))
         await pilot.press("enter")
+        await until(pilot, lambda: editor.text == "from another editor")
         await pilot.press(*"mine ")
         path.write_text("from a friend\n")
         await pilot.press("escape")
@@ -234,7 +244,7 @@ async def test_the_key_for_writing_begins_at_the_first_question_and_goes_on(
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("ctrl+n", *"one", "ctrl+n", *"two", "escape")
-        lines = main_of(app).query_one("#answer-text", TextArea).text.split("\n")
+        lines = (evening_session.folder.answers / "10.5.md").read_text().split("\n")
         assert lines.index("one") == next(at for at, line in enumerate(lines) if line.startswith("## 1.")) + 2
         assert lines.index("two") == next(at for at, line in enumerate(lines) if line.startswith("## 2.")) + 2
 
@@ -277,8 +287,8 @@ async def test_without_colour_states_are_still_words(
 
 
 async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Make) -> None:
-    from labtui.core.events import RunEnded
-    from labtui.core.model import Diagnosis
+    from labtui.domain.events import RunEnded
+    from labtui.domain.model import Diagnosis
 
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
@@ -297,7 +307,7 @@ async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app
     target.unlink(missing_ok=True)
     app = app_of(session)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.6")
         await pilot.press("b")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
@@ -314,7 +324,7 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
 ) -> None:
     from concurrent.futures import Future
 
-    from labtui.errors import ExportError
+    from labtui.domain.errors import ExportError
 
     started: list[tuple[Callable[[str], None], Future[str]]] = []
 
@@ -323,7 +333,7 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
         started.append((step, Future()))
         return started[-1][1]
 
-    monkeypatch.setattr("labtui.tui.exporting.export_all", export_all)
+    monkeypatch.setattr("labtui.tui.messages.export_all", export_all)
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("x", "x")
@@ -334,7 +344,7 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
             threading.Thread(target=step, args=(text,)).start()
             await until(pilot, lambda text=text: f"export: {text}" in text_of(app))
         assert "10 %, file" not in text_of(app)
-        assert "waiting line: ResNet152" in text_of(app)
+        assert "submission queue: ResNet152" in text_of(app)
         await pilot.press("c")  # the screens go on meanwhile
         await until(pilot, lambda: main_of(app).pane == "charts")
         assert "export: 60 %, file 29" in text_of(app)
@@ -346,3 +356,201 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
         started[1][1].set_exception(ExportError("The disk is [full].", "Remove something."))
         await until(pilot, lambda: "The disk is [full]." in text_of(app) and "export: " not in text_of(app))
         assert "Remove something." in text_of(app)
+
+
+async def test_marked_runs_are_held_and_cancelled_together(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[tuple[int, bool]] = []
+
+    def hold(run_id: int, **how: bool) -> Future[None]:
+        held.append((run_id, how["held"]))
+        return Future()
+
+    monkeypatch.setattr(evening_session, "hold", hold)
+    evening_session.feed(
+        planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)),
+        planned("lt000000000000000ff2", "10.5", 7, spec(gpus=4)),
+    )
+    app = app_of(evening_session, "runs")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        for number in (6, 7, 4):
+            app.view_model.choose_run(number)
+            await pilot.press("asterisk")
+        await until(pilot, lambda: "Runs: 3 marked" in text_of(app) and text_of(app).count("* ") == 3)
+        await pilot.press("H")
+        await until(pilot, lambda: held == [(6, True), (7, True)] and "Runs: 3 marked" not in text_of(app))
+        for number in (4, 6, 2):
+            app.view_model.choose_run(number)
+            await pilot.press("asterisk")
+        await pilot.press("ctrl+k")
+        await until(pilot, lambda: "Cancel runs 4, 6?" in text_of(app))
+        await pilot.press("y")
+        await until(pilot, lambda: len(evening_session.asked) == 2)
+        assert [(name, what) for name, what, _ in evening_session.asked] == [("cancel", 4), ("cancel", 6)]
+        assert not app.view_model.marked
+        await pilot.press("asterisk", "escape")
+        assert not app.view_model.marked
+
+
+async def test_marked_runs_get_one_limit_and_go_again_together(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    evening_session.feed(
+        planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)),
+        *finished_run("lt000000000000000ff2", "10.5", 7, spec(gpus=2), "31340"),
+        RunEnded(at=NOW, run_id=7, outcome="time-limit"),
+        *finished_run("lt000000000000000ff3", "10.5", 8, spec(gpus=4), "31341"),
+        RunEnded(at=NOW, run_id=8, outcome="failed"),
+    )
+    app = app_of(evening_session, "runs")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        for number in (4, 6):
+            app.view_model.choose_run(number)
+            await pilot.press("asterisk")
+        await pilot.press("T")
+        await until(pilot, lambda: "End each of the runs #4, #6" in text_of(app))
+        await pilot.press(*"9999", "enter")
+        await until(pilot, lambda: "Run #4: Its limit is" in text_of(app))
+        await pilot.press("backspace", "backspace", "backspace", "enter")
+        await until(pilot, lambda: len(evening_session.asked) == 2)
+        asked = [(name, what) for name, what, _ in evening_session.asked]
+        assert asked == [("end-after", (4, 9)), ("end-after", (6, 9))]
+        assert not app.view_model.marked
+        for number in (7, 8):
+            app.view_model.choose_run(number)
+            await pilot.press("asterisk")
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and len(app.screen.drafts) == 2)
+        assert isinstance(app.screen, PlanScreen)
+        drafts = app.screen.drafts
+        assert [draft.runs[0].n_gpus for draft in drafts] == [2, 4]
+        assert drafts[0].time_limit_minutes > drafts[1].time_limit_minutes, "only one ran out of time"
+
+
+async def test_one_marked_run_that_is_not_over_stops_the_retry(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session, "runs")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        for number in (3, 4):
+            app.view_model.choose_run(number)
+            await pilot.press("asterisk")
+        await pilot.press("R")
+        await until(pilot, lambda: "Run 4 is not over." in text_of(app))
+        assert app.screen is app.main and app.view_model.marked == {3, 4}
+
+
+async def test_failed_runs_are_left_out_and_come_back(session: ReplayedSession, app_of: Make) -> None:
+    session.feed(
+        *finished_run("lt000000000000000bbb", "10.5", 1, spec(gpus=1), "31335"),
+        *finished_run("lt000000000000000ccc", "10.5", 2, spec("VGG99", gpus=2), "31336"),
+        RunEnded(at=NOW, run_id=2, outcome="failed"),
+    )
+    app = app_of(session, "runs")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded and "VGG99" in text_of(app))
+        await pilot.press("asterisk", "F")
+        await until(pilot, lambda: "1 failed or cancelled not shown (F shows them)" in text_of(app))
+        assert "VGG99" not in text_of(app) and "ResNet50" in text_of(app)
+        assert app.view_model.run_id == 1 and not app.view_model.marked
+        await pilot.press("F")
+        await until(pilot, lambda: "VGG99" in text_of(app) and "not shown" not in text_of(app))
+
+
+async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Future[SiteLoad]] = []
+
+    def site_load() -> Future[SiteLoad]:
+        asked.append(Future())
+        return asked[-1]
+
+    monkeypatch.setattr(evening_session, "site_load", site_load)
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        assert not asked, "only while the page is open"
+        await pilot.press("Q")
+        await until(pilot, lambda: "Asking what is free" in text_of(app))
+        asked[0].set_exception(LabError("The cluster was busy."))
+        page = app.screen
+        assert isinstance(page, JobsPage)
+        page.refresh_jobs()
+        await until(pilot, lambda: len(asked) == 2)
+        asked[1].set_result(
+            SiteLoad(partitions=(PartitionGpus("acc", 12, 40),), fair_shares={"nct_000": 0.42})
+        )
+        page.refresh_jobs()
+        page.refresh_jobs()
+        await until(
+            pilot, lambda: "Free now in acc: 12 of 40 GPUs. Fair share of nct_000: 0.42." in text_of(app)
+        )
+        assert len(asked) == 2
+
+
+async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        await pilot.press("Q")
+        await until(pilot, lambda: isinstance(app.screen, JobsPage) and "31337" in text_of(app))
+        heads = next(line for line in text_of(app).splitlines() if " since " in line)
+        assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
+        job, name, *_ = _job_cells(evening_session.my_jobs()[0], NOW)
+        assert text_of(app).count(job) == 2 and f"{job}  {name}  running" in text_of(app)
+
+
+async def test_a_refused_login_names_the_key_that_asks_again(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        refused = "login1 does not accept this password or code for me."
+        session.feed(ConnectionChanged(at=NOW, status="needs-login", sentence=refused))
+        await until(pilot, lambda: f"{refused} Press u" in text_of(app))
+        await pilot.press("u")
+        await until(pilot, lambda: [name for name, _, _ in session.asked] == ["connect", "refresh"])
+
+
+async def test_the_doctor_shows_what_it_finds_and_closes(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def examine(*_: object) -> Iterator[Check]:
+        yield ok("line", "Connection", "The login works.")
+        yield problem("data", "Data", "[bold]cifar[/] is not there.", "Copy it.")
+
+    monkeypatch.setattr("labtui.doctor.examine.examine", examine)
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("D")
+        await until(pilot, lambda: "1 problem to fix." in text_of(app))
+        assert "Connection: The login works." in text_of(app) and "[bold]cifar[/] is not there." in text_of(
+            app
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
+
+
+async def test_an_editor_that_is_not_there_is_said_on_the_screens(
+    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came_back = []
+
+    @contextlib.contextmanager
+    def suspend() -> Iterator[None]:
+        yield
+        came_back.append(True)  # as in Textual: not when something was raised
+
+    monkeypatch.setenv("VISUAL", "no-such-editor-here")
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        monkeypatch.setattr(app, "suspend", suspend)
+        assert not app.open_editor(evening_session.folder.path / "scripts" / "ResNet50.py")
+        assert came_back == [True]
+        await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from labtui.core.events import ConnectionChanged, ErrorCleared, ErrorRaised
-from labtui.core.model import JobPhase
+from labtui.domain.events import ConnectionChanged, ErrorCleared, ErrorRaised
+from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
 from labtui.tui.messages import StateArrived
-from labtui.tui.widgets.keyed_table import KeyedTable
+from labtui.tui.widgets.tables_and_tabs import KeyedTable
 from tests.tui.conftest import SIZES
 from tests.tui.replay import (
     NOW,
@@ -52,14 +52,14 @@ async def test_one_glance_says_what_runs_and_what_came_out(
             "● online, 2 s ago",
             "✔ done",
             "▶ epoch 4 of 5",
-            "13.60 ±0.01",
+            "13.6",
             "2.53",
             "63 %",
             "8192",
             "2048",
         ):
             assert words in text, words
-        assert "waiting line: ResNet152 1 GPU (acc_debug takes one job per user)" in text
+        assert "submission queue: ResNet152 1 GPU (acc_debug takes one job per user)" in text
         assert "s submit" in text
         assert "? help" in text
 
@@ -83,7 +83,7 @@ async def test_keys_and_clicks_go_to_the_panes(evening_session: ReplayedSession,
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
         "l": "7/7 - 5s - loss: 2.0500",
-        "c": "Global throughput",
+        "c": "Parallel efficiency",
         "a": "How close is the speedup",
         "r": "epoch 4 of 5",
     }
@@ -107,9 +107,9 @@ async def test_at_80_columns_the_task_list_is_a_line_that_opens(
         await pilot.press("g")
         await until(pilot, lambda: "10.7 Two model sizes compared" in text_of(app))
         await pilot.press("down", "enter")
-        await until(pilot, lambda: app.desk.task_id == "10.6" and "10.7" not in text_of(app))
+        await until(pilot, lambda: app.view_model.task_id == "10.6" and "10.7" not in text_of(app))
         await pilot.press("left_square_bracket", "left_square_bracket")
-        await until(pilot, lambda: app.desk.task_id == "10.4")
+        await until(pilot, lambda: app.view_model.task_id == "10.4")
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(
@@ -120,7 +120,7 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
     monkeypatch.setattr(evening_session, "start", lambda: painted.append(text_of(app)))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: bool(painted))
-    assert "13.60 ±0.01" in painted[0]
+    assert "13.6" in painted[0]
     assert "epoch 4 of 5" in painted[0]
 
 
@@ -131,9 +131,39 @@ async def test_a_folder_without_runs_begins_with_the_first_task(
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "Set up the files" in text_of(app))
         assert main_of(app).pane == "task"
-        assert "○ offline" in text_of(app)
+        assert "◐ connecting" in text_of(app)
         await pilot.press("r")
-        await until(pilot, lambda: "done without a run" in text_of(app))
+        await until(pilot, lambda: "needs no run" in text_of(app))
+
+
+async def test_the_key_of_the_next_step_takes_it(session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: bool(app.view_model.checks))
+        app.go_to_task("10.5")
+        await until(pilot, lambda: " s  submit" in text_of(app))
+        await pilot.press("full_stop")
+        await until(pilot, lambda: "Plan of 10.5" in text_of(app))
+
+
+async def test_jump_labels_go_to_a_tab_and_movement_keys_move(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: bool(app.screen.query(".jump-label")))
+        await pilot.press("f")  # the fourth tab
+        await until(pilot, lambda: main_of(app).pane == "charts")
+        await pilot.press("r")
+        await until(pilot, lambda: main_of(app).pane == "runs" and app.focused is not None)
+        before = app.view_model.run_id
+        await pilot.press("k")
+        await until(pilot, lambda: app.view_model.run_id != before)
+        await pilot.press("j")
+        await until(pilot, lambda: app.view_model.run_id == before)
+        assert not evening_session.asked
 
 
 async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
@@ -156,11 +186,11 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
 ) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         table = main_of(app).query_one("#runs-table", KeyedTable)
         table.focus()
         await pilot.press("up")
-        await until(pilot, lambda: app.desk.run_id == 3)
+        await until(pilot, lambda: app.view_model.run_id == 3)
         evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "epoch 5 of 5" in text_of(app))
         assert table.has_focus
@@ -174,7 +204,7 @@ async def test_a_burst_of_states_is_one_repaint(
 ) -> None:
     app = LabApp(evening_session, clock=lambda: NOW)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: bool(app.desk.checks))
+        await until(pilot, lambda: bool(app.view_model.checks))
         repaints: list[int] = []
         monkeypatch.setattr(app, "repaint", lambda: repaints.append(1))
         for _ in range(500):
@@ -182,6 +212,24 @@ async def test_a_burst_of_states_is_one_repaint(
         await until(pilot, lambda: bool(repaints))
         assert len(repaints) < 20
         assert app.lab is evening_session.state
+
+
+def missing(app: LabApp) -> str:
+    box = app.view_model.checks.get("10.6")
+    return " ".join(item.missing for item in box.items) if box is not None else ""
+
+
+async def test_what_another_program_writes_is_seen_by_the_checks(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    """A student edits in an editor of their own, beside labtui."""
+    copy = evening_session.folder.scripts / "ResNet152.py"
+    copy.write_bytes((evening_session.folder.scripts / "ResNet50.py").read_bytes())
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "still the same as ResNet50.py" in missing(app))
+        copy.write_text("from tensorflow.keras.applications import ResNet152V2\n")
+        await until(pilot, lambda: bool(missing(app)) and "still the same" not in missing(app))
 
 
 async def test_a_growing_log_is_followed(evening_session: ReplayedSession, app_of: Make) -> None:
@@ -206,7 +254,7 @@ async def test_waiting_and_pending_are_explained(session: ReplayedSession, app_o
     session.feed(planned("lt1", "10.5", 1, spec()), *online())
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "in our waiting line" in text_of(app))
+        await until(pilot, lambda: "In labtui's submission queue" in text_of(app))
         from tests.tui.replay import accepted
 
         session.feed(
@@ -230,7 +278,7 @@ async def test_an_error_toasts_once_and_stays_until_it_is_over(
 ) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         raised = ErrorRaised(at=NOW, key="quota", sentence="The quota is [full].", hint="Remove [old] files.")
         evening_session.feed(raised)
         await until(pilot, lambda: "! The quota is [full]. Remove [old] files." in text_of(app))
@@ -253,9 +301,9 @@ async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, 
             ("needs-login", "! needs login"),
             ("connecting", "◐ connecting"),
         ):
-            evening_session.feed(ConnectionChanged(at=NOW, status=status))
+            evening_session.feed(ConnectionChanged(at=NOW, status=status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
-        evening_session.feed(ConnectionChanged(at=NOW, status="offline"))
+        evening_session.feed(ConnectionChanged(at=NOW, status="offline", sentence="It broke."))
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
         assert [name for name, _, _ in evening_session.asked] == ["connect", "refresh"]

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from labtui.core.events import ErrorRaised
+from labtui.domain.events import ErrorRaised
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
-from labtui.tui.screens.help import HelpScreen
+from labtui.tui.messages import ScreenPrompter
+from labtui.tui.screens.cluster_pages import RemoteCommands
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.screens.minutes import AskMinutes
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import AskHostKey, AskSecret, Confirm, prompt_screen
-from labtui.tui.screens.remote_commands import RemoteCommands
-from labtui.tui.screens.texts import TextScreen
+from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm, prompt_screen
+from labtui.tui.screens.texts import HelpScreen, TextScreen
 from labtui.tui.screens.wizard import WizardApp
 from tests.tui.clicking import choose, click_words, place_of
 from tests.tui.replay import NOW, ReplayedSession
@@ -39,16 +37,16 @@ async def test_every_page_is_opened_and_closed_by_clicks(
 ) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=SMALL) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         await click_words(pilot, "? help")
         await shown(pilot, HelpScreen)
         await click_words(pilot, "esc closes")
         await shown(pilot, MainScreen)
-        await choose(pilot, "asked the cluster")
+        await choose(pilot, "requests")
         await shown(pilot, RemoteCommands)
         await click_words(pilot, "esc closes")
         await shown(pilot, MainScreen)
-        await choose(pilot, "shell words")
+        await choose(pilot, "by hand")
         await shown(pilot, TextScreen)
         await click_words(pilot, "c copies")
         await until(pilot, lambda: "scancel 31337" in app.clipboard)
@@ -63,14 +61,14 @@ async def test_every_page_is_opened_and_closed_by_clicks(
         await shown(pilot, MainScreen)
         await click_words(pilot, ": palette")
         await until(pilot, lambda: "Search for commands" in text_of(app))
-        assert await pilot.click(offset=(40, 23))  # beside it
+        assert await pilot.click(offset=(40, 0))  # above it
         await shown(pilot, MainScreen)
 
 
 async def test_every_question_is_answered_by_clicks(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=SMALL) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         for answer in ("Keep it", "Cancel the run"):
             assert not evening_session.asked
             await choose(pilot, "cancel run")
@@ -78,11 +76,11 @@ async def test_every_question_is_answered_by_clicks(evening_session: ReplayedSes
             await click_words(pilot, answer)
             await shown(pilot, MainScreen)
         assert evening_session.asked.pop()[:2] == ("cancel", 4)
-        await choose(pilot, "end after")
+        await choose(pilot, "time limit")
         await shown(pilot, AskMinutes)
         await click_words(pilot, "esc leaves")
         await shown(pilot, MainScreen)
-        await choose(pilot, "end after")
+        await choose(pilot, "time limit")
         await shown(pilot, AskMinutes)
         await click_words(pilot, "enter sets the limit")  # nothing is typed yet
         await until(pilot, lambda: str(app.screen.query_one("#minutes-problem").render()))
@@ -128,7 +126,7 @@ async def test_a_fix_is_taken_or_left_by_a_click(session: ReplayedSession, app_o
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
     app = app_of(session)
     async with app.run_test(size=SMALL) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await click_words(pilot, "s submit")
         await shown(pilot, PlanScreen)
@@ -166,7 +164,7 @@ async def test_a_long_question_leaves_room_for_its_answers(
     answers: list[bool | None] = []
     details = Text("\n".join(f"job {number}" for number in range(30)))
     async with app.run_test(size=SMALL) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.push_screen(Confirm("Submit all of them? " * 6, yes="Submit", details=details), answers.append)
         await shown(pilot, Confirm)
         await click_words(pilot, "y  Submit")

@@ -18,7 +18,7 @@ EDIT = "# my own line\n"
 
 
 async def open_plan(pilot, app: LabApp) -> PlanScreen:
-    await until(pilot, lambda: app.desk.loaded)
+    await until(pilot, lambda: app.view_model.loaded)
     app.go_to_task("10.5")
     await pilot.press("s")
     await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))
@@ -47,7 +47,7 @@ async def test_an_edited_job_script_is_marked_and_not_lost_without_a_word(
         assert [row.spec.epochs for row in screen.rows] == [5, 5, 5]
         assert [EDIT in text for text in screen.scripts.values()] == [True]
         await pilot.press("s")
-        await until(pilot, lambda: "QoS acc_debug, script edited" in text_of(app))
+        await until(pilot, lambda: "acc_debug, script edited by" in text_of(app))
         await pilot.press("n")
         await until(pilot, lambda: app.screen is screen)
         await pilot.press("plus")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
-from labtui.core.events import PathsSeen
-from labtui.engine.settings import changed
+from labtui.domain.events import PathsSeen
+from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.texts import TextScreen
@@ -32,10 +32,12 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
     session.look_at = look_at  # type: ignore[method-assign]
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("s")
-        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and "findings none" in text_of(app))
+        await until(
+            pilot, lambda: isinstance(app.screen, PlanScreen) and "Findings of job 1: none" in text_of(app)
+        )
         paths, future = questions[0]
         assert DATA in paths
         answer = dict.fromkeys(paths, True) | {DATA: False}
@@ -47,7 +49,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
 async def test_the_batch_search_is_planned_with_its_cost(session: ReplayedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("B")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))
@@ -63,7 +65,7 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
 ) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))
@@ -81,13 +83,16 @@ async def test_only_a_run_that_ran_out_of_memory_is_halved(
 ) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("2", "h")
         await until(pilot, lambda: "How this run ended is not known yet" in text_of(app))
         await pilot.press("up", "h")
-        await until(pilot, lambda: "did not run out of GPU memory" in text_of(app))
+        none = "No run of this task ran out of GPU memory."
+        await until(pilot, lambda: none in text_of(app))
+        app.clear_notifications()
+        await until(pilot, lambda: none not in text_of(app))
         app.go_to_task("10.2")
         await pilot.press("h")
-        await until(pilot, lambda: "Select the run that ran out of memory first." in text_of(app))
+        await until(pilot, lambda: none in text_of(app))
         assert not isinstance(app.screen, PlanScreen)

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Select
 
-from labtui.engine.folder import LabFolder
-from labtui.engine.session import Session
-from labtui.engine.settings import Settings
-from labtui.errors import UsageError
+from labtui.commands import screens
+from labtui.domain.errors import UsageError
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.settings import Settings
 from labtui.tui.actions import ACTIONS
 from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
-from labtui.verbs import open_screen
-from tests.tui.replay import evening, make_folder, open_session
+from tests.tui.replay import evening, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
 
 FIRST_PAINT = """
 import asyncio, sys
 from pathlib import Path
-from labtui.engine.session import Session
+from labtui.session.session import Session
 from labtui.tui.app import LabApp
-from labtui.tui.bridge import ScreenPrompter
+from labtui.tui.messages import ScreenPrompter
 session = Session.open(Path(sys.argv[1]), prompter=ScreenPrompter(), start=False)
 async def main():
     app = LabApp(session, start=False)
@@ -70,14 +70,14 @@ def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["sumbit", "no-such-verb"])
-def test_a_mistyped_verb_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_command_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="neither a verb"):
-        open_screen._folder(name)
-    assert open_screen._folder(None) is None
-    assert open_screen._folder("./new") is None
+    with pytest.raises(UsageError, match="neither a command"):
+        screens._folder(name)
+    assert screens._folder(None) is None
+    assert screens._folder("./new") is None
     make_folder(tmp_path / "lab")
-    assert open_screen._folder(str(tmp_path / "lab")) == tmp_path / "lab"
+    assert screens._folder(str(tmp_path / "lab")) == tmp_path / "lab"
 
 
 async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) -> None:
@@ -153,6 +153,8 @@ def test_one_key_has_one_meaning() -> None:
     for action in ACTIONS:
         for key in action.keys.split(","):
             meanings.setdefault(key, set()).add(action.label)
+    # enter edits what is chosen: an answer is written, a number is changed
+    assert meanings.pop("enter") == {"write", "change"}
     assert {key: labels for key, labels in meanings.items() if len(labels) > 1} == {}
     assert all(action.help and action.group for action in ACTIONS)
 
@@ -163,7 +165,7 @@ async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_pa
     evening(session, practice=True)
     app = LabApp(session, kept=False, factor=20.0)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.desk.loaded)
+        await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
         await pilot.press("n")
@@ -172,6 +174,26 @@ async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_pa
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
         await pilot.press("y")
+    assert app.return_value == 0
+    session.close()
+
+
+@pytest.mark.parametrize(("factor", "asks"), [(20.0, True), (None, False)])
+async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_about(
+    tmp_path: Path, factor: float | None, asks: bool
+) -> None:
+    """Asked where the cluster ends with the screens; without it (a kept folder opened by itself) nothing ends."""
+    make_folder(tmp_path / "lab", practice=True)
+    session = open_session(tmp_path / "lab")
+    session.feed(*live_run("lt000000000000000aaa", "10.5", 1, spec(gpus=4), "31001", 1))
+    app = LabApp(session, kept=True, factor=factor)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        await pilot.press("q")
+        if asks:
+            await until(pilot, lambda: "The practice cluster stops when you leave" in text_of(app))
+            assert app.return_value is None
+            await pilot.press("y")
     assert app.return_value == 0
     session.close()
 

@@ -15,13 +15,16 @@ from tests.tui.replay import make_folder
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are a Unix thing")
 
-START = "import sys; from labtui.cli import main; sys.exit(main([sys.argv[1]]))"
+START = "import sys; from labtui.commands.cli import main; sys.exit(main([sys.argv[1]]))"
 
 
-def test_a_vanished_terminal_ends_the_screens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shown", ["nct_345", "a new lab folder"], ids=["screens", "wizard"])
+def test_a_vanished_terminal_ends_the_screens_and_the_wizard(tmp_path: Path, shown: str) -> None:
     import pty
 
-    folder = make_folder(tmp_path / "lab").path
+    folder = tmp_path / "lab"  # the wizard opens where there is none
+    if shown == "nct_345":
+        make_folder(folder)
     child, terminal = pty.fork()
     if child == 0:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup: nothing but the end of input tells
@@ -29,7 +32,7 @@ def test_a_vanished_terminal_ends_the_screens(tmp_path: Path) -> None:
         os.execv(sys.executable, [sys.executable, "-c", START, str(folder)])
     try:
         seen, end = b"", time.monotonic() + 60
-        while b"nct_345" not in seen:
+        while shown.encode() not in seen:
             assert time.monotonic() < end, seen[-300:]
             if select.select([terminal], [], [], 0.2)[0]:
                 seen += os.read(terminal, 1 << 16)

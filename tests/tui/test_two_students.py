@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from labtui.lab.evidence import PLACEHOLDER
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.answers_pane import PLACEHOLDER
 from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
 from tests.tui.waiting import text_of, until
 

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from labtui.core.events import EpochSeen
-from labtui.core.interval import Interval
-from labtui.core.model import JobPhase, SubmissionStatus
-from labtui.core.reduce import reduce_all
-from labtui.core.results import compute_results, measured_from_state
-from labtui.core.state import ConnectionState, LabState
+from labtui.domain.events import ConnectionState, EpochSeen, LabState
+from labtui.domain.model import Interval, JobPhase, SubmissionStatus
+from labtui.domain.reduce import reduce_all
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
 from labtui.tui import format as words
 from labtui.tui import view
 from tests.tui.replay import NOW, accepted, finished_run, live_run, observed, planned, spec
 
 
-def picture(events: list[Any], **more: Any) -> view.Picture:
+def view_state(events: list[Any], **more: Any) -> view.ViewState:
     state = reduce_all(LabState(), events)
     values = {
         "state": state,
@@ -26,7 +25,7 @@ def picture(events: list[Any], **more: Any) -> view.Picture:
         "now": NOW,
         "results": compute_results(measured_from_state(state)),
     }
-    return view.Picture(**{**values, **more})
+    return view.ViewState(**{**values, **more})
 
 
 AGES = {
@@ -46,9 +45,7 @@ def test_ages_are_in_the_largest_fitting_unit(seconds: float, shown: str) -> Non
 
 
 def test_numbers_carry_their_bounds() -> None:
-    assert words.with_bounds(Interval.around(13.6, 0.0125)) == "13.60 ±0.01"
-    assert words.with_bounds(Interval.exact(5.376)) == "5.38"
-    assert words.with_bounds(None) == words.whole(None) == words.ratio(None) == words.percent(None) == "-"
+    assert words.whole(None) == words.ratio(None) == words.percent(None) == "-"
     assert words.whole(Interval.exact(3676.4)) == "3,676"
     assert words.percent(Interval.exact(0.6324)) == "63 %"
     assert words.bytes_size(700) == "700 B"
@@ -67,13 +64,13 @@ def test_a_run_that_its_time_limit_will_end_says_in_which_epoch() -> None:
     tight = observed(
         "lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, time_limit_s=150.0, start_time=NOW - 93
     )
-    shown = picture([*going, tight], run_id=1)
+    shown = view_state([*going, tight], run_id=1)
     assert shown.run is not None
     assert view.run_detail(shown, shown.run)[1] == "At this pace its time limit will end it in epoch 8 of 20."
     wide = observed(
         "lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, time_limit_s=7200.0, start_time=NOW - 93
     )
-    roomy = picture([*going, wide], run_id=1)
+    roomy = view_state([*going, wide], run_id=1)
     assert roomy.run is not None
     assert len(view.run_detail(roomy, roomy.run)) == 1
 
@@ -81,7 +78,7 @@ def test_a_run_that_its_time_limit_will_end_says_in_which_epoch() -> None:
 def test_a_rehearsals_clock_goes_on_at_its_own_pace_between_two_looks() -> None:
     going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
     seen = observed("lt1", "7", JobPhase.RUNNING, NOW - 2, elapsed_s=60.0, start_time=NOW - 62)
-    shown = replace(picture([*going, seen], run_id=1), factor=30.0)
+    shown = replace(view_state([*going, seen], run_id=1), factor=30.0)
     assert shown.run is not None
     assert "for 2 min" in view.run_detail(shown, shown.run)[0]
 
@@ -96,7 +93,7 @@ def test_a_rehearsals_clock_goes_on_at_its_own_pace_between_two_looks() -> None:
     ],
 )
 def test_every_phase_of_a_job_is_a_sentence(phase: JobPhase, begins: str) -> None:
-    shown = picture(
+    shown = view_state(
         [
             planned("lt1", "10.5", 1, spec()),
             accepted("lt1", "7"),
@@ -108,41 +105,41 @@ def test_every_phase_of_a_job_is_a_sentence(phase: JobPhase, begins: str) -> Non
 
 @pytest.mark.parametrize("status", list(SubmissionStatus))
 def test_every_way_into_slurm_has_words(status: SubmissionStatus) -> None:
-    from labtui.core.events import SubmissionChanged
+    from labtui.domain.events import SubmissionChanged
 
-    shown = picture(
+    shown = view_state(
         [planned("lt1", "10.5", 1, spec()), SubmissionChanged(at=NOW, token="lt1", status=status)]
     )
     (row,) = view.run_rows(shown)
     assert row.state[1:].strip()
-    assert bool(view.waiting_line(shown)) == (status is SubmissionStatus.WAITING)
+    assert bool(view.queued_here(shown)) == (status is SubmissionStatus.WAITING)
 
 
 def test_a_task_says_what_is_under_way() -> None:
-    shown = picture([planned("lt1", "10.5", 1, spec()), *live_run("lt2", "10.5", 2, spec(gpus=2), "8", 1)])
+    shown = view_state([planned("lt1", "10.5", 1, spec()), *live_run("lt2", "10.5", 2, spec(gpus=2), "8", 1)])
     (row,) = view.task_rows(shown)
     assert (row.task_id, row.live, row.word) == ("10.5", "running", "running")
     assert view.first_task(shown) == "10.5"
 
 
 def test_what_waits_says_the_true_reason() -> None:
-    planned_only = picture([planned("lt1", "10.5", 1, spec(epochs=5))], run_id=1)
+    planned_only = view_state([planned("lt1", "10.5", 1, spec(epochs=5))], run_id=1)
     assert planned_only.run is not None
     busy = planned_only.state
     for status in ("offline", "needs-login"):
         cut = replace(planned_only, state=replace(busy, connection=ConnectionState(status=status)))
-        assert view.waiting_line(cut).endswith("(no connection)")
+        assert view.queued_here(cut).endswith("(no connection)")
         assert view.run_detail(cut, cut.run) == [
-            "In labtui's waiting line; it is sent when the cluster can be reached."
+            "In labtui's submission queue; it is sent when the cluster can be reached."
         ]
     online = replace(planned_only, state=replace(busy, connection=ConnectionState(status="online")))
-    assert view.waiting_line(online).endswith("(waiting for its turn)")
+    assert view.queued_here(online).endswith("(waiting for its turn)")
 
 
 def test_a_job_whose_log_says_that_all_is_done_does_not_run_any_more() -> None:
     done = finished_run("lt1", "10.5", 1, spec(epochs=5), "7")
     still = observed("lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, start_time=NOW - 93)
-    shown = picture([*done, still], run_id=1)
+    shown = view_state([*done, still], run_id=1)
     assert shown.run is not None
     assert view.run_detail(shown, shown.run)[0] == (
         "Job 7 is over: its log says so. The queue is asked again soon."
@@ -152,7 +149,7 @@ def test_a_job_whose_log_says_that_all_is_done_does_not_run_any_more() -> None:
 def test_a_run_whose_log_is_still_read_does_not_look_as_if_it_ran() -> None:
     going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
     over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="CANCELLED by 1000")
-    shown = picture([*going, over], run_id=1)
+    shown = view_state([*going, over], run_id=1)
     assert shown.run is not None
     assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ ended, log being read"
 
@@ -161,7 +158,7 @@ def test_configurations_that_share_a_name_are_told_apart_by_their_batch() -> Non
     one = finished_run("lt1", "10.4", 1, spec(batch=256), "7")
     other = finished_run("lt2", "10.5", 2, spec(batch=2048), "8")
     two = finished_run("lt3", "10.5", 3, spec(gpus=2), "9")
-    names = [row[0] for row in view.number_rows(picture([*one, *other, *two]))]
+    names = [row[0] for row in view.number_rows(view_state([*one, *other, *two]))]
     assert names == ["ResNet50 1 GPU, batch 256", "ResNet50 1 GPU, batch 2,048", "ResNet50 2 GPUs"]
 
 
@@ -172,7 +169,7 @@ def test_a_run_that_measured_nothing_has_no_numbers_of_another() -> None:
         for event in finished_run("lt1", "10.5", 1, spec(), "7", outcome="cancelled")
         if not isinstance(event, EpochSeen) or event.sample.epoch == 1
     ]
-    shown = picture([*cut, *finished_run("lt2", "10.5", 2, spec(), "8")])
+    shown = view_state([*cut, *finished_run("lt2", "10.5", 2, spec(), "8")])
     cancelled, done = view.run_rows(shown)
     numbers = [(row.epoch, row.rate, row.speedup, row.efficiency) for row in (cancelled, done)]
     assert set(numbers[0]) == {"-"}

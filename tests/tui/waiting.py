@@ -8,12 +8,14 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-TURNS = 600
+TURNS = 2400
 
 
-async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:
+async def until(
+    pilot: Pilot[Any], condition: Callable[[], Any], what: str = "", *, turns: int = TURNS
+) -> None:
     """Let the app work until the condition holds; fails loudly when it never does."""
-    for _ in range(TURNS):
+    for _ in range(turns):
         await pilot.pause()
         if condition():
             return

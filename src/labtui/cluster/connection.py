@@ -1,29 +1,162 @@
-"""One SSH connection: connect, run, ping, files, close.
+"""One SSH connection: connect, run a command, ping, files, close.
 
-One thread (the lane) connects and moves files; `run` may also be called beside it, and `close` from any thread, to
+One thread (the worker) connects and moves files; `run` may also be called beside it, and `close` from any thread, to
 unblock the others. It keeps one SFTP channel and opens at most two exec channels at a time (sshd refuses the tenth
 channel).
+
+A command runs on an exec channel through a login shell, drained to the end marker of its frame. Both streams are read
+in one loop (a full window on the one that is not read would block the other), with a deadline and a cap on bytes. The
+end is our marker, not the end of the streams: a background program that a start-up file left behind can hold those
+open for ever.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from labtui.cluster.dial import Line, dial
-from labtui.cluster.exec import close_quietly, closed_after, execute
-from labtui.cluster.failures import lost
+from labtui.cluster.dial import SshChain, dial, lost
 from labtui.cluster.files import MAX_PACKET, WINDOW, FileStat, RemoteFiles
-from labtui.cluster.login import Memory, Welcome
-from labtui.cluster.prompts import NobodyThere, Prompter
-from labtui.cluster.target import Endpoint, Target
-from labtui.core.remote import CommandRecord, CommandResult, RemoteCommand
-from labtui.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
+from labtui.cluster.login import Memory, Welcome, refused_by_server
+from labtui.cluster.target import Endpoint, NobodyThere, Prompter, Target
+from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
+from labtui.slurm.remote_command import CommandRecord, CommandResult, RemoteCommand, cut_frame, frame
 
 if TYPE_CHECKING:
     import paramiko
+
+
+CHUNK = 65536
+WAIT_S = 0.05
+"""How long one look at standard output waits before standard error is looked at."""
+
+
+def execute(
+    transport: paramiko.Transport, script: str, *, timeout_s: float, stdin: bytes, limit: int
+) -> CommandResult:
+    """Run `script`; the result's status is None when it is not known how it ended.
+
+    Raises:
+        TimeoutError, paramiko.SSHException, EOFError, OSError: the channel could not be had, or broke.
+    """
+    began = time.monotonic()
+    marker = secrets.token_hex(16)
+    channel = transport.open_session(timeout=min(timeout_s, 15.0))
+    with contextlib.closing(channel), closed_after(channel, timeout_s):
+        channel.exec_command(frame(script, marker))
+        drain = _Drain(channel, marker, stdin, limit)
+        timed_out = drain.run(began + timeout_s)
+    return drain.result(time.monotonic() - began, timed_out)
+
+
+@contextlib.contextmanager
+def closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
+    """Close `channel` when the block takes longer: some of paramiko's waits have no limit of their own."""
+    timer = threading.Timer(seconds + 1.0, close_quietly, [channel])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def close_quietly(channel: paramiko.Channel) -> None:
+    """Close a channel whose line may be dead: saying goodbye over it raises then, which tells nobody anything."""
+    import paramiko
+
+    with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
+        channel.close()
+
+
+class _Drain:
+    """Reads both streams of one channel until both end markers are here."""
+
+    def __init__(self, channel: paramiko.Channel, marker: str, stdin: bytes, limit: int) -> None:
+        self.channel = channel
+        self.marker = marker
+        self.pending = stdin
+        self.limit = limit
+        self.out = bytearray()
+        self.err = bytearray()
+        self.truncated = False
+        self._end = re.compile(rb"\n" + marker.encode() + rb"> \d+\n")
+        self._seen = [False, False]
+
+    def run(self, deadline: float) -> bool:
+        """Drain; True when the deadline passed first."""
+        self.channel.settimeout(WAIT_S)
+        if not self.pending:
+            self.channel.shutdown_write()
+        while not all(self._seen):
+            if time.monotonic() >= deadline:
+                return True
+            self._feed()
+            over = self._read_out()
+            self._read_err()
+            if len(self.out) + len(self.err) > self.limit:
+                self.truncated = True
+                return False
+            if over:
+                return False
+        return False
+
+    def _feed(self) -> None:
+        while self.pending and self.channel.send_ready():
+            sent = self.channel.send(self.pending[:CHUNK])
+            self.pending = self.pending[sent:]
+            if not self.pending:
+                self.channel.shutdown_write()
+
+    def _read_out(self) -> bool:
+        """Take what standard output has, waiting a little; True when the channel has ended."""
+        if self.channel.closed and not self.channel.recv_ready():
+            return not self.channel.recv_stderr_ready()
+        try:
+            data = self.channel.recv(CHUNK)
+        except TimeoutError:
+            return False
+        if not data:
+            # The stream's end. Standard error may have more; without its end marker the status stays unknown.
+            self._drain_err()
+            return True
+        self._take(self.out, data, 0)
+        return False
+
+    def _read_err(self) -> None:
+        while self.channel.recv_stderr_ready():
+            self._take(self.err, self.channel.recv_stderr(CHUNK), 1)
+
+    def _drain_err(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            while not self._seen[1] and (data := self.channel.recv_stderr(CHUNK)):
+                self._take(self.err, data, 1)
+
+    def _take(self, stream: bytearray, data: bytes, which: int) -> None:
+        start = max(0, len(stream) - 64)
+        stream += data
+        if not self._seen[which] and self._end.search(stream, start):
+            self._seen[which] = True
+
+    def result(self, seconds: float, timed_out: bool) -> CommandResult:
+        """What was read, cut at the markers."""
+        out, err = cut_frame(bytes(self.out), self.marker), cut_frame(bytes(self.err), self.marker)
+        return CommandResult(
+            stdout=out.content,
+            stderr=err.content if err.began else b"",
+            status=None if self.truncated else out.status,
+            seconds=seconds,
+            began=out.began,
+            noise=out.noise + err.noise,
+            truncated=self.truncated,
+            timed_out=timed_out,
+        )
+
 
 __all__ = ["CommandRecord", "CommandResult", "Connection", "FileStat", "RemoteCommand"]
 
@@ -53,7 +186,7 @@ class Connection:
         self._prompter = prompter or NobodyThere()
         self._on_command = on_command
         self._memory = Memory()
-        self._line: Line | None = None
+        self._line: SshChain | None = None
         self._endpoint: Endpoint | None = None
         self._sftp: paramiko.SFTPClient | None = None
         self._execs = threading.BoundedSemaphore(2)
@@ -199,14 +332,19 @@ class Connection:
                 f"The login shell on {self.host} did not get ready in time.",
                 "The login node may be overloaded, or a start-up file (.bashrc) waits for something.",
             )
-        said = result.noise.decode("utf-8", "replace").strip().splitlines()
+        if (refusal := self._refused_here(result.noise)) is not None:
+            return refusal
+        noise_lines = result.noise.decode("utf-8", "replace").strip().splitlines()
         return RemoteFailure(
             f"The login shell on {self.host} ended before the command.",
             "A start-up file (.bashrc, .profile) exits, or bash is missing."
-            + (f" It said: {said[-1][:200]}" if said else ""),
-            detail="\n".join(said),
+            + (f" It said: {noise_lines[-1][:200]}" if noise_lines else ""),
+            detail="\n".join(noise_lines),
             wait=True,
         )
+
+    def _refused_here(self, noise: bytes) -> LabError | None:
+        return refused_by_server(noise.decode("utf-8", "replace"), self._endpoint or self.target.endpoints[0])
 
     def _record(self, record: CommandRecord) -> None:
         if self._on_command is not None:
@@ -266,7 +404,12 @@ class Connection:
             raise
         return self._sftp
 
-    def _no_sftp(self, problem: Exception) -> RemoteFailure:
+    def _no_sftp(self, problem: Exception) -> LabError:
+        """Why there is no file transfer; a server that lets nobody in says so to a command, not to SFTP."""
+        with contextlib.suppress(LabError):
+            result = self._execute("true", FILE_LIMIT_S, b"", 1 << 16)
+            if not result.began and (refusal := self._refused_here(result.noise)) is not None:
+                return refusal
         return RemoteFailure(
             f"{self.host} offers no usable file transfer (SFTP).",
             "A start-up file (.bashrc) that prints text breaks it: make it silent for shells that are not "
@@ -285,5 +428,8 @@ class Connection:
 def _none_answers(problems: list[tuple[Endpoint, CannotConnect]]) -> CannotConnect:
     if len(problems) == 1:
         return problems[0][1]
-    told = "; ".join(problem.sentence.rstrip(".") for _, problem in problems)
-    return CannotConnect(f"None of the login hosts can be reached: {told}.", problems[-1][1].hint)
+    sentences = "; ".join(problem.sentence.rstrip(".") for _, problem in problems)
+    last = problems[-1][1]
+    reasons = {problem.reason for _, problem in problems}
+    reason = last.reason if len(reasons) == 1 else ""
+    return CannotConnect(f"None of the login hosts can be reached: {sentences}.", last.hint, reason=reason)

@@ -1,7 +1,8 @@
-"""From a target to a transport that is logged in: network, host key, login, for every hop in turn."""
+"""From an endpoint to an authenticated transport, and every way this can fail as one of labtui's errors."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import sys
@@ -10,16 +11,108 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.cluster.failures import cannot_connect
-from labtui.cluster.hostkeys import check_host_key, lines_of, preferred_types
 from labtui.cluster.keys import within
+from labtui.cluster.known_hosts import check_host_key, lines_of, preferred_types
 from labtui.cluster.login import Login, Memory, Welcome
-from labtui.cluster.prompts import Prompter
-from labtui.cluster.target import Endpoint
-from labtui.errors import CannotConnect, LabError
+from labtui.cluster.target import Endpoint, Prompter
+from labtui.domain.errors import CannotConnect, ConnectionLost, LabError
 
 if TYPE_CHECKING:
     import paramiko
+
+_NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EHOSTDOWN}
+_CUT = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ESHUTDOWN}
+
+
+def cannot_connect(problem: BaseException, endpoint: Endpoint) -> LabError:
+    """What went wrong before a login, as an error for the student. A `LabError` stays as it is."""
+    if isinstance(problem, LabError):
+        return problem
+    where = f"{endpoint.host}:{endpoint.port}"
+    if (unreachable := _unreachable(problem, endpoint.host, where)) is not None:
+        return unreachable
+    code = problem.errno if isinstance(problem, OSError) else None
+    return _cut(where) if code in _CUT else _protocol(problem, where)
+
+
+def _unreachable(problem: BaseException, host: str, where: str) -> CannotConnect | None:
+    """What the network says; None when it is not the network."""
+    if isinstance(problem, socket.gaierror) and problem.errno == socket.EAI_AGAIN:
+        return CannotConnect(
+            f"The name {host} cannot be looked up: no name server answers.",
+            "Check that this computer is online (Wi-Fi, cable).",
+            reason="no-network",
+        )
+    if isinstance(problem, socket.gaierror):
+        return CannotConnect(
+            f"There is no host named {host}.",
+            "Check the name. Some sites' names exist inside their VPN only: connect to it first.",
+            reason="name",
+        )
+    if isinstance(problem, ConnectionRefusedError):
+        return CannotConnect(
+            f"{where} refuses connections: nothing listens on this port.",
+            "Check host and port. A login node in maintenance also answers like this.",
+            reason="refused",
+        )
+    if isinstance(problem, TimeoutError):
+        return CannotConnect(
+            f"{where} does not answer.",
+            "Connect to the site's VPN if it has one, check the Wi-Fi, or try later: the login node may be down.",
+            reason="timeout",
+        )
+    code = problem.errno if isinstance(problem, OSError) else None
+    if code in _NO_ROUTE:
+        return CannotConnect(
+            f"There is no way through the network to {where}.",
+            "Check that this computer is online, and in the site's VPN if it has one.",
+            reason="no-route",
+        )
+    return None
+
+
+def _cut(where: str) -> CannotConnect:
+    return CannotConnect(
+        f"{where} closed the connection at once.",
+        "Too many logins at the same time, or the site blocks this address for a while: wait a minute.",
+    )
+
+
+def _protocol(problem: BaseException, where: str) -> LabError:
+    import paramiko
+
+    text = str(problem)
+    if isinstance(problem, paramiko.ssh_exception.IncompatiblePeer) or _too_old(problem):
+        return CannotConnect(
+            f"The SSH server at {where} and this client have no method in common: the server is too old.",
+            f"Ask the site for a newer server. ({text})",
+        )
+    if isinstance(problem, EOFError) or "banner" in text.lower():
+        return CannotConnect(
+            f"{where} does not speak SSH, or closed the connection before it did.",
+            "Check host and port. If they are right, wait a minute: the site may limit logins.",
+        )
+    if isinstance(problem, paramiko.SSHException) and ("negotiation" in text.lower() or not text):
+        return _cut(where)
+    return CannotConnect(
+        f"No SSH connection to {where} could be made: {text or type(problem).__name__}",
+        "Try `ssh` to the same host in a terminal; it may tell more.",
+    )
+
+
+def _too_old(problem: BaseException) -> bool:
+    # Since SHA-1 was dropped, a server that offers nothing else shows as a KeyError of a type's name.
+    return isinstance(problem, KeyError) and "ssh-" in str(problem)
+
+
+def lost(problem: BaseException, host: str) -> LabError:
+    """What went wrong on a connection that was up. A `LabError` stays as it is."""
+    if isinstance(problem, LabError):
+        return problem
+    if isinstance(problem, TimeoutError):
+        return ConnectionLost(f"{host} does not answer.", "labtui tries again by itself.")
+    return ConnectionLost(f"The connection to {host} is gone.", "labtui tries again by itself.")
+
 
 DNS_LIMIT_S = 10.0
 BANNER_LIMIT_S = 15.0
@@ -32,7 +125,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 @dataclass(slots=True)
-class Line:
+class SshChain:
     """An open way: the last transport is the login host's, the ones before it are its hops."""
 
     transports: list[paramiko.Transport] = field(default_factory=list)
@@ -44,7 +137,7 @@ class Line:
         return self.transports[-1]
 
     def close(self) -> None:
-        """Close everything; never raises, never waits for the far side."""
+        """Close everything; never raises, never waits for the cluster."""
         for transport in reversed(self.transports):
             try:
                 transport.close()
@@ -52,14 +145,14 @@ class Line:
                 logging.getLogger(__name__).debug("closing a transport failed", exc_info=True)
 
 
-def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memory: Memory) -> Line:
+def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memory: Memory) -> SshChain:
     """Connect and log in to `endpoint`, through its jumps.
 
     Raises:
         CannotConnect: the network or a server failed before the login.
         HostKeyProblem, LoginRefused: see there; not to be tried again without the student.
     """
-    line = Line()
+    line = SshChain()
     hops = [*endpoint.jumps, endpoint]
     try:
         way: Any = _first_socket(hops[0])

@@ -18,9 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labtui.cluster.prompts import Prompter, Question, Secret
-from labtui.cluster.target import Endpoint
-from labtui.errors import LoginRefused
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret
+from labtui.domain.errors import LoginRefused
 
 if TYPE_CHECKING:
     import paramiko
@@ -157,15 +156,15 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
         except Exception as problem:
             raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
         again = "That passphrase does not open it. " if attempt else ""
-        told = prompter.ask(
-            Question(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
+        reply = prompter.ask(
+            LoginQuestion(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
         )
-        if told is None:
+        if reply is None:
             raise LoginRefused(
                 f"The key {path} is locked by a passphrase, which was not given.",
                 "Load the key into an agent (ssh-add), or type the passphrase when asked.",
             )
-        answer = Secret(told)
+        answer = Secret(reply)
     raise LoginRefused(
         f"The passphrase does not open the key {path}.", "Try the key with `ssh-keygen -y -f` in a terminal."
     )
@@ -280,12 +279,12 @@ def certificate_times(path: Path) -> tuple[datetime | None, datetime | None]:
     from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
 
     try:
-        told = load_ssh_public_identity(path.read_bytes())
+        reply = load_ssh_public_identity(path.read_bytes())
     except Exception:
         return None, None
-    if not isinstance(told, SSHCertificate):
+    if not isinstance(reply, SSHCertificate):
         return None, None
-    return _moment(told.valid_after), _moment(told.valid_before)
+    return _moment(reply.valid_after), _moment(reply.valid_before)
 
 
 def certified_key(path: Path) -> bytes | None:
@@ -294,10 +293,10 @@ def certified_key(path: Path) -> bytes | None:
     from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
 
     try:
-        told = load_ssh_public_identity(path.read_bytes())
-        if not isinstance(told, SSHCertificate):
+        reply = load_ssh_public_identity(path.read_bytes())
+        if not isinstance(reply, SSHCertificate):
             return None
-        line = told.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        line = reply.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         return base64.b64decode(line.split()[1])
     except Exception:
         return None

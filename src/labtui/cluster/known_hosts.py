@@ -1,23 +1,24 @@
-"""Host keys the student has accepted: reading `known_hosts` leniently, judging a key, adding to our own file.
+"""Host keys: the files of known hosts, and whether a server's key is known, new, changed or revoked.
 
-The user's files are read only, line by line: a line we cannot read (a marker, an unknown key type) is left
-alone and spoils nothing. labtui writes to its own file alone, whole and at once, readable by its owner alone.
+A changed key is refused without a question. An unknown one is shown by its SHA-256 fingerprint and asked
+about once.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import fnmatch
 import hashlib
 import hmac
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from labtui.cluster.atomic_file import write_atomic
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
+from labtui.domain.errors import HostKeyProblem
 
 Judgement = Literal["known", "unknown", "changed", "revoked"]
 
@@ -43,7 +44,6 @@ def fingerprint(key: bytes) -> str:
 
 
 def host_name(host: str, port: int) -> str:
-    """The name under which a host stands in known_hosts."""
     return host if port == 22 else f"[{host}]:{port}"
 
 
@@ -70,10 +70,10 @@ def _matches_hashed(field: str, name: str) -> bool:
     if len(pieces) != 4:
         return False
     try:
-        salt, told = base64.b64decode(pieces[2]), base64.b64decode(pieces[3])
+        salt, expected = base64.b64decode(pieces[2]), base64.b64decode(pieces[3])
     except (binascii.Error, ValueError):
         return False
-    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), told)
+    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), expected)
 
 
 def parse_known_hosts(text: str, source: str = "") -> tuple[HostLine, ...]:
@@ -166,14 +166,112 @@ def add_host(path: Path, name: str, key_type: str, key: bytes) -> None:
     if before and not before.endswith("\n"):
         before += "\n"
     line = f"{name} {key_type} {base64.b64encode(key).decode()}\n"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".known_hosts-")
+    write_atomic(path, (before + line).encode())
+
+
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+
+
+def lines_of(endpoint: Endpoint, own_file: Path) -> tuple[HostLine, ...]:
+    """The user's lines and ours."""
+    return read_known_hosts([*endpoint.known_hosts, own_file])
+
+
+def preferred_types(
+    lines: tuple[HostLine, ...], endpoint: Endpoint, offered: tuple[str, ...]
+) -> tuple[str, ...]:
+    """`offered` host key algorithms with those first of which we know a key, so that it can be compared."""
+    wanted: list[str] = []
+    for key_type in known_types(lines, endpoint.host, endpoint.port, endpoint.host_key_alias):
+        wanted += _RSA if key_type == "ssh-rsa" else (key_type,)
+    first = [name for name in wanted if name in offered]
+    return (*first, *(name for name in offered if name not in first))
+
+
+def check_host_key(
+    endpoint: Endpoint,
+    key_type: str,
+    key: bytes,
+    *,
+    lines: tuple[HostLine, ...],
+    own_file: Path,
+    prompter: Prompter,
+) -> None:
+    """Return when the key may be trusted.
+
+    Raises:
+        HostKeyProblem: it has changed, is revoked, is not the pinned one, or was not accepted.
+    """
+    shown = fingerprint(key)
+    host, alias = endpoint.host, endpoint.host_key_alias
+    verdict = judge(lines, host, endpoint.port, key, alias)
+    if verdict.judgement == "revoked":
+        raise HostKeyProblem(
+            f"The key of {host} is marked as revoked ({verdict.line}).",
+            "Do not connect; ask the site's support.",
+        )
+    if endpoint.host_key:
+        if not same_fingerprint(endpoint.host_key, shown):
+            raise HostKeyProblem(
+                f"{host} shows the key {shown}, but the settings ask for {endpoint.host_key}.",
+                "Someone may be listening in. Compare with the fingerprint your site publishes.",
+            )
+        return
+    if verdict.judgement == "known":
+        return
+    if verdict.judgement == "changed":
+        raise HostKeyProblem(
+            f"The key of {host} has changed: it is {shown} now, and {verdict.line} holds another.",
+            "Someone may be listening in. If your site says the new key is right, remove the old one with "
+            f'`ssh-keygen -R "{host_name(host, endpoint.port)}"` (or that line) and connect again.',
+        )
+    _ask(endpoint, key_type, shown, prompter)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(before + line)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+        add_host(own_file, alias or host_name(host, endpoint.port), key_type, key)
+    except OSError as problem:
+        raise HostKeyProblem(
+            f"The accepted key cannot be kept: {own_file} cannot be written ({problem.strerror}).",
+            f"Make room for that file, or pin the key with --host-key {shown}.",
+        ) from None
+
+
+def same_fingerprint(expected: str, shown: str) -> bool:
+    """Compare ``SHA256:...`` texts; padding and a missing prefix do not matter."""
+    return expected.strip().removeprefix("SHA256:").rstrip("=") == shown.removeprefix("SHA256:")
+
+
+def _ask(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
+    name = host_name(endpoint.host, endpoint.port)
+    text = f"{name} is new here. It shows the {_plain(key_type)} key {shown}. {_published(endpoint, shown)}"
+    text += "Is that the right one?"
+    answer = prompter.ask(
+        LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
+    )
+    if answer is None or answer.strip().lower() not in ("yes", "y", shown.lower()):
+        raise HostKeyProblem(
+            f"The key of {endpoint.host} ({shown}) is unknown and was not accepted.",
+            "Compare it with the fingerprint your site publishes, then accept it, "
+            f"or pin it with --host-key {shown}.",
+        )
+
+
+def _published(endpoint: Endpoint, shown: str) -> str:
+    """What the site publishes about this host's keys, compared with the one shown.
+
+    Raises:
+        HostKeyProblem: the site publishes others.
+    """
+    if any(same_fingerprint(known, shown) for known in endpoint.published):
+        return f"The site publishes the same fingerprint ({endpoint.published_at}). "
+    if endpoint.published:
+        raise HostKeyProblem(
+            f"{endpoint.host} shows the key {shown}, which is none of those its site publishes.",
+            f"Someone may be listening in. Ask the site's support. {endpoint.published_at}".strip(),
+        )
+    return f"{endpoint.published_at} " if endpoint.published_at else ""
+
+
+def _plain(key_type: str) -> str:
+    return {"ssh-ed25519": "ED25519", "ssh-rsa": "RSA"}.get(
+        key_type, "ECDSA" if key_type.startswith("ecdsa") else key_type
+    )

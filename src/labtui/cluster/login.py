@@ -13,9 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from labtui.cluster.keys import OfferedKey, choose_key
-from labtui.cluster.prompts import Prompter, Question, Secret
-from labtui.cluster.target import Endpoint
-from labtui.errors import CannotConnect, LoginRefused
+from labtui.cluster.target import Endpoint, LoginQuestion, Prompter, Secret
+from labtui.domain.errors import CannotConnect, LabError, LoginRefused
 
 if TYPE_CHECKING:
     import paramiko
@@ -27,6 +26,47 @@ ANSWER_LIMIT_S = 600.0
 _ORDER = ("publickey", "keyboard-interactive", "password")
 _KEY_HINT = "Is the user name right? Does the site know this key (ssh-copy-id)? Another one: --identity FILE."
 _PASSWORD = re.compile(r"passw", re.IGNORECASE)
+_NEW_PASSWORD = re.compile(r"\bnew\b.*passw", re.IGNORECASE)
+_PASSWORD_EXPIRED = re.compile(
+    r"password (has|is) expired|required to change your password|password change required"
+    r"|password must be changed|authentication token is no longer valid",
+    re.IGNORECASE,
+)
+_ACCOUNT_EXPIRED = re.compile(r"account (has |is )?(expired|disabled|locked|closed|inactive)", re.IGNORECASE)
+_MAINTENANCE = re.compile(
+    r"maintenance|mantenimiento|manteniment|going down|shutting down"
+    r"|log-?ins? (are |is )?(currently |temporarily )?(disabled|closed|not allowed|not permitted)",
+    re.IGNORECASE,
+)
+
+
+def password_expired(host: str, user: str) -> LoginRefused:
+    """The password has to be changed before anything else."""
+    return LoginRefused(
+        f"The password of {user} on {host} has to be changed before you can work.",
+        f"Log in with `ssh {user}@{host}` in a terminal, follow the questions, then connect again.",
+        reason="password-expired",
+    )
+
+
+def refused_by_server(text: str, endpoint: Endpoint) -> LabError | None:
+    """The error in a server's own words about a login: maintenance, a closed account, an old password; else None."""
+    words = " ".join("".join(char if char.isprintable() else " " for char in text).split())[-300:]
+    if _PASSWORD_EXPIRED.search(words):
+        return password_expired(endpoint.host, endpoint.user)
+    if _ACCOUNT_EXPIRED.search(words):
+        return LoginRefused(
+            f"The account {endpoint.user} on {endpoint.host} is closed. The server says: {words}",
+            "Ask your teacher or the site's support to open it again; no other key or password helps.",
+            reason="account-expired",
+        )
+    if _MAINTENANCE.search(words):
+        return CannotConnect(
+            f"{endpoint.host} is in maintenance. The server says: {words}",
+            "Try again when it is over; jobs that run are not affected by this.",
+            reason="maintenance",
+        )
+    return None
 
 
 @dataclass(slots=True)
@@ -67,6 +107,8 @@ class Login:
         self.refused: list[str] = []
         self.prompts_answered = 0
         self.gave_up = False
+        self.must_change = False
+        self.server_words = ""
 
     def run(self) -> Welcome:
         """Log in.
@@ -110,8 +152,8 @@ class Login:
         self.transport.auth_timeout = AUTH_LIMIT_S
         try:
             self.transport.auth_none(self.endpoint.user)
-        except paramiko.BadAuthenticationType as told:
-            return set(told.allowed_types)
+        except paramiko.BadAuthenticationType as reply:
+            return set(reply.allowed_types)
         except paramiko.SSHException as problem:
             raise self._went_away(problem) from None
         except EOFError as problem:
@@ -141,8 +183,14 @@ class Login:
         """Nothing, when the next method may be tried; otherwise the error."""
         import paramiko
 
+        if self.must_change:
+            raise password_expired(self.endpoint.host, self.endpoint.user)
         if self.gave_up:
             raise self._no_answer()
+        if refusal := refused_by_server(self.server_words, self.endpoint):
+            raise refusal
+        if not self.transport.is_active() and (refusal := refused_by_server(self._banner(), self.endpoint)):
+            raise refusal
         cut = not self.transport.is_active() or "timeout" in str(problem).lower()
         refused = isinstance(problem, paramiko.AuthenticationException) and not cut
         if refused and method == "publickey":
@@ -152,7 +200,9 @@ class Login:
         if refused or (cut and self.prompts_answered):
             raise LoginRefused(
                 f"{self.endpoint.host} does not accept this password or code for {self.endpoint.user}.",
-                "Check the user name, then try again by hand: sites block an address after a few failures.",
+                "Check the user name, then connect again (u) and type it anew. Sites block an address after a few "
+                "failures.",
+                reason="password",
             )
         if method == "publickey" and not cut:
             raise LoginRefused(
@@ -166,12 +216,14 @@ class Login:
     def _password(self) -> Sequence[str]:
         kept = self.memory.passwords.get(self.endpoint.label)
         if kept is None:
-            told = self.prompter.ask(
-                Question(kind="password", text=f"Password of {self.endpoint.label}:", host=self.endpoint.host)
+            reply = self.prompter.ask(
+                LoginQuestion(
+                    kind="password", text=f"Password of {self.endpoint.label}:", host=self.endpoint.host
+                )
             )
-            if told is None:
+            if reply is None:
                 raise self._no_answer()
-            kept = Secret(told)
+            kept = Secret(reply)
         self.password = kept
         self.prompts_answered += 1
         return tuple(self.transport.auth_password(self.endpoint.user, kept.reveal(), fallback=False))
@@ -185,6 +237,15 @@ class Login:
 
     def _answer(self, title: str, instructions: str, prompts: Sequence[tuple[str, bool]]) -> list[str]:
         """Answer the server's prompts; called in paramiko's thread, so it must not raise."""
+        self.server_words += f"{title}\n{instructions}\n"
+        # A password is changed in a terminal, never through labtui.
+        if any(
+            _PASSWORD_EXPIRED.search(f"{instructions}\n{text}") or _NEW_PASSWORD.search(text)
+            for text, _ in prompts
+        ):
+            self.must_change = True
+            self.transport.close()
+            return []
         answers = []
         for text, echo in prompts:
             answer = self._answer_one(title, instructions, text, echo)
@@ -204,8 +265,8 @@ class Login:
             return kept.reveal()
         lines = [line.strip() for line in (title, instructions, text) if line.strip()]
         try:
-            told = self.prompter.ask(
-                Question(
+            reply = self.prompter.ask(
+                LoginQuestion(
                     kind="password" if is_password else "code",
                     text="\n".join(lines) or "Answer:",
                     host=self.endpoint.host,
@@ -214,11 +275,11 @@ class Login:
             )
         except Exception:
             return None
-        if told is not None:
+        if reply is not None:
             self.prompts_answered += 1
             if is_password and self.password is None:
-                self.password = Secret(told)
-        return told
+                self.password = Secret(reply)
+        return reply
 
     # ----------------------------------------------------------------- how it is said
 
@@ -249,13 +310,20 @@ class Login:
         if "publickey" in allowed and self.key is None:
             return LoginRefused(
                 f"{self.endpoint.host} wants a key from {self.endpoint.user}, and there is none to offer.",
-                "Make one with ssh-keygen, register it at the site, and name it with --identity FILE.",
+                "`labtui key` makes one; register it at the site, and name it with --identity FILE.",
+                reason="no-key",
             )
         ways = ", ".join(sorted(allowed)) or "nothing"
         return LoginRefused(
             f"{self.endpoint.host} accepts no login of {self.endpoint.user} that labtui can do ({ways}).",
             "Check the user name; ask the site how to log in.",
         )
+
+    def _banner(self) -> str:
+        """What the server said last before or beside a refusal; PAM's messages come this way."""
+        handler = getattr(self.transport, "auth_handler", None)
+        text = getattr(handler, "banner", None) or b""
+        return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
     def _went_away(self, problem: BaseException) -> CannotConnect:
         if "timeout" in str(problem).lower():

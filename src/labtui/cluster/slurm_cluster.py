@@ -1,48 +1,120 @@
-"""A Slurm cluster as labtui uses it: push, submit, tick, find, ask, cancel; a verb is one use of it."""
+"""A Slurm cluster as labtui uses it: the connection, files, push, submit, tick, look up, cancel."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.push import Progress, digests_of, push_files
-from labtui.core.probe import parse_present, present_command
-from labtui.core.profile import Profile
-from labtui.core.push import PushReport
-from labtui.core.remote import CommandResult
-from labtui.core.slurm.details import JobDetails, details_command, parse_details
-from labtui.core.slurm.lookup import lookup_command, parse_lookup
-from labtui.core.slurm.refusals import classify
-from labtui.core.slurm.submit import (
-    CONTROL_DIR,
+from labtui.cluster.files import FileStat
+from labtui.cluster.push import Progress, PushReport, digests_of, push_files
+from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.slurm.job_control import (
+    Control,
+    JobDetails,
+    JobEfficiency,
+    control_command,
+    control_problem,
+    details_command,
+    efficiency_command,
+    parse_details,
+    parse_efficiency,
+)
+from labtui.slurm.probe import parse_present, present_command
+from labtui.slurm.queue import Tick, parse_tick, tick_command
+from labtui.slurm.remote_command import PROGRAM_LIMIT_S, CommandResult
+from labtui.slurm.sbatch_answers import TestOnly, classify, parse_test_only, test_only_command
+from labtui.slurm.site_probe import SiteLoad, load_command, parse_load
+from labtui.slurm.submit import (
     NO_DIRECTORY,
+    NOT_ASKED,
     SBATCH_LIMIT_S,
     TAKEN_AWAY,
+    Lookup,
     already_over,
+    broken_off,
     cancel_command,
     early_end_command,
+    lookup_command,
+    parse_lookup,
     parse_submit,
     submit_command,
 )
-from labtui.core.slurm.test_only import TestOnly, parse_test_only, test_only_command
-from labtui.core.slurm.tick import PROGRAM_LIMIT_S, Tick, parse_tick, tick_command
-from labtui.errors import ConnectionLost, RemoteFailure, SubmitRefused
 
 LOOK_LIMIT_S = 30.0
 
 
-class SlurmCluster:
-    """Slurm's verbs on one connection; those that move no files may run beside the connection's thread."""
+PRACTICE_HINT = (
+    "A practice cluster runs only while `labtui practice --keep DIR` has this folder open: start that."
+)
 
-    def __init__(self, connection: Connection, profile: Profile) -> None:
+
+class SlurmCluster:
+    """A connection with Slurm behind it.
+
+    Files, `push` and `connect` belong to one thread; everything else may run beside it.
+    """
+
+    def __init__(self, connection: Connection, *, practice: bool = False) -> None:
         self.connection = connection
-        self.profile = profile
+        self._practice = practice
+        self._home = ""
+
+    # ----------------------------------------------------------------- the connection
+
+    @property
+    def host(self) -> str:
+        """The login host in use."""
+        return self.connection.host
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection that is not known to be dead."""
+        return self.connection.connected
+
+    def connect(self) -> None:
+        """Connect and log in.
+
+        Raises:
+            CannotConnect, LoginRefused, HostKeyProblem.
+        """
+        try:
+            self.connection.connect()
+        except CannotConnect as error:
+            if not self._practice:
+                raise
+            raise CannotConnect(error.sentence, PRACTICE_HINT) from None
+
+    def close(self) -> None:
+        """Drop the connection at once; unblocks whoever waits in another call. Any thread may call it."""
+        self.connection.close()
+
+    def ping(self, deadline_s: float) -> None:
+        """A cheap request with a deadline. Raises ConnectionLost."""
+        self.connection.ping(deadline_s)
+
+    # ----------------------------------------------------------------- files
 
     def home(self) -> str:
-        """The absolute path of the home directory."""
-        return self.connection.files.home()
+        """The absolute path of the home directory; asked once."""
+        if not self._home:
+            self._home = self.connection.files.home()
+        return self._home
+
+    def stat(self, path: str) -> FileStat | None:
+        """Size and time of a remote file; None when there is none."""
+        return self.connection.files.stat(path)
+
+    def read(self, path: str, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes of a remote file from `offset`."""
+        return self.connection.files.read(path, offset, limit)
+
+    def read_into(
+        self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
+    ) -> None:
+        """The same, given to `take` piece by piece; nothing more is requested after `within_s` seconds."""
+        self.connection.files.read_into(path, offset, limit, take, within_s=within_s)
 
     # ----------------------------------------------------------------- sending
 
@@ -56,11 +128,6 @@ class SlurmCluster:
         """SHA-256 of these files of a directory, None for what is not there; see `labtui.cluster.push.digests_of`."""
         return digests_of(self.connection, remote_dir, paths)
 
-    def attempts(self, remote_dir: str) -> int:
-        """How many tries to submit this directory have begun; the number of the next one, for `submit`."""
-        tries = self.connection.files.listdir(f"{remote_dir.rstrip('/')}/{CONTROL_DIR}")
-        return sum(entry.name.startswith("attempt-") for entry in tries)
-
     def submit(
         self,
         remote_dir: str,
@@ -69,29 +136,27 @@ class SlurmCluster:
         job_name: str,
         options: Sequence[str] = (),
         *,
-        attempt: int | None = None,
+        attempt: int,
     ) -> str:
-        """Submit `script_name` in `remote_dir`; the job id.
+        """Submit `script_name` in `remote_dir`; the job id. A job of this token that is there already is adopted.
 
-        With `attempt` (from `attempts`) it needs no file transfer and may run beside other work.
-
-        Whatever happens, this runs sbatch at most once. After `ConnectionLost` use `find_token`, and send
-        again only when that says the job is certainly not there.
+        `attempt` is how many earlier tries are known to have made no job (`Lookup.attempts`, or one more after each
+        refusal); with another number than there were tries nothing is sent. Whatever happens, this runs sbatch at
+        most once. After `ConnectionLost` use `find_token`.
 
         Raises:
             SubmitRefused: Slurm said no; `wait` tells whether later may help. There is no job.
             ConnectionLost: it is not known whether there is a job.
         """
-        number = self.attempts(remote_dir) if attempt is None else attempt
-        command = submit_command(remote_dir, script_name, token, job_name, options, attempt=number)
-        result = self.connection.run(command, timeout_s=SBATCH_LIMIT_S + 15)
+        command = submit_command(remote_dir, script_name, token, job_name, options, attempt=attempt)
+        result = self.connection.run(command, timeout_s=SBATCH_LIMIT_S + PROGRAM_LIMIT_S + 15)
         return self._job_id(result)
 
     def _job_id(self, result: CommandResult) -> str:
         job_id = parse_submit(result.out) if result.status == 0 else None
         if job_id is not None:
             return job_id
-        if result.status in (None, 0, TAKEN_AWAY, 124, 137):
+        if result.status in (0, TAKEN_AWAY) or broken_off(result.status):
             raise ConnectionLost(
                 "Slurm's answer to the submission did not arrive.",
                 "labtui looks the job up by its token; nothing is sent twice.",
@@ -101,28 +166,31 @@ class SlurmCluster:
             raise SubmitRefused(
                 "The directory of this submission is not on the cluster.", "Push again.", detail=result.err
             )
+        if result.status == NOT_ASKED and refusal.key != "no-sbatch":
+            raise SubmitRefused(
+                "Slurm's controller does not answer. Nothing was sent.",
+                "labtui sends it when the controller answers again.",
+                detail=result.err,
+                wait=True,
+            )
         if refusal.unclear:
             raise ConnectionLost(refusal.sentence, refusal.hint)
         raise SubmitRefused(refusal.sentence, refusal.hint, detail=refusal.detail, wait=refusal.wait)
 
-    def find_token(self, token: str, job_name: str, remote_dir: str) -> str | None:
-        """The id of the job with this token; None when there certainly is none (then it may be sent again).
+    def find_token(self, token: str, job_name: str, remote_dir: str) -> Lookup:
+        """Look for the job with this token: its own word and the receipts in `remote_dir`, queue, accounting.
 
-        Looks at the receipt in `remote_dir`, the queue, accounting. A submit command that is still on its
-        way can no longer act after this returned None.
+        A submit command that is still on its way can no longer act afterwards.
 
         Raises:
-            ConnectionLost: it could not be found out yet.
+            ConnectionLost: no answer came.
         """
         nonce = secrets.token_hex(8)
         command = lookup_command(remote_dir, token, job_name, nonce)
         result = self.connection.run(command, timeout_s=3 * PROGRAM_LIMIT_S + 15)
-        found = parse_lookup(result, nonce, token, job_name)
-        if not found.certain:
-            raise ConnectionLost(
-                f"It is not known yet whether the job is there: {found.problem}", "labtui asks again."
-            )
-        return found.job_id
+        if result.status is None:
+            raise ConnectionLost("The look for the job gave no answer.", "labtui asks again.")
+        return parse_lookup(result, nonce, token, job_name)
 
     def test_only(self, remote_dir: str, script_name: str, options: Sequence[str] = ()) -> TestOnly:
         """Slurm's own word on a script that was pushed; nothing is submitted."""
@@ -175,14 +243,14 @@ class SlurmCluster:
             f"Slurm could not be asked about job {job_id}.", refusal.sentence, detail=result.err.strip()
         )
 
-    def cancel(self, job_id: str) -> None:
-        """Cancel a job; fine when it is over already.
+    def cancel(self, job_id: str, *, only_pending: bool = False) -> None:
+        """Cancel a job; fine when it is over already. With `only_pending` one that started meanwhile is left alone.
 
         Raises:
             RemoteFailure: Slurm said no.
         """
         _must_be_a_number(job_id)
-        result = self.connection.run(cancel_command(job_id), timeout_s=60)
+        result = self.connection.run(cancel_command(job_id, only_pending=only_pending), timeout_s=60)
         if result.status == 0 or already_over(result.err):
             return
         if result.status is None:
@@ -195,6 +263,44 @@ class SlurmCluster:
             "Is it one of your own jobs?",
             detail=said,
         )
+
+    def control(self, job_id: str, control: Control) -> None:
+        """Hold a job that waits, or release one that is held.
+
+        Raises:
+            RemoteFailure: Slurm said no.
+        """
+        _must_be_a_number(job_id)
+        result = self.connection.run(control_command(control, job_id), timeout_s=60)
+        if result.status is None:
+            raise ConnectionLost("Slurm did not answer.", "Look at the job, then try again.")
+        if result.status != 0:
+            raise RemoteFailure(*control_problem(control, job_id, result.err), detail=result.err.strip())
+
+    def efficiency(self, job_id: str) -> JobEfficiency | None:
+        """What a job used of what it held; None when accounting has no record of it.
+
+        Raises:
+            RemoteFailure: accounting could not be asked.
+        """
+        _must_be_a_number(job_id)
+        result = self.connection.run(efficiency_command(job_id), timeout_s=PROGRAM_LIMIT_S + 15)
+        if result.status != 0:
+            hint = classify(result.err).sentence
+            raise RemoteFailure(f"Accounting could not be asked about job {job_id}.", hint, detail=result.err)
+        return parse_efficiency(result.out, job_id)
+
+    def site_load(self) -> SiteLoad:
+        """What is free on the cluster now, and the student's fair share; what the site refuses is said in it.
+
+        Raises:
+            ConnectionLost: no answer came.
+        """
+        nonce = secrets.token_hex(8)
+        result = self.connection.run(load_command(nonce), timeout_s=2 * PROGRAM_LIMIT_S + 15)
+        if result.status is None:
+            raise ConnectionLost("The cluster did not say what is free.", "labtui asks again later.")
+        return parse_load(result, nonce)
 
     def end_after(self, job_id: str, minutes: int) -> None:
         """Give a job a time limit of `minutes`, counted from its start; Slurm ends it then.

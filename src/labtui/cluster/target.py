@@ -1,12 +1,25 @@
-"""Where to connect and as whom: the values, without the how.
+"""Where to connect, as whom, filled in as OpenSSH would, and the questions a login may put to the student.
 
-`resolve` in `labtui.cluster.resolve` fills them in as OpenSSH would.
+Answers are secrets: handed on, never kept, never printed.
 """
 
 from __future__ import annotations
 
+import getpass
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Protocol
+
+import platformdirs
+
+from labtui.domain.errors import UsageError
+from labtui.domain.profile import Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,7 @@ class Endpoint:
     `alias` is the name as asked for, `host` and `port` where it really is. `identity_files` are tried in no
     pile: one key is chosen from them. `identity_named` tells that somebody named them (they are not the
     defaults). `agent` is the path of the agent's socket, empty for the environment's, ``none`` for no agent.
+    `published` are the fingerprints that the site publishes for this host, `published_at` where, or why there are none.
     """
 
     alias: str
@@ -50,6 +64,8 @@ class Endpoint:
     known_hosts: tuple[Path, ...] = ()
     host_key_alias: str = ""
     host_key: str = ""
+    published: tuple[str, ...] = ()
+    published_at: str = ""
     proxy_command: str = ""
     jumps: tuple[Endpoint, ...] = ()
     connect_timeout_s: float = 15.0
@@ -70,3 +86,321 @@ class Target:
     resolved_by: str = ""
     """``ssh -G`` or ``paramiko``: who read the SSH configuration."""
     notes: tuple[str, ...] = ()
+
+
+QuestionKind = Literal["password", "passphrase", "code", "host-key"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginQuestion:
+    """One question. `text` may come from the server: show it as data, without markup.
+
+    `echo` tells whether what is typed may be shown. A ``host-key`` question is answered ``"yes"`` or refused;
+    `fingerprint` is then the key's ``SHA256:...``.
+    """
+
+    kind: QuestionKind
+    text: str
+    host: str
+    echo: bool = False
+    fingerprint: str = ""
+
+
+class Prompter(Protocol):
+    """Whoever can ask the student. Called from the thread that connects, or from one of its helpers."""
+
+    def ask(self, question: LoginQuestion) -> str | None:
+        """The answer, or None when the student refuses or nobody is there."""
+        ...
+
+
+class NobodyThere:
+    """Refuses every question: for scripts and pipes, where nothing may be asked."""
+
+    def ask(self, question: LoginQuestion) -> str | None:
+        """Always None."""
+        del question
+        return None
+
+
+class Secret:
+    """A secret that does not show itself in a repr, a log or a traceback's local variables."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The secret itself, for the one call that needs it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+
+Settings = Mapping[str, Sequence[str]]
+"""SSH settings by lower-case keyword; each with all its values."""
+
+_DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ecdsa_sk", "id_ed25519_sk", "id_xmss", "id_dsa")
+_MAX_JUMPS = 5
+
+
+def own_known_hosts_file() -> Path:
+    """Where labtui keeps its own file of accepted host keys, beside its other data."""
+    return Path(platformdirs.user_data_dir("labtui", appauthor=False)) / "known_hosts"
+
+
+def resolve_target(profile: Profile, overrides: Overrides | None = None) -> Target:
+    """The login hosts of `profile` with `overrides` and the user's SSH configuration applied.
+
+    Raises:
+        UsageError: no host is named, a name cannot be a host, or the SSH configuration cannot be read.
+    """
+    wanted = overrides or Overrides()
+    hosts = wanted.hosts or profile.login_hosts
+    if not hosts:
+        raise UsageError(
+            "No login host is named.",
+            "Name one: --host HOST, or `host` in lab.toml, or a profile that has one.",
+        )
+    resolver = _Resolver(profile, wanted)
+    return Target(
+        endpoints=tuple(resolver.endpoint(host) for host in hosts),
+        own_known_hosts=wanted.own_known_hosts or own_known_hosts_file(),
+        resolved_by=resolver.source,
+        notes=tuple(dict.fromkeys(resolver.notes)),
+    )
+
+
+class _Resolver:
+    """One resolution: reads the configuration once per host and follows the jumps."""
+
+    def __init__(self, profile: Profile, overrides: Overrides) -> None:
+        self.profile = profile
+        self.overrides = overrides
+        program = shutil.which("ssh") if overrides.use_ssh_program else None
+        self.program = program
+        self.source = "ssh -G" if program else "paramiko"
+        self.notes: list[str] = []
+
+    def endpoint(self, name: str) -> Endpoint:
+        """The login host `name`, with what the lab folder says put on top."""
+        user, host, port = split_address(name)
+        chosen = self.overrides
+        return self._endpoint(
+            host,
+            user=user or chosen.user or self.profile.user,
+            port=port or chosen.port or self.profile.port,
+            identity=chosen.identity_file,
+            certificate=chosen.certificate_file,
+            pin=chosen.host_key,
+            jump=chosen.proxy_jump,
+            depth=0,
+        )
+
+    def _endpoint(
+        self,
+        host: str,
+        *,
+        user: str,
+        port: int | None,
+        depth: int,
+        identity: str = "",
+        certificate: str = "",
+        pin: str = "",
+        jump: str = "",
+    ) -> Endpoint:
+        settings = self._settings(host, user, port)
+        files, named = _identities(settings, identity)
+        jumps = self._jumps(jump or _first(settings, "proxyjump"), depth)
+        known = self.overrides.known_hosts
+        command = _first(settings, "proxycommand")
+        real_host = _first(settings, "hostname") or host
+        real_port = int(_first(settings, "port") or port or 22)
+        real_user = _first(settings, "user") or user or getpass.getuser()
+        expand = {"%h": real_host, "%p": str(real_port), "%r": real_user, "%n": host, "%%": "%"}
+        certificates = (certificate,) if certificate else settings.get("certificatefile", ())
+        return Endpoint(
+            alias=host,
+            host=real_host,
+            port=real_port,
+            user=real_user,
+            identity_files=files,
+            identity_named=named,
+            certificate_files=tuple(_path(name) for name in certificates if name != "none"),
+            agent=_agent(settings),
+            known_hosts=_known_hosts(settings) if known is None else known,
+            host_key_alias=_first(settings, "hostkeyalias"),
+            host_key=pin,
+            published=self.profile.host_keys.get(host, ()),
+            published_at=self.profile.host_keys_source if host in self.profile.login_hosts else "",
+            proxy_command="" if jumps else re.sub(r"%[hprn%]", lambda m: shlex.quote(expand[m[0]]), command),
+            jumps=jumps,
+            connect_timeout_s=_timeout(settings),
+        )
+
+    def _jumps(self, text: str, depth: int) -> tuple[Endpoint, ...]:
+        if not text or text == "none":
+            return ()
+        if depth >= _MAX_JUMPS:
+            raise UsageError(
+                "The SSH configuration's ProxyJump goes in a circle.", "Look at ProxyJump in ~/.ssh/config."
+            )
+        hops: list[Endpoint] = []
+        for name in text.split(","):
+            user, host, port = split_address(name.strip())
+            hop = self._endpoint(host, user=user, port=port, depth=depth + 1)
+            # A hop's own jumps come before it, but only the first hop of a list is reached by its own.
+            hops += [*hop.jumps, hop] if not hops else [hop]
+        return tuple(hops)
+
+    def _settings(self, host: str, user: str, port: int | None) -> Settings:
+        if re.search(r"[\s\x00-\x1f]", user):
+            raise UsageError(f"{user!r} is no user name.", "Write it without blanks.")
+        if self.program:
+            return self._ask_ssh(self.program, host, user, port)
+        first_lines = (f"User {user}\n" if user else "") + (f"Port {port}\n" if port else "")
+        settings, notes = read_with_paramiko(self.overrides.config_file, host, first=first_lines)
+        self.notes += notes
+        return settings
+
+    def _ask_ssh(self, program: str, host: str, user: str, port: int | None) -> Settings:
+        words = [program, "-G"]
+        if self.overrides.config_file:
+            words += ["-F", str(self.overrides.config_file)]
+        words += ["-l", user] if user else []
+        words += ["-p", str(port)] if port else []
+        try:
+            answer = subprocess.run(
+                [*words, "--", host], capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise UsageError(
+                f"The ssh program could not say how to reach {host}.", f"`ssh -G {host}` failed: {problem}"
+            ) from None
+        if answer.returncode != 0:
+            stderr = answer.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise UsageError(
+                f"The SSH configuration cannot be read: {stderr[-1] if stderr else 'ssh -G failed'}",
+                f"Try `ssh -G {host}` in a terminal, and correct the line it names.",
+            )
+        return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
+
+
+def split_address(text: str) -> tuple[str, str, int | None]:
+    """(user, host, port) of ``[user@]host[:port]`` or ``ssh://...``; IPv6 addresses in brackets.
+
+    Raises:
+        UsageError: the text cannot be a host name.
+    """
+    rest = text.strip().removeprefix("ssh://").rstrip("/")
+    user, _, place = rest.rpartition("@")
+    match = re.fullmatch(r"\[([0-9A-Fa-f:.%]+)\](?::(\d+))?", place)
+    if match is None and place.count(":") > 1:
+        match = re.fullmatch(r"([0-9A-Fa-f:.%]+)()", place)
+    if match is None:
+        match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::(\d+))?", place)
+    if match is None or user.startswith("-"):
+        raise UsageError(f"{text!r} is no host name.", "Write HOST, USER@HOST or HOST:PORT.")
+    return user, match[1], int(match[2]) if match[2] else None
+
+
+def parse_ssh_settings(text: str) -> Settings:
+    """Read what ``ssh -G`` prints: one keyword and its value a line."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(" ")
+        if key:
+            found.setdefault(key.lower(), []).append(value.strip())
+    return found
+
+
+def read_with_paramiko(config_file: Path | None, host: str, first: str = "") -> tuple[Settings, list[str]]:
+    """The settings for `host` by paramiko's parser, and notes on what it cannot follow.
+
+    The lines in `first` go before the file's: the first value of a setting counts.
+
+    Raises:
+        UsageError: the file cannot be read as an SSH configuration.
+    """
+    import paramiko
+
+    path = config_file or Path.home() / ".ssh" / "config"
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    notes = []
+    if re.search(r"^\s*include\b", text, re.IGNORECASE | re.MULTILINE):
+        notes.append(f"{path} has Include lines, which are not followed without the ssh program.")
+    try:
+        options = paramiko.SSHConfig.from_text(first + text).lookup(host)
+    except Exception as problem:
+        raise UsageError(f"{path} cannot be read: {problem}", "Correct the line it names.") from None
+    return {key.lower(): _values(value) for key, value in options.items()}, notes
+
+
+def _values(option: object) -> tuple[str, ...]:
+    return tuple(map(str, option)) if isinstance(option, list) else (str(option),)
+
+
+def _first(settings: Settings, key: str) -> str:
+    values = settings.get(key, ())
+    return "" if not values or values[0].lower() == "none" else values[0]
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.expandvars(text.strip('"'))).expanduser()
+
+
+def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]:
+    """(candidates, whether somebody named them). The defaults count as named by nobody."""
+    if named:
+        return (_path(named),), True
+    folder = Path.home() / ".ssh"
+    defaults = tuple(folder / name for name in _DEFAULT_KEYS)
+    configured = tuple(_path(name) for name in settings.get("identityfile", ()) if name != "none")
+    if not configured or _are_defaults(set(configured), defaults):
+        return defaults, False
+    return configured, True
+
+
+def _are_defaults(configured: set[Path], defaults: Sequence[Path]) -> bool:
+    """Whether ``ssh -G`` prints its own list. Newer releases know kinds of keys that we do not."""
+    usual = {path for path in defaults if path.name in ("id_rsa", "id_ecdsa", "id_ed25519")}
+    alike = {path for path in configured if path.parent == defaults[0].parent and path.name.startswith("id_")}
+    return len(configured) > 1 and (
+        configured <= set(defaults) or (usual <= configured and alike == configured)
+    )
+
+
+def _agent(settings: Settings) -> str:
+    agent = settings.get("identityagent", ())
+    if not agent:
+        return ""
+    if agent[0].lower() == "none":
+        return "none"
+    if agent[0] == "SSH_AUTH_SOCK":
+        return ""
+    return str(_path(agent[0]))
+
+
+def _known_hosts(settings: Settings) -> tuple[Path, ...]:
+    user = settings.get("userknownhostsfile") or ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
+    machine = settings.get("globalknownhostsfile") or ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
+    return tuple(_paths([*user, *machine]))
+
+
+def _paths(values: Iterable[str]) -> Iterable[Path]:
+    for value in values:
+        try:
+            names = shlex.split(value, posix=os.name != "nt")
+        except ValueError:
+            names = [value]
+        yield from (_path(name) for name in names if name.lower() != "none")
+
+
+def _timeout(settings: Settings) -> float:
+    seconds = _first(settings, "connecttimeout")
+    return float(seconds) if seconds.isdecimal() and int(seconds) > 0 else 15.0

@@ -1,28 +1,34 @@
-"""Everything a deck is made of, read from a lab folder once: after this, nothing is read any more.
+"""Everything that is handed in is made of, read from a lab folder once: after this, nothing is read any more.
 
 The folder is only looked at, so this works beside a labtui that has it open.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 
-from labtui.core.lab.answers import answer_markdown
-from labtui.core.lab.checks import TaskCheck, check_all
-from labtui.core.lab.edition import Edition, Task
-from labtui.core.lab.evidence import NEVER_SENT
-from labtui.core.lab.plan import copies_to_start
-from labtui.core.results import Results
-from labtui.core.state import LabState, RunState, SubmissionState
-from labtui.engine.folder import LabFolder
-from labtui.engine.settings import Settings
-from labtui.errors import LabError
+from labtui.domain.errors import LabError
+from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.export.measurements import Measurements, measurements_of, stored_state
+from labtui.lab.checks import TaskCheck, check_all
+from labtui.lab.edition import Edition, Task
+from labtui.lab.evidence import NEVER_SENT, answer_markdown
+from labtui.lab.plan import copies_to_start
+from labtui.results.rows import Results
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings
 
 MAX_SCRIPT_CHARACTERS = 400_000
-"""A job script longer than this is shown up to here, and the slide says so."""
+"""A job script longer than this is shown up to here."""
+MAX_LOG_BYTES = 1_000_000
+"""Of a longer log the beginning and the end are looked at for the lines that matter."""
+MAX_PICTURE_BYTES = 20_000_000
+_PICTURE = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)>\s]+)")
+_MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,10 @@ class ChangedScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabContents:
-    """A lab at one moment. `job_scripts` by token; `plots` are the names of pictures written beside the deck."""
+    """A lab at one moment. `job_scripts` by token: name and text; `logs` by token: what stands in .out and .err.
+
+    `pictures` are those the answers name, by that name.
+    """
 
     edition: Edition
     settings: Settings
@@ -62,6 +71,9 @@ class LabContents:
     answers: Mapping[str, Answer]
     changed: tuple[ChangedScript, ...]
     job_scripts: Mapping[str, tuple[str, str]]
+    logs: Mapping[str, Mapping[str, str]]
+    scripts: Mapping[str, str]
+    pictures: Mapping[str, bytes]
     today: date
     notes: tuple[str, ...] = field(default=())
 
@@ -94,23 +106,29 @@ class LabContents:
             len(self.state.runs[run_id].epochs) for run_id in submission.run_ids if run_id in self.state.runs
         )
 
+    def job_of(self, task: Task) -> SubmissionState | None:
+        """The submission whose log a task's numbers rest on: the last one that gave epochs, else the last one sent."""
+        sent = [
+            s for s in self.state.submissions.values() if s.task_id == task.id and s.status not in NEVER_SENT
+        ]
+        return max(sent, key=lambda s: (self.epochs_of(s) > 0, s.run_ids), default=None)
+
     def submission(self, run: RunState) -> SubmissionState | None:
-        """The submission that carried a run."""
         return self.state.submissions.get(run.token)
 
 
 def read_contents(
     folder: LabFolder, *, state: LabState | None = None, today: date | None = None, made: Iterable[str] = ()
 ) -> LabContents:
-    """Read a lab folder for its deck.
+    """Read a lab folder for its export.
 
     `state` when the caller has it, else as stored. `made` names files that this export is about to write, so that
-    the deck does not call itself missing.
+    it does not call itself missing.
 
     Raises:
         LabError: when settings, edition, scripts or answers cannot be read.
     """
-    from labtui.engine.labs import gather_evidence, load_edition
+    from labtui.session.labs import gather_evidence, load_edition
 
     settings = folder.settings()
     edition = load_edition(settings.edition, folder)
@@ -121,6 +139,7 @@ def read_contents(
     evidence = replace(evidence, files=evidence.files | frozenset(made))
     scripts = {path: fact.text for path, fact in evidence.scripts.items()}
     originals = {path: fact.text for path, fact in evidence.originals.items()}
+    answers = {task.id: _answer(folder, task) for task in edition.tasks}
     return LabContents(
         edition=edition,
         settings=settings,
@@ -129,15 +148,18 @@ def read_contents(
         measurements=measurements,
         results=results,
         checks={check.task_id: check for check in check_all(edition, evidence)},
-        answers={task.id: _answer(folder, task) for task in edition.tasks},
+        answers=answers,
         changed=tuple(_changed(edition, scripts, originals)),
         job_scripts=_job_scripts(folder, state),
+        logs=_logs(folder, state),
+        scripts=scripts,
+        pictures=dict(_pictures(folder, answers.values())),
         today=today or date.today(),
     )
 
 
 def _cluster(settings: Settings, folder: LabFolder) -> str:
-    from labtui.engine.profiles import load_profile
+    from labtui.session.settings import load_profile
 
     try:
         return load_profile(settings.profile, folder.path).title
@@ -146,7 +168,7 @@ def _cluster(settings: Settings, folder: LabFolder) -> str:
 
 
 def _answer(folder: LabFolder, task: Task) -> Answer:
-    from labtui.engine.answers import answer_path, read_text
+    from labtui.session.answers import answer_path, read_text
 
     path = answer_path(folder, task)
     if not path.is_file():
@@ -186,3 +208,46 @@ def _job_scripts(folder: LabFolder, state: LabState) -> dict[str, tuple[str, str
         except OSError:
             continue
     return found
+
+
+def _logs(folder: LabFolder, state: LabState) -> dict[str, dict[str, str]]:
+    """What the logs of each job say, by token and stream."""
+    found: dict[str, dict[str, str]] = {}
+    for token, submission in state.submissions.items():
+        if submission.job is None:
+            continue
+        name = f"{submission.job_name}.{submission.job.job_id}"
+        found[token] = {end: _ends(folder.logs / f"{name}.{end}") for end in ("out", "err")}
+    return found
+
+
+def _ends(path: Path) -> str:
+    """A text file, or the beginning and the end of a long one; "" without one."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(MAX_LOG_BYTES)
+            size = path.stat().st_size
+            if size <= MAX_LOG_BYTES:
+                return head.decode("utf-8", "replace")
+            stream.seek(max(len(head), size - MAX_LOG_BYTES // 4))
+            return head.decode("utf-8", "replace") + "\n" + stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _pictures(folder: LabFolder, answers: Iterable[Answer]) -> Iterable[tuple[str, bytes]]:
+    """The pictures that answers name, as PNG or JPEG files beside them; others are named in words."""
+    root = folder.path.resolve()
+    for name in {
+        name for answer in answers for text in (*answer.texts, answer.rest) for name in _PICTURE.findall(text)
+    }:
+        for start in (root / "answers", root):
+            try:
+                path = (start / name).resolve()
+                if path.is_relative_to(root) and path.is_file() and path.stat().st_size <= MAX_PICTURE_BYTES:
+                    data = path.read_bytes()
+                    if data.startswith(_MAGIC):
+                        yield name, data
+                        break
+            except (OSError, ValueError):
+                continue

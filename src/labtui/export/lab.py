@@ -1,22 +1,30 @@
-"""Everything a lab hands in, at one call: tables, results.json, plots and the deck, in two formats."""
+"""Everything a lab hands in, at one call: slides, report, summary, notebook, tables and plots, all of one state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from labtui.core.state import LabState
-from labtui.errors import ExportError, UsageError
-from labtui.export.charts import Progress, all_charts, quiet, write_charts
+from labtui.cluster.atomic_file import write_whole
+from labtui.domain.errors import ExportError, UsageError
+from labtui.domain.events import LabState
 from labtui.export.contents import LabContents, read_contents
-from labtui.export.files import write_whole
-from labtui.export.layout import lay_out
+from labtui.export.figures import NamedChart, Progress, all_charts, quiet, write_charts
+
+if TYPE_CHECKING:
+    from labtui.export.hand_in import HandIn, Picture
+    from labtui.export.typst_writer import Typesetter
+    from labtui.results.chart_spec import ChartSpec
 
 DECKS = ("pptx", "pdf")
+REPORTS = ("pdf", "tex", "ipynb", "html")
 PLOT_FORMATS = ("png", "svg")
 TABLES = ("results.json", "results.csv", "results.md", "results.tex")
+FIGURES = "report-figures"
+_REPORT_NAMES = {"pdf": "report.pdf", "tex": "report.tex", "ipynb": "analysis.ipynb", "html": "summary.html"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,51 +38,56 @@ class ExportReport:
 def export_lab(
     folder: Path,
     *,
-    formats: Sequence[str] = DECKS,
+    formats: Sequence[str] | None = None,
+    reports: Sequence[str] = REPORTS,
     out: Path | None = None,
     template: Path | None = None,
     plots: bool = True,
+    everything: bool = False,
     state: LabState | None = None,
     today: date | None = None,
     progress: Progress = quiet,
 ) -> ExportReport:
-    """Write results.csv, .md, .tex, .json, plots/ and deck.pptx, deck.pdf; callable from any thread.
+    """Write the hand-in, its reports, tables and plots; callable from any thread.
 
-    `formats` of the deck; `out` instead of the lab folder; `template` a teacher's .pptx; `state` when the caller
-    has the lab open, else the stored one is read. Each file is whole or not there; what can be written is written
-    even when another file cannot.
+    `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab
+    folder; `template` a teacher's .pptx; `everything` adds the appendix; `state` when the caller has the lab
+    open, else the stored one is read. The lab folder is read once. Each file is whole or not there; what can be
+    written is written even when another file cannot.
 
     Raises:
         ExportError: says which file could not be made or written, and why.
         LabError: when the lab folder cannot be read.
     """
-    from labtui.engine.folder import LabFolder
+    from labtui.session.folder import LabFolder
 
-    if unknown := [name for name in formats if name not in DECKS]:
-        raise UsageError(f"There is no deck format {unknown[0]!r}.", f"Choose from {', '.join(DECKS)}.")
+    for wanted, known, what in ((formats or (), DECKS, "deck"), (reports, REPORTS, "report")):
+        if unknown := [name for name in wanted if name not in known]:
+            raise UsageError(f"There is no {what} format {unknown[0]!r}.", f"Choose from {', '.join(known)}.")
     lab = LabFolder.open(folder)
-    work = _Export(out or lab.path, progress)
     progress("reading the lab folder", 0.0)
-    made = [f"deck.{name}" for name in formats]
+    made = [*(f"deck.{name}" for name in formats or DECKS), *(_REPORT_NAMES[name] for name in reports)]
     contents = read_contents(lab, state=state, today=today, made=made)
+    hand_in = contents.edition.hand_in
+    if formats is None:
+        formats = () if hand_in is not None and hand_in.form == "report" else DECKS
+    work = _Export(contents, out or lab.path, template, progress)
     charts = all_charts(contents.measurements, contents.results) if plots else ()
-    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats)
-    _tables(contents, work)
-    if plots:
-        step = work.part(0.05, 0.55, files=len(charts) * len(PLOT_FORMATS))
-        work.add(lambda: write_charts(charts, work.out / "plots", formats=PLOT_FORMATS, progress=step))
-        contents = read_contents(lab, state=state, today=today, made=made)  # the plots are evidence now
-    if formats:
-        _decks(contents, formats, template, work)
+    appended = [name for name in DECKS if everything and (name in formats or not formats)]
+    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats) + len(reports) + len(appended)
+    work.tables()
+    work.plots(charts)
+    if formats or reports or appended:
+        work.papers(formats, reports, appended)
     progress("done", 1.0)
-    return work.report(contents)
+    return work.report()
 
 
 class _Export:
     """What was written so far, and what went wrong on the way."""
 
-    def __init__(self, out: Path, progress: Progress) -> None:
-        self.out, self.progress = out, progress
+    def __init__(self, contents: LabContents, out: Path, template: Path | None, progress: Progress) -> None:
+        self.contents, self.out, self.template, self.progress = contents, out, template, progress
         self.files: list[Path] = []
         self.notes: list[str] = []
         self.problems: list[ExportError] = []
@@ -86,14 +99,15 @@ class _Export:
 
         def step(what: str, share: float) -> None:
             number = first + min(files - 1, round(share * files))
-            self.progress(f"file {number} of {self.total}: {what}", start + (end - start) * share)
+            self.progress(
+                f"file {min(number, self.total)} of {self.total}: {what}", start + (end - start) * share
+            )
 
         return step
 
     def write(self, name: str, data: bytes) -> None:
         """Write one file, or remember why not."""
-        path = self.out / name
-        self.add(lambda: (write_whole(path, data), (path,))[1])
+        self.add(lambda: self._one(name, data))
 
     def add(self, make: Callable[[], Sequence[Path]]) -> None:
         """Make files, or remember why not."""
@@ -102,63 +116,140 @@ class _Export:
         except ExportError as error:
             self.problems.append(error)
 
-    def report(self, contents: LabContents) -> ExportReport:
+    def report(self) -> ExportReport:
         """The end: the first problem is raised after all else was written."""
         if self.problems:
             first = self.problems[0]
             others = [problem.sentence for problem in self.problems[1:]]
             written = f" {len(self.files)} other files were written." if self.files else ""
             raise ExportError(" ".join([first.sentence, *dict.fromkeys(others)][:3]) + written, first.hint)
-        if not contents.results.measured:
+        if not self.contents.results.measured:
             self.notes.insert(
                 0, "No steady epoch time is there yet, so tables and charts have nothing to show."
             )
         return ExportReport(tuple(self.files), tuple(dict.fromkeys(self.notes)))
 
+    # ----------------------------------------------------------------------- the parts
 
-def _tables(contents: LabContents, work: _Export) -> None:
-    """The numbers as CSV, Markdown, LaTeX and JSON."""
-    from labtui.export import tables
+    def tables(self) -> None:
+        """The numbers as CSV, Markdown, LaTeX and JSON."""
+        from labtui.export import measurements
 
-    results = contents.results
-    work.part(0.02, 0.05)("tables", 0.0)
-    texts = (
-        contents.measurements.json_text(results),
-        tables.csv_text(results),
-        tables.markdown_text(results),
-        tables.latex_text(results),
-    )
-    for name, text in zip(TABLES, texts, strict=True):
-        work.write(name, text.encode())
+        results = self.contents.results
+        self.part(0.02, 0.05)("tables", 0.0)
+        texts = (
+            self.contents.measurements.json_text(results),
+            measurements.csv_text(results),
+            measurements.markdown_text(results),
+            measurements.latex_text(results),
+        )
+        for name, text in zip(TABLES, texts, strict=True):
+            self.write(name, text.encode())
+
+    def plots(self, charts: Sequence[NamedChart]) -> None:
+        from labtui.export.measurements import stamp_of
+
+        if charts:
+            step = self.part(0.05, 0.5, files=len(charts) * len(PLOT_FORMATS))
+            stamp = stamp_of(self.contents.results)
+            target = self.out / "plots"
+            self.add(lambda: write_charts(charts, target, formats=PLOT_FORMATS, stamp=stamp, progress=step))
+
+    def papers(self, formats: Sequence[str], reports: Sequence[str], appended: Sequence[str]) -> None:
+        """Slides, reports and the appendix, from one hand-in."""
+        from labtui.export.appendix import appendix
+        from labtui.export.pages import hand_in
+        from labtui.export.style import glyph_note
+        from labtui.export.typst_writer import Typesetter
+
+        deck = hand_in(self.contents)
+        self.notes += deck.notes
+        try:
+            with Typesetter() as typesetter:
+                self._slides(deck, formats, typesetter, ("deck", 0.5, 0.7))
+                self._reports(deck, reports, typesetter)
+                if appended:
+                    rest = appendix(self.contents)
+                    self._slides(
+                        rest,
+                        [name for name in appended if name == "pptx"],
+                        typesetter,
+                        ("appendix", 0.85, 0.9),
+                    )
+                    if "pdf" in appended:
+                        step = self.part(0.9, 0.99)
+                        self.add(
+                            lambda: self._one("appendix.pdf", typesetter.report(rest, "appendix.pdf", step))
+                        )
+                if ({"pdf"} & {*formats, *reports}) and (note := glyph_note(deck)):
+                    self.notes.append(note)
+        except ExportError as error:  # the typesetter itself cannot be had
+            self.problems.append(error)
+
+    def _slides(
+        self, deck: HandIn, formats: Sequence[str], typesetter: Typesetter, place: tuple[str, float, float]
+    ) -> None:
+        from labtui.export.slide_layout import lay_out
+
+        if not formats:
+            return
+        name, start, end = place
+        laid = lay_out(deck, typesetter.heights)
+        self.notes += laid.notes
+        half = (start + end) / 2
+        if "pptx" in formats:
+            from labtui.export.pptx_theme import own_look, template_look
+            from labtui.export.pptx_writer import pptx_bytes
+
+            def make_pptx() -> Sequence[Path]:
+                look = template_look(self.template) if self.template is not None else own_look()
+                return self._one(f"{name}.pptx", pptx_bytes(deck, laid.slides, look, self.part(start, half)))
+
+            self.add(make_pptx)
+        if "pdf" in formats:
+            step = self.part(half, end)
+            self.add(lambda: self._one(f"{name}.pdf", typesetter.slides(deck, laid.slides, step)))
+
+    def _reports(self, deck: HandIn, reports: Sequence[str], typesetter: Typesetter) -> None:
+        from labtui.export.report_formats import latex_report, notebook, summary_html
+
+        makers: dict[str, Callable[[Progress], bytes]] = {
+            "pdf": lambda step: typesetter.report(deck, progress=step),
+            "tex": lambda step: latex_report(deck, _Figures(self, typesetter).name).encode(),
+            "ipynb": lambda step: notebook(deck).encode(),
+            "html": lambda step: summary_html(deck, typesetter.chart_svg).encode(),
+        }
+        for at, name in enumerate(reports):
+            step = self.part(0.7 + 0.03 * at, 0.73 + 0.03 * at)
+            step(_REPORT_NAMES[name], 0.0)
+            self.add(lambda name=name, step=step: self._one(_REPORT_NAMES[name], makers[name](step)))  # type: ignore[misc]
+
+    def _one(self, name: str, data: bytes) -> Sequence[Path]:
+        write_whole(self.out / name, data)
+        return (self.out / name,)
 
 
-def _decks(contents: LabContents, formats: Sequence[str], template: Path | None, work: _Export) -> None:
-    """The deck in the formats wanted, from one model."""
-    from labtui.export.deck_build import build_deck
-    from labtui.export.glyphs import glyph_note
+class _Figures:
+    """The files beside report.tex: each chart and picture once, named by what it is."""
 
-    deck = build_deck(contents)
-    if "pdf" in formats and (note := glyph_note(deck)):
-        work.notes.append(note)
-    if "pptx" in formats:
-        from labtui.export.pptx_deck import pptx_bytes
-        from labtui.export.pptx_theme import own_look, template_look
+    def __init__(self, work: _Export, typesetter: Typesetter) -> None:
+        self._work, self._typesetter = work, typesetter
+        self._names: dict[int, str] = {}
+        self._kept: list[object] = []
 
-        def make_pptx() -> tuple[Path, ...]:
-            look = template_look(template) if template is not None else own_look()
-            moment = datetime.combine(contents.today, time())
-            laid = lay_out(deck, look.geometry)
-            write_whole(
-                work.out / "deck.pptx", pptx_bytes(laid, look, today=moment, progress=work.part(0.55, 0.7))
-            )
-            return (work.out / "deck.pptx",)
+    def name(self, item: ChartSpec | Picture) -> str:
+        """Where the file lies, seen from report.tex."""
+        from labtui.results.chart_spec import ChartSpec
 
-        work.add(make_pptx)
-    if "pdf" in formats:
-        from labtui.export.pdf import pdf_bytes
-
-        def make_pdf() -> tuple[Path, ...]:
-            write_whole(work.out / "deck.pdf", pdf_bytes(lay_out(deck), progress=work.part(0.7, 0.99)))
-            return (work.out / "deck.pdf",)
-
-        work.add(make_pdf)
+        if id(item) not in self._names:
+            self._kept.append(item)
+            number = len(self._names) + 1
+            if isinstance(item, ChartSpec):
+                name, data = f"{FIGURES}/{number:02}-{item.key}.pdf", self._typesetter.chart_pdf(item)
+            else:
+                end = "png" if item.data.startswith(b"\x89PNG") else "jpg"
+                name, data = f"{FIGURES}/{number:02}-picture.{end}", item.data
+            write_whole(self._work.out / name, data)
+            self._work.files.append(self._work.out / name)
+            self._names[id(item)] = name
+        return self._names[id(item)]

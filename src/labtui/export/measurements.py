@@ -1,29 +1,179 @@
-"""What numbers are made of: the runs of a lab folder or of some logs, and what belongs to them.
+"""The runs of a lab folder or of some logs with what belongs to them, and their tables in files.
 
 The one place where `labtui results`, `plot` and `export` get their input, so that they cannot disagree. Reads the
-lab folder beside whoever has it open; never changes it.
+lab folder beside whoever has it open; never changes it. Tables are results.csv with full precision, Markdown, LaTeX and
+the pandas frame behind the CSV; pandas is imported when a frame is wanted and not before.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.core.state import LabState
-from labtui.errors import LabError
+from labtui.domain.errors import LabError
+from labtui.domain.events import LabState
+from labtui.domain.model import Interval
+from labtui.results.measured import cite
+from labtui.results.numbers import AS_PRINTED, PRECISE, clean, latex_table, markdown_table, note_lines
+from labtui.results.rows import ResultRow, Results
+from labtui.results.serialize import results_json
 
 if TYPE_CHECKING:
-    from labtui.core.cost import LabCost
-    from labtui.core.results import MeasuredRun, Results
-    from labtui.core.results.targets import TargetPlan
-    from labtui.core.results.utilization import RunUtilization
-    from labtui.core.sampler import GpuSample
-    from labtui.engine.folder import LabFolder
+    import pandas as pd
+
+    from labtui.results.accuracy import TargetPlan
+    from labtui.results.cost import LabCost, RunUtilization
+    from labtui.results.measured import MeasuredRun
+    from labtui.results.rows import Results
+    from labtui.session.folder import LabFolder
+    from labtui.training_logs.gpu_sampler import GpuSample
+
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def stamp_of(results: Results) -> str:
+    """Which state an export shows: when its last epoch ended, and a fingerprint of all numbers.
+
+    Every file of one export carries it; the same state gives the same stamp. A practice cluster's clock runs ahead of
+    the real one, so the time says whose it is.
+    """
+    ended = [
+        s.ended_at
+        for row in results.rows
+        for run in row.members
+        for s in run.run.epochs
+        if s.ended_at is not None
+    ]
+    when = f"{datetime.fromtimestamp(max(ended), UTC):%Y-%m-%d %H:%M} UTC" if ended else "no time"
+    if ended and any(run.practice for row in results.rows for run in row.members):
+        when += " by the practice clock"
+    text = json.dumps(results_json(results), sort_keys=True)
+    return f"{when}, state {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def frame(results: Results) -> pd.DataFrame:
+    """One line per configuration; every interval as three columns (value, ``_lo``, ``_hi``).
+
+    Units: seconds, images per second, ratios, fractions of 1. Missing numbers are NaN.
+    """
+    import pandas as pd
+
+    table = pd.DataFrame([_record(row) for row in results.rows], columns=list(_record_columns()))
+    whole = dict.fromkeys(("n_gpus", "batch_size", "images", "steps"), "Int64")
+    table["export"] = stamp_of(results)
+    return table.astype(whole | dict.fromkeys(_float_columns(), "float64"))
+
+
+def csv_text(results: Results) -> str:
+    """The frame as CSV with full precision (17 significant digits where needed), lines ended as on Linux."""
+    text: str = frame(results).to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def markdown_text(results: Results) -> str:
+    """Both readings as Markdown tables, and the notes as a list."""
+    parts = [
+        "**Precise**",
+        markdown_table(results.rows, PRECISE),
+        "**As printed** (whole seconds of epoch 2)",
+        markdown_table(results.measured, AS_PRINTED),
+    ]
+    if notes := note_lines(results):
+        parts.append("\n".join(f"- {note}" for note in notes))
+    parts.append(f"Export: {stamp_of(results)}")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def latex_text(results: Results) -> str:
+    """Both readings as LaTeX tabulars."""
+    tables = (latex_table(results.rows, PRECISE), latex_table(results.measured, AS_PRINTED))
+    return f"% export: {stamp_of(results)}\n" + "\n\n".join(table for table in tables if table) + "\n"
+
+
+def _text(value: str) -> str:
+    """Text from a log as a cell that no spreadsheet takes for a formula."""
+    text = clean(value)
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def _intervals(row: ResultRow) -> dict[str, Interval | None]:
+    return {
+        "epoch_seconds": row.epoch_seconds,
+        "throughput": row.throughput,
+        "per_gpu_throughput": row.per_gpu_throughput,
+        "speedup": row.speedup,
+        "efficiency": row.efficiency,
+        "step_factor": row.step_factor,
+        "karp_flatt": row.karp_flatt,
+        "acceleration": row.acceleration,
+        "first_epoch_seconds": row.warmup_seconds,
+    }
+
+
+_INTERVALS = (
+    "epoch_seconds", "throughput", "per_gpu_throughput", "speedup", "efficiency", "step_factor", "karp_flatt",
+    "acceleration", "first_epoch_seconds",
+)  # fmt: skip
+_BEFORE = (
+    "model", "device", "n_gpus", "batch_size", "per_gpu_batch_size", "runs", "epochs", "practice", "live",
+    "images", "steps",
+)  # fmt: skip
+_AFTER = (
+    "batch_factor", "scatter_seconds", "printed_epoch_seconds", "printed_throughput", "printed_speedup",
+    "printed_efficiency", "sources", "notes",
+)  # fmt: skip
+
+
+def _triples() -> tuple[str, ...]:
+    return tuple(name + end for name in _INTERVALS for end in ("", "_lo", "_hi"))
+
+
+def _record_columns() -> tuple[str, ...]:
+    return (*_BEFORE, *_triples(), *_AFTER)
+
+
+def _float_columns() -> tuple[str, ...]:
+    starts = ("printed_", "per_gpu", "scatter", "batch_factor")
+    return (*_triples(), *(name for name in (*_BEFORE, *_AFTER) if name.startswith(starts)))
+
+
+def _record(row: ResultRow) -> dict[str, object]:
+    record: dict[str, object] = {
+        "model": _text(row.model),
+        "device": row.device,
+        "n_gpus": row.n_gpus,
+        "batch_size": row.batch_size,
+        "per_gpu_batch_size": row.configuration.per_gpu_batch,
+        "runs": row.runs,
+        "epochs": row.epochs,
+        "practice": row.practice,
+        "live": row.live,
+        "images": row.configuration.images,
+        "steps": row.steps,
+    }
+    for name, interval in _intervals(row).items():
+        record[name] = interval.value if interval else None
+        record[f"{name}_lo"] = interval.lo if interval else None
+        record[f"{name}_hi"] = interval.hi if interval else None
+    return record | {
+        "batch_factor": row.batch_factor,
+        "scatter_seconds": row.scatter.deviation if row.scatter else None,
+        "printed_epoch_seconds": row.as_printed.epoch_seconds,
+        "printed_throughput": row.as_printed.throughput,
+        "printed_speedup": row.as_printed.speedup,
+        "printed_efficiency": row.as_printed.efficiency,
+        "sources": _text(cite(row.origins, most=20)),
+        "notes": " ".join(row.notes),
+    }
+
 
 SAMPLER_END = ".gpu.csv"
 
@@ -44,33 +194,35 @@ class Measurements:
 
     def results(self, images: int | None = None) -> Results:
         """The numbers; `images` per epoch go before the edition's, where a log does not say them."""
-        from labtui.core.results import CIFAR10_IMAGES, compute_results
+        from labtui.results.compute import compute_results
 
-        return compute_results(self.runs, images=images or self.images or CIFAR10_IMAGES)
+        return compute_results(self.runs, images=images or self.images, insist=images is not None)
 
     @functools.cached_property
     def uses(self) -> tuple[RunUtilization, ...]:
         """What the GPUs did in each run whose job had a sampler."""
-        from labtui.core.results.utilization import run_utilization
+        from labtui.results.cost import run_utilization
 
         found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
         return tuple(use for use in found if use is not None)
 
     def json(self, results: Results, plans: Sequence[TargetPlan] = ()) -> dict[str, Any]:
         """Everything `labtui results --json` says."""
-        from labtui.core.results import extras_json, results_json
+        from labtui.results import serialize
+        from labtui.results.serialize import results_json
 
         told = results_json(results)
-        told["accuracy"] = extras_json.accuracy_json(results)
-        told["targets"] = [extras_json.target_json(plan) for plan in plans]
-        told["gpu_use"] = [extras_json.utilization_json(use) for use in self.uses]
-        told["forms"] = extras_json.forms_json(results)
+
+        told["export"] = stamp_of(results)
+        told["accuracy"] = serialize.accuracy_json(results)
+        told["targets"] = [serialize.target_json(plan) for plan in plans]
+        told["gpu_use"] = [serialize.utilization_json(use) for use in self.uses]
+        told["forms"] = serialize.forms_json(results)
         if self.cost is not None:
-            told["cost"] = extras_json.cost_json(self.cost, results)
+            told["cost"] = serialize.cost_json(self.cost, results)
         return told
 
     def json_text(self, results: Results, plans: Sequence[TargetPlan] = ()) -> str:
-        """The same as text."""
         return json.dumps(self.json(results, plans), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -81,7 +233,7 @@ def beside(log: str) -> Path | None:
 
 def samples_in(path: Path | None) -> tuple[GpuSample, ...]:
     """What the sampler wrote; nothing when there is no such file: GPU use is an addition, not the answer."""
-    from labtui.core.sampler import read_samples
+    from labtui.training_logs.gpu_sampler import read_samples
 
     try:
         return read_samples(path.read_bytes()).samples if path is not None else ()
@@ -95,8 +247,8 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
     Raises:
         StoreError: when the database cannot be read.
     """
-    from labtui.core.cost import lab_cost
-    from labtui.core.results import measured_from_state
+    from labtui.results.cost import lab_cost
+    from labtui.results.measured import measured_from_state
 
     if state is None:
         state = stored_state(folder)
@@ -112,8 +264,8 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
 
 def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
-    from labtui.core.reduce import reduce_all
-    from labtui.engine.store import Store
+    from labtui.domain.reduce import reduce_all
+    from labtui.session.store import Store
 
     if not folder.database_path.exists():
         return LabState()
@@ -126,7 +278,7 @@ def stored_state(folder: LabFolder) -> LabState:
 
 def _images_of(folder: LabFolder) -> int | None:
     """Images per epoch of the folder's edition; None when it cannot be read (other verbs say why)."""
-    from labtui.engine.labs import load_edition
+    from labtui.session.labs import load_edition
 
     try:
         return load_edition(folder.settings().edition, folder).images

@@ -1,41 +1,79 @@
-"""Native, editable PowerPoint charts from a `ChartSpec`: columns or XY lines, error bars, labels bound to values."""
+"""Native, editable PowerPoint charts from a `ChartSpec`: columns or XY lines, error bars, labels bound to values.
+
+Colours are those of the theme, so that a dark or a university's template works.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from xml.sax.saxutils import escape
 
-from labtui.core.charts import ChartSpec, Point, Series, stacked
-from labtui.core.results.numbers import clean
-from labtui.export import shape, style
-from labtui.export.pptx_axes import NS, TEXT, dress_axes, rgb, tag, x_range
+from labtui.export import chart_geometry, style
+from labtui.export.pptx_theme import A, scheme
+from labtui.export.typst_writer import SLIDE_SIZES
+from labtui.results.chart_spec import ChartSpec, Point, Series, stacked
+from labtui.results.numbers import clean
 
-_THIN = 0.045
+TEXT = int(SLIDE_SIZES["small"])
+NS = f'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" {A}'
+_THIN = 0.07
 """A part of a whole smaller than this has no room for its value."""
 _DENSE = 30
 """Series with more points than this are lines without marks."""
+_MOST_NAMED = 7
+_NARROW = 330.0
+_MARKS = ("circle", "square", "triangle", "diamond")
+_SHOWN = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
+_SLOTS = (
+    *(scheme("accent1"), scheme("accent2"), scheme("accent3"), scheme("accent4")),
+    scheme("tx1", alpha=60),
+    *(scheme("accent4", darker=75), scheme("accent2", darker=75), scheme("accent5", darker=75)),
+    scheme("accent3", darker=75),
+    *(scheme("accent5"), scheme("accent6"), scheme("accent3", darker=60), scheme("accent1", darker=60)),
+)
+"""The theme's colours by the colour slots of `chart_spec`."""
+_INK, _QUIET, _PAPER = scheme("tx1"), scheme("tx1", alpha=65), scheme("bg1")
+
+
+def add_chart(slide: Any, spec: ChartSpec, box: tuple[int, int, int, int], width: float) -> Any:
+    """Put a chart on a slide; its numbers are the chart's, unrounded. Gives the shape."""
+    kind, data = chart_data(spec)
+    frame = slide.shapes.add_chart(kind, *box, data)
+    frame.name = f"chart {spec.key}"
+    dress_chart(frame.chart, spec, width=width, height=width * box[3] / box[2])
+    return frame
 
 
 def chart_data(spec: ChartSpec) -> tuple[Any, Any]:
-    """PowerPoint's chart type and data for a chart; the numbers are the chart's, unrounded."""
+    """PowerPoint's chart type and data for a chart."""
     from pptx.chart.data import CategoryChartData, XyChartData
     from pptx.enum.chart import XL_CHART_TYPE as KIND
 
     if spec.kind == "bars":
-        groups = shape.categories(spec)
-        data = CategoryChartData(number_format="General")
+        groups = chart_geometry.categories(spec)
+        data: Any = CategoryChartData(number_format="General")  # type: ignore[no-untyped-call]
         data.categories = [clean(name) for _, name in groups]
-        for series in (*shape.bar_series(spec), *shape.curve_series(spec)):
-            points = shape.points_at(series)
-            data.add_series(clean(series.name), [points[x].y if x in points else None for x, _ in groups])
+        for series in (*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)):
+            marks = chart_geometry.points_at(series)
+            data.add_series(clean(series.name), [marks[x].y if x in marks else None for x, _ in groups])
         return (KIND.COLUMN_STACKED if stacked(spec) else KIND.COLUMN_CLUSTERED), data
-    data = XyChartData(number_format="General")
+    data = XyChartData(number_format="General")  # type: ignore[no-untyped-call]
     for _, (name, points) in _xy_series(spec):
         line = data.add_series(name)
         for x, y in points:
             line.add_data_point(x, y)
+    if _labelled_ticks(spec):
+        line = data.add_series(" ")
+        for x, _ in spec.x_ticks:
+            line.add_data_point(x, _lowest(spec))
     return KIND.XY_SCATTER_LINES, data
+
+
+def _lowest(spec: ChartSpec) -> float:
+    return min(0.0, chart_geometry.y_limits(spec, headroom=0.0)[0])
 
 
 def _xy_series(spec: ChartSpec) -> Iterable[tuple[Series, tuple[str, list[tuple[float, float]]]]]:
@@ -44,9 +82,9 @@ def _xy_series(spec: ChartSpec) -> Iterable[tuple[Series, tuple[str, list[tuple[
     LibreOffice leaves out a line with fewer points than a later one; PowerPoint does not mind the order.
     """
     lines: list[tuple[Series, tuple[str, list[tuple[float, float]]]]] = []
-    for series in (*shape.bar_series(spec), *shape.curve_series(spec)):
+    for series in (*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)):
         lines.append((series, (clean(series.name), [(p.x, p.y) for p in _sorted(series)])))
-    for band in shape.band_series(spec):
+    for band in chart_geometry.band_series(spec):
         points = _sorted(band)
         lows = [(p.x, p.lo if p.lo is not None else p.y) for p in points]
         highs = [(p.x, p.hi if p.hi is not None else p.y) for p in points]
@@ -58,6 +96,13 @@ def _sorted(series: Series) -> list[Point]:
     return sorted(series.points, key=lambda point: point.x)
 
 
+def _labelled_ticks(spec: ChartSpec) -> bool:
+    """Whether the ticks are labels of an invisible series: 1, 2, 4 and nothing between has no other form."""
+    xs = [x for x, _ in spec.x_ticks]
+    steps = {round(after - before, 6) for before, after in itertools.pairwise(xs)}
+    return spec.kind == "lines" and 1 < len(xs) <= 8 and len(steps) > 1
+
+
 # --------------------------------------------------------------------------- looks
 
 
@@ -65,184 +110,222 @@ def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: fl
     """Colours, labels, error bars and axes of a chart that PowerPoint's data are in; its size in points."""
     from pptx.util import Pt
 
-    chart.has_title = False
     chart.font.size = Pt(TEXT)
-    chart.font.color.rgb = rgb(style.INK)
-    if spec.kind == "bars":
-        _dress_bars(chart, spec)
-    else:
-        _dress_lines(chart, spec)
-    bands = [at for at, (series, _) in enumerate(_xy_series(spec)) if series.role == "band"]
-    dress_axes(chart, spec, bands if spec.kind == "lines" else (), width, height)
+    (_dress_bars if spec.kind == "bars" else _dress_lines)(chart, spec, width)
+    _title(chart, spec, width)
+    rows = _legend(chart, spec, width)
+    _axes(chart, spec, width)
+    _plot_place(chart, spec, width, height, rows)
 
 
-def _dress_bars(chart: Any, spec: ChartSpec) -> None:
+def _dress_bars(chart: Any, spec: ChartSpec, width: float) -> None:
     plot = chart.plots[0]
-    several = len(shape.bar_series(spec)) > 1
-    plot.gap_width = 60 if several else 90
+    bars = chart_geometry.bar_series(spec)
+    plot.gap_width = 60 if len(bars) > 1 else 90
     plot.overlap = 100 if stacked(spec) else -5
-    groups = shape.categories(spec)
+    groups = chart_geometry.categories(spec)
     drawn = list(plot.series)
-    bars = shape.bar_series(spec)
-    for at, series in enumerate(bars):
-        points = [shape.points_at(series).get(x) for x, _ in groups]
-        _fill_bars(drawn[at], at, points)
-        _labels(drawn[at], points, sides=_bar_sides(spec, points))
+    for at, (series, slot) in enumerate(zip(bars, chart_geometry.slots(spec), strict=True)):
+        points = [chart_geometry.points_at(series).get(x) for x, _ in groups]
+        _fill_bars(drawn[at], _SLOTS[slot], points)
+        room = width / max(1, len(groups)) / (len(bars) + 0.6)
+        upright = not stacked(spec) and chart_geometry.upright_values(spec, room, TEXT)
+        _labels(drawn[at], spec, points, sides=_bar_sides(spec, points), upright=upright)
         if not stacked(spec) or at == 0:
             _error_bars(drawn[at], points)
     for curve in drawn[len(bars) :]:
-        _as_line(plot, curve)
+        _as_ticks(plot, curve, max(7, min(22, round(width / max(1, len(groups)) * 0.5))))
 
 
-def _fill_bars(drawn: Any, at: int, points: Sequence[Point | None]) -> None:
-    shade = rgb(style.colour(at))
-    drawn.format.fill.solid()
-    drawn.format.fill.fore_color.rgb = shade
+def _fill_bars(drawn: Any, colour: str, points: Sequence[Point | None]) -> None:
+    _look(drawn._element, f"<a:solidFill>{colour}</a:solidFill>")
     drawn.invert_if_negative = False
     for place, point in enumerate(points):
         if point is None or not (point.hollow or point.live):
             continue
-        look = drawn.points[place].format
+        dashed = '<a:prstDash val="dash"/>' if point.hollow else ""
+        fill = f"<a:solidFill>{_PAPER}</a:solidFill>"
         if point.live:
-            from pptx.enum.dml import MSO_PATTERN
-
-            look.fill.patterned()
-            look.fill.pattern = MSO_PATTERN.WIDE_UPWARD_DIAGONAL
-            look.fill.fore_color.rgb = shade
-            look.fill.back_color.rgb = rgb(style.PAPER)
-        else:
-            look.fill.solid()
-            look.fill.fore_color.rgb = rgb(style.PAPER)
-        look.line.color.rgb = shade
+            fill = f'<a:pattFill prst="wdUpDiag"><a:fgClr>{colour}</a:fgClr><a:bgClr>{_PAPER}</a:bgClr></a:pattFill>'
+        edge = f'<a:ln w="15875"><a:solidFill>{colour}</a:solidFill>{dashed}</a:ln>'
+        _point(drawn._element, place, f'<c:invertIfNegative val="0"/><c:spPr>{fill}{edge}</c:spPr>')
 
 
 def _bar_sides(spec: ChartSpec, points: Sequence[Point | None]) -> dict[int, str]:
-    """Where the value of each bar stands: in a part of a whole, at the top within a bar, or over it."""
-    if shape.label_mode(spec) == "none":
+    """Where the value of each bar stands: in a part of a whole, or over it."""
+    if chart_geometry.label_mode(spec) == "none":
         return {}
     known = [point for point in points if point is not None]
     if stacked(spec):
         return {id(point): "ctr" for point in known if point.y >= _THIN}
-    high = shape.y_limits(spec, headroom=0.0)[1] or 1.0
-    inside = shape.labels_in_bars(spec)
+    high = chart_geometry.y_limits(spec, headroom=0.0)[1] or 1.0
+    inside = bool(chart_geometry.curve_series(spec))  # over the bars stand the ticks of the ideal
     return {id(point): "inEnd" if inside and point.y / high > 2 * _THIN else "outEnd" for point in known}
 
 
-def _dress_lines(chart: Any, spec: ChartSpec) -> None:
-    measured = shape.bar_series(spec)
+def _dress_lines(chart: Any, spec: ChartSpec, width: float) -> None:
+    slots = dict(zip(map(id, chart_geometry.bar_series(spec)), chart_geometry.slots(spec), strict=True))
     sides = _line_sides(spec)
-    for line, (series, _) in zip(chart.plots[0].series, _xy_series(spec), strict=True):
+    named = _named_at_end(spec)
+    drawn = list(chart.plots[0].series)
+    for line, (series, _) in zip(drawn, _xy_series(spec), strict=False):
+        line.smooth = False
         if series.role == "band":
-            _plain_line(line, style.SERIES[5], dashed=False, width=0.75)
+            _plain_line(line, _QUIET, dash="", width=9525)
         elif series.role in ("ideal", "fit"):
-            ideal = series.role == "ideal"
-            _plain_line(line, style.QUIET if ideal else style.SERIES[5], dashed=ideal)
+            dash = "dash" if series.role == "ideal" else "sysDot" if "ustafson" in series.name else ""
+            _plain_line(line, _QUIET if series.hue is None else _SLOTS[series.hue], dash=dash, width=19050)
+            _labels(line, spec, _sorted(series), sides={}, name_last=named)
         else:
-            at = next(place for place, each in enumerate(measured) if each is series)
-            _measured_line(line, _sorted(series), at, sides, several=len(measured) > 1)
+            place = list(slots).index(id(series))
+            _measured_line(
+                line, spec, _sorted(series), (place, _SLOTS[slots[id(series)]]), sides, named=named
+            )
+    if _labelled_ticks(spec):
+        _plain_line(drawn[-1], _PAPER, dash="", width=0)
+        marks = [Point(x=x, y=0.0, label=name) for x, name in spec.x_ticks]
+        _labels(drawn[-1], spec, marks, sides={id(mark): "b" for mark in marks}, shown="showCatName")
 
 
 def _line_sides(spec: ChartSpec) -> dict[int, str]:
     """Where the value of each mark stands, as our own drawings find it, among the places PowerPoint knows."""
     first, last = x_range(spec)
-    high = shape.y_limits(spec, headroom=0.05)[1]
-    low = min(0.0, shape.y_limits(spec, headroom=0.05)[0])
+    high = chart_geometry.y_limits(spec, headroom=0.05)[1]
+    low = min(0.0, chart_geometry.y_limits(spec, headroom=0.05)[0])
     width, height = 360.0, 220.0
-    view = shape.View(
+    view = chart_geometry.View(
         first, low, width / ((last - first) or 1.0), height / ((high - low) or 1.0), width, height
     )
-    spots = shape.value_spots(spec, view, TEXT, 1.0, names="tblr")
+    spots = chart_geometry.value_spots(spec, view, TEXT, 1.0, names="tblr")
     return {id(point): spot.name for point, spot in spots}
 
 
 def _measured_line(
-    line: Any, points: Sequence[Point], at: int, sides: Mapping[int, str], *, several: bool
+    line: Any,
+    spec: ChartSpec,
+    points: Sequence[Point],
+    look: tuple[int, str],
+    sides: Mapping[int, str],
+    *,
+    named: bool,
 ) -> None:
-    """A line with marks, labels and error bars in the colour of its place."""
-    from pptx.util import Pt
-
-    line.smooth = False
-    line.format.line.color.rgb = rgb(style.colour(at))
-    line.format.line.width = Pt(1.25 if len(points) > _DENSE else 2)
-    _marks(line, at, points)
-    _labels(line, points, sides=sides, shade=style.colour(at) if several else style.INK)
-    if len(points) <= _DENSE:
+    """A line with marks, labels and error bars in the colour of its slot; the way from a first epoch is dashed."""
+    place, colour = look
+    dense = len(points) > _DENSE
+    _look(line._element, f'<a:ln w="{15875 if dense else 25400}"><a:solidFill>{colour}</a:solidFill></a:ln>')
+    symbol = _MARKS[place % len(_MARKS)]
+    line._element.find(tag("c:spPr")).addnext(_marker("none" if dense else symbol, 8, colour, colour))
+    for at, point in enumerate(points):
+        second = at == 1 and points[0].hollow
+        if point.hollow or point.live or second:
+            face = _PAPER if point.hollow or point.live else colour
+            marker = _marker_xml(symbol, 6 if dense else 9, face, colour)
+            dash = '<a:prstDash val="dash"/>' if second else ""
+            edge = f'<c:spPr><a:ln w="15875"><a:solidFill>{colour}</a:solidFill>{dash}</a:ln></c:spPr>'
+            _point(line._element, at, marker + (edge if second else ""))
+    _labels(line, spec, points, sides=sides, colour=colour, name_last=named)
+    if not dense:
         _error_bars(line, points)
 
 
-def _marks(line: Any, at: int, points: Sequence[Point]) -> None:
-    from pptx.enum.chart import XL_MARKER_STYLE as MARK
-
-    marks = (MARK.CIRCLE, MARK.SQUARE, MARK.TRIANGLE, MARK.DIAMOND)
-    shade = rgb(style.colour(at))
-    dense = len(points) > _DENSE
-    if dense:
-        line.marker.style = MARK.NONE
-    else:
-        line.marker.style, line.marker.size = marks[at % len(marks)], 8
-        line.marker.format.fill.solid()
-        line.marker.format.fill.fore_color.rgb = shade
-        line.marker.format.line.color.rgb = shade
-    for place, point in enumerate(points):
-        if point.hollow or point.live:
-            mark = line.points[place].marker
-            mark.style, mark.size = marks[at % len(marks)], 6 if dense else 9
-            mark.format.fill.solid()
-            mark.format.fill.fore_color.rgb = rgb(style.PAPER)
-            mark.format.line.color.rgb = shade
+def _plain_line(line: Any, colour: str, *, dash: str, width: int) -> None:
+    stroke = f"<a:solidFill>{colour}</a:solidFill>" if width else "<a:noFill/>"
+    dashed = f'<a:prstDash val="{dash}"/>' if dash else ""
+    _look(line._element, f'<a:ln w="{width}">{stroke}{dashed}</a:ln>')
+    line._element.find(tag("c:spPr")).addnext(_marker("none", 5, colour, colour))
 
 
-def _plain_line(line: Any, shade: str, *, dashed: bool, width: float = 1.5) -> None:
-    from pptx.enum.chart import XL_MARKER_STYLE
-    from pptx.enum.dml import MSO_LINE
-    from pptx.util import Pt
+def _look(series: Any, inner: str) -> None:
+    """The fill and edge of a series."""
+    from pptx.oxml import parse_xml
 
-    line.marker.style = XL_MARKER_STYLE.NONE
-    line.smooth = False
-    line.format.line.color.rgb = rgb(shade)
-    line.format.line.width = Pt(width)
-    if dashed:
-        line.format.line.dash_style = MSO_LINE.DASH
+    for name in ("c:spPr", "c:marker"):
+        for old in series.findall(tag(name)):
+            series.remove(old)
+    series.find(tag("c:tx")).addnext(parse_xml(f"<c:spPr {NS}>{inner}</c:spPr>"))
 
 
-# --------------------------------------------------------------------------- labels, errors, ideal line
+def _marker_xml(symbol: str, size: int, face: str, edge: str) -> str:
+    looks = (
+        f"<c:spPr><a:solidFill>{face}</a:solidFill><a:ln><a:solidFill>{edge}</a:solidFill></a:ln></c:spPr>"
+    )
+    more = "" if symbol == "none" else f'<c:size val="{size}"/>{looks}'
+    return f'<c:marker><c:symbol val="{symbol}"/>{more}</c:marker>'
+
+
+def _marker(symbol: str, size: int, face: str, edge: str) -> Any:
+    from pptx.oxml import parse_xml
+
+    return parse_xml(_marker_xml(symbol, size, face, edge).replace("<c:marker>", f"<c:marker {NS}>", 1))
+
+
+def _point(series: Any, at: int, inner: str) -> None:
+    from pptx.oxml import parse_xml
+
+    node = parse_xml(f'<c:dPt {NS}><c:idx val="{at}"/>{inner}</c:dPt>')
+    _insert(series, node, ("c:dLbls", "c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
+
+
+# --------------------------------------------------------------------------- labels, errors, ideal
 
 
 def _labels(
-    drawn: Any, points: Sequence[Point | None], *, sides: Mapping[int, str], shade: str = style.INK
+    drawn: Any,
+    spec: ChartSpec,
+    points: Sequence[Point | None],
+    *,
+    sides: Mapping[int, str],
+    colour: str = "",
+    name_last: bool = False,
+    shown: str = "showVal",
+    upright: bool = False,
 ) -> None:
-    """A label per point, bound to its value, in the digits the chart's own label has; `sides` by a point's identity."""
+    """A label per point, bound to its value, in the digits the chart's own label has; `sides` by a point's identity.
+
+    `name_last`: the last point carries the name of its series, right of it.
+    """
     from pptx.oxml import parse_xml
 
+    several = len(chart_geometry.bar_series(spec)) > 1 and spec.kind == "lines"
     marks = []
     for at, point in enumerate(points):
-        if point is None or not point.label or (side := sides.get(id(point))) is None:
+        side = sides.get(id(point)) if point is not None else None
+        last = name_last and at == len(points) - 1
+        if point is None or (not last and (not point.label or side is None)):
             continue
         light = side in ("ctr", "inEnd") and not point.hollow and not point.live
-        marks.append(_label_xml(at, number_format(point.label), side, style.PAPER if light else shade))
+        look = _PAPER if light else colour if colour and several else _INK
+        what = {shown} if point.label and side is not None else set()
+        form = (
+            "0%"
+            if spec.percent and len(chart_geometry.bar_series(spec)) > 1 and not stacked(spec)
+            else number_format(point.label)
+        )
+        marks.append(_label_xml(at, form, (side or "r") if not last else "r", look,
+                                what | ({"showSerName"} if last else set())))  # fmt: skip
     if not marks:
         return
     hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
-    labels = parse_xml(f"<c:dLbls {NS}>{''.join(marks)}{hidden}</c:dLbls>")
+    text = "".join(marks)
+    if upright:
+        text = text.replace('<a:bodyPr wrap="none"/>', '<a:bodyPr rot="-5400000" vert="horz" wrap="none"/>')
+    labels = parse_xml(f"<c:dLbls {NS}>{text}{hidden}</c:dLbls>")
     _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
 
-_SHOWN = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
-
-
-def _label_xml(at: int, form: str, position: str, colour: str) -> str:
-    shade = colour.lstrip("#").upper()
-    shown = "".join(f'<c:{name} val="{int(name == "showVal")}"/>' for name in _SHOWN)
+def _label_xml(at: int, form: str, position: str, colour: str, shown: set[str]) -> str:
+    flags = "".join(f'<c:{name} val="{int(name in shown)}"/>' for name in _SHOWN)
     return (
-        f'<c:dLbl><c:idx val="{at}"/><c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr/>'
-        f'<c:txPr><a:bodyPr/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{TEXT * 100}" b="0"><a:solidFill>'
-        f'<a:srgbClr val="{shade}"/></a:solidFill></a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
-        f'<c:dLblPos val="{position}"/>{shown}</c:dLbl>'
+        f'<c:dLbl><c:idx val="{at}"/><c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr><a:noFill/></c:spPr>'
+        f'<c:txPr><a:bodyPr wrap="none"/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{TEXT * 100}" b="0">'
+        f"<a:solidFill>{colour}"
+        f'</a:solidFill></a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
+        f'<c:dLblPos val="{position}"/>{flags}<c:separator>  </c:separator></c:dLbl>'
     )
 
 
 def number_format(label: str) -> str:
-    """Excel's format that shows a value as this label does: ``84.0 %``, ``6,174``, ``8.099``."""
+    """Excel's format that shows a value as this label does: ``84.0 %``, ``6,170``, ``8.10``."""
     found = re.search(r"[\d,]*(?:\.(\d+))?", label.lstrip("-+ "))
     digits = len(found[1]) if found and found[1] else 0
     places = f".{'0' * digits}" if digits else ""
@@ -254,12 +337,12 @@ def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
     from pptx.oxml import parse_xml
 
     known = [point for point in points if point is not None]
-    if not shape.has_errors(known):
+    if not chart_geometry.has_errors(known):
         return
     scatter = drawn._element.find(tag("c:xVal")) is not None
-    sizes = [shape.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
+    sizes = [chart_geometry.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
     low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
-    line = '<c:spPr><a:ln w="9525"><a:solidFill><a:srgbClr val="1F2A33"/></a:solidFill></a:ln></c:spPr>'
+    line = f'<c:spPr><a:ln w="9525"><a:solidFill>{_INK}</a:solidFill></a:ln></c:spPr>'
     direction = '<c:errDir val="y"/>' if scatter else ""
     bars = parse_xml(
         f"<c:errBars {NS}>{direction}"
@@ -276,23 +359,18 @@ def _literal(values: Sequence[float]) -> str:
     )
 
 
-def _as_line(plot: Any, drawn: Any) -> None:
-    """Move a series of a column chart into a line chart on the same axes: the dashed ideal."""
+def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
+    """Move a series of a column chart into a line chart on the same axes: a tick over each group, without a line."""
     from pptx.oxml import parse_xml
 
     series = drawn._element
     bars = plot._element
     axes = [axis.get("val") for axis in bars.findall(tag("c:axId"))]
     bars.remove(series)
-    for name in ("c:invertIfNegative", "c:spPr"):
-        for found in series.findall(tag(name)):
-            series.remove(found)
-    looks = parse_xml(
-        f'<c:spPr {NS}><a:ln w="19050"><a:solidFill><a:srgbClr val="{style.QUIET.lstrip("#").upper()}"/></a:solidFill>'
-        '<a:prstDash val="dash"/></a:ln></c:spPr>'
-    )
-    series.find(tag("c:tx")).addnext(looks)
-    looks.addnext(parse_xml(f'<c:marker {NS}><c:symbol val="none"/></c:marker>'))
+    for found in series.findall(tag("c:invertIfNegative")):
+        series.remove(found)
+    _look(series, "<a:ln><a:noFill/></a:ln>")
+    series.find(tag("c:spPr")).addnext(_marker("dash", size, _INK, _INK))
     series.append(parse_xml(f'<c:smooth {NS} val="0"/>'))
     line = parse_xml(
         f'<c:lineChart {NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
@@ -310,3 +388,174 @@ def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
             parent.insert(place, child)
             return
     parent.append(child)
+
+
+# --------------------------------------------------------------------------- title, legend, axes
+
+
+def _title(chart: Any, spec: ChartSpec, width: float) -> None:
+    """Title and unit at the upper left, in the chart itself so that they move with it."""
+    from pptx.oxml import parse_xml
+
+    title = clean(spec.title)
+    if style.text_width(title, TEXT, bold=True) > width * 0.94:
+        title = title.partition(", ")[0]
+    unit = f"{clean(spec.y_label)}{', %' if spec.percent else ''}"
+    lines = "".join(
+        f'<a:p><a:pPr algn="l"><a:defRPr sz="{TEXT * 100}" b="{bold}"/></a:pPr>'
+        f'<a:r><a:rPr lang="en-US" sz="{TEXT * 100}" b="{bold}">'
+        f"<a:solidFill>{colour}</a:solidFill></a:rPr><a:t>{escape(text)}</a:t></a:r></a:p>"
+        for text, bold, colour in ((title, 1, _INK), (unit, 0, _QUIET))
+    )
+    xml = parse_xml(
+        f"<c:title {NS}><c:tx><c:rich><a:bodyPr/><a:lstStyle/>{lines}</c:rich></c:tx><c:layout><c:manualLayout>"
+        '<c:xMode val="edge"/><c:yMode val="edge"/><c:x val="0"/><c:y val="0"/></c:manualLayout></c:layout>'
+        '<c:overlay val="1"/></c:title>'
+    )
+    inner = chart._chartSpace.chart
+    for name in ("c:title", "c:autoTitleDeleted"):
+        for old in inner.findall(tag(name)):
+            inner.remove(old)
+    inner.insert(0, xml)
+    xml.addnext(parse_xml(f'<c:autoTitleDeleted {NS} val="0"/>'))
+
+
+def _named_at_end(spec: ChartSpec) -> bool:
+    """Whether lines carry their names at their ends, as in the PDF, and no legend is needed."""
+    lines = [*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)]
+    return spec.kind == "lines" and 1 < len(lines) <= _MOST_NAMED
+
+
+def _legend(chart: Any, spec: ChartSpec, width: float) -> int:
+    """A legend under the title of bars, under many lines; gives its rows over the plot."""
+    from pptx.enum.chart import XL_LEGEND_POSITION
+    from pptx.oxml import parse_xml
+
+    several = len(chart_geometry.bar_series(spec)) > 1
+    chart.has_legend = several and not _named_at_end(spec)
+    if not chart.has_legend:
+        return 0
+    bars = spec.kind == "bars"
+    chart.legend.position = XL_LEGEND_POSITION.TOP if bars else XL_LEGEND_POSITION.BOTTOM
+    chart.legend.include_in_layout = False
+    place = chart.legend._element.find(tag("c:legendPos"))
+    hidden = (
+        [at for at, (series, _) in enumerate(_xy_series(spec)) if series.role == "band"] if not bars else []
+    )
+    hidden += [len(list(_xy_series(spec)))] if _labelled_ticks(spec) else []
+    if bars and chart_geometry.curve_series(spec):
+        hidden = [len(chart_geometry.bar_series(spec))]
+    for at in reversed(hidden):
+        place.addnext(
+            parse_xml(f'<c:legendEntry {NS}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>')
+        )
+    return chart_geometry.legend_rows(spec, width, TEXT) if bars else 0
+
+
+def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: int) -> None:
+    """The plot at one place in every chart of a size, so that charts beside each other stand level."""
+    from pptx.oxml import parse_xml
+
+    names = (
+        [*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)] if _named_at_end(spec) else []
+    )
+    right = 8.0 + max((style.text_width(clean(each.name), TEXT) + 50 for each in names), default=0.0)
+    left = 8.0 if _bare(spec, width) else 58.0
+    top, bottom = 50.0 + 28.0 * rows, 46.0 if spec.kind == "bars" or not chart.has_legend else 96.0
+    place = {
+        "x": left / width,
+        "y": top / height,
+        "w": max(0.3, 1 - (left + min(right, width * 0.45)) / width),
+        "h": max(0.25, 1 - (top + bottom) / height),
+    }
+    edges = '<c:layoutTarget val="inner"/><c:xMode val="edge"/><c:yMode val="edge"/>'
+    sizes = "".join(f'<c:{name} val="{value:.5f}"/>' for name, value in place.items())
+    plot = chart._chartSpace.chart.plotArea
+    for old in plot.findall(tag("c:layout")):
+        plot.remove(old)
+    plot.insert(0, parse_xml(f"<c:layout {NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>"))
+
+
+def _bare(spec: ChartSpec, width: float) -> bool:
+    """Whether bars in a narrow chart need no axis of numbers, because each carries its value."""
+    return spec.kind == "bars" and width < _NARROW and chart_geometry.label_mode(spec) == "all"
+
+
+def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
+    from pptx.enum.chart import XL_TICK_LABEL_POSITION, XL_TICK_MARK
+
+    across, up = chart.category_axis, chart.value_axis
+    bare = _bare(spec, width)
+    for axis in (across, up):
+        axis.major_tick_mark = axis.minor_tick_mark = XL_TICK_MARK.NONE
+    _axis_title(across, clean(spec.x_label))
+    up.has_title = False
+    across.has_major_gridlines = False
+    up.has_major_gridlines = not bare
+    up.visible = not bare
+    if not bare:
+        _line_of(up._element.find(tag("c:majorGridlines")), scheme("tx1", alpha=15))
+        up.format.line.fill.background()
+    up.tick_labels.number_format_is_linked = False
+    low, high = chart_geometry.y_limits(spec, headroom=0.0)
+    up.tick_labels.number_format = "0%" if spec.percent else "#,##0" if high >= 10 else "General"
+    up.minimum_scale = min(0.0, low)
+    if spec.percent and low >= 0 and 0.9 <= high <= 1.06:
+        up.maximum_scale, up.major_unit = 1.1, 0.2
+    elif spec.y_max is not None:
+        up.maximum_scale = spec.y_max * 1.14
+    if spec.kind == "lines":
+        _x_scale(across, spec)
+        if _labelled_ticks(spec):
+            across.tick_label_position = XL_TICK_LABEL_POSITION.NONE
+
+
+def _line_of(node: Any, colour: str) -> None:
+    from pptx.oxml import parse_xml
+
+    for old in list(node):
+        node.remove(old)
+    node.append(parse_xml(f'<c:spPr {NS}><a:ln w="9525"><a:solidFill>{colour}</a:solidFill></a:ln></c:spPr>'))
+
+
+def _x_scale(axis: Any, spec: ChartSpec) -> None:
+    """The range of the marks; a tick for each where they are few and evenly spaced."""
+    axis.minimum_scale, axis.maximum_scale = x_range(spec)
+    axis.tick_labels.number_format_is_linked = False
+    axis.tick_labels.number_format = "General"
+    xs = [x for x, _ in spec.x_ticks]
+    if len(xs) > 1 and not _labelled_ticks(spec) and xs[-1] - xs[0] <= 12:
+        axis.major_unit = max(1.0, xs[1] - xs[0])
+        axis.tick_labels.number_format = f'[<{xs[0]:g}]"";[>{xs[-1]:g}]"";General'
+
+
+def x_range(spec: ChartSpec) -> tuple[float, float]:
+    """Where the axis across begins and ends: a little room at either side."""
+    xs = [point.x for series in spec.series for point in series.points]
+    first, last = min(xs), max(xs)
+    if last - first > 12:
+        return max(0.0, first - 1), last
+    step = (
+        1.0
+        if all(x == round(x) for x in xs) and not _labelled_ticks(spec)
+        else 0.15 * ((last - first) or 1.0)
+    )
+    return first - step, last + step
+
+
+def _axis_title(axis: Any, text: str) -> None:
+    from pptx.util import Pt
+
+    axis.has_title = bool(text)
+    if text:
+        frame = axis.axis_title.text_frame
+        frame.text = text
+        font = frame.paragraphs[0].runs[0].font
+        font.size, font.bold = Pt(TEXT), False
+
+
+def tag(name: str) -> str:
+    """The full name of an element such as ``c:legend``."""
+    from pptx.oxml.ns import qn
+
+    return str(qn(name))

@@ -7,26 +7,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labtui.errors import ExportError
+from labtui.domain.errors import ExportError
 from labtui.export import style
-from labtui.export.layout import Box, Geometry
+from labtui.export.slide_layout import BODY, HEIGHT, WIDTH, Box
+from labtui.export.typst_writer import SLIDE_SIZES
 
 EMU = 12700
 TYPEFACE = "Verdana"
 """Nearly the widths of DejaVu Sans, and there on Windows and macOS."""
 MONO = "Consolas"
+A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 _FOOTERS = ("DATE", "FOOTER", "SLIDE_NUMBER")
+_ACCENTS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+def scheme(name: str, *, alpha: int = 100, darker: int = 100) -> str:
+    """A colour of the theme as XML, so that a dark or another template's colours are taken."""
+    inner = (f'<a:lumMod val="{darker * 1000}"/>' if darker != 100 else "") + (
+        f'<a:alpha val="{alpha * 1000}"/>' if alpha != 100 else ""
+    )
+    return f'<a:schemeClr val="{name}">{inner}</a:schemeClr>'
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A presentation to fill: its layouts, where things go, and whether the theme is ours."""
+    """A presentation to fill: its layouts, and where our zones go on its slides."""
 
     presentation: Any
     front: Any
     content: Any
-    geometry: Geometry
-    ours: bool
+    width: float
+    body: Box
+    kicker: Box
+
+    def placed(self, box: Box) -> Box:
+        """A zone of our slides on a slide of this presentation."""
+        across, down = self.body.w / BODY.w, self.body.h / BODY.h
+        return Box(
+            self.body.x + (box.x - BODY.x) * across,
+            self.body.y + (box.y - BODY.y) * down,
+            box.w * across,
+            box.h * down,
+        )
 
 
 # --------------------------------------------------------------------------- our own
@@ -36,80 +58,79 @@ def own_look() -> Look:
     """A 16:9 presentation with our theme and two layouts."""
     from pptx import Presentation
 
-    geometry = Geometry()
-    presentation = Presentation()
-    presentation.slide_width = int(geometry.width * EMU)
-    presentation.slide_height = int(geometry.height * EMU)
+    presentation: Any = Presentation()
+    presentation.slide_width, presentation.slide_height = int(WIDTH * EMU), int(HEIGHT * EMU)
     _set_theme(presentation)
     layouts = presentation.slide_layouts
-    front, content = layouts[0], layouts[5]
+    front, content = layouts[0], layouts[1]
     for layout in list(layouts):
         if layout not in (front, content):
             layouts.remove(layout)
     master = presentation.slide_master
     for holder in (*master.placeholders, *front.placeholders, *content.placeholders):
-        _settle(holder, geometry, front=holder in list(front.placeholders))
-    _bar(front, Box(0, 0, geometry.width * 0.018, geometry.height))
-    _bar(content, Box(geometry.footer.x, geometry.footer.y - 7, geometry.footer.w, 0.8), style.RULE)
-    return Look(presentation, front, content, geometry, True)
+        _settle(holder, front=holder in list(front.placeholders))
+    _bar(front, Box(0, 0, 14, HEIGHT), scheme("accent1"))
+    _bar(content, Box(40, 504, 880, 0.8), scheme("tx1", alpha=20))
+    return Look(presentation, front, content, WIDTH, BODY, Box(40, 18, 560, 18))
 
 
-def _settle(holder: Any, geometry: Geometry, *, front: bool) -> None:
+def _settle(holder: Any, *, front: bool) -> None:
     """Give a placeholder its place and size of text in our layouts."""
     kind = holder.placeholder_format.type.name
-    footer, w, h = geometry.footer, geometry.width, geometry.height
     boxes = {
-        "TITLE": geometry.title,
-        "CENTER_TITLE": Box(w * 0.09, h * 0.3, w * 0.8, h * 0.27),
-        "SUBTITLE": Box(w * 0.09, h * 0.58, w * 0.8, h * 0.3),
-        "BODY": geometry.body,
-        "DATE": Box(footer.x, footer.y, 1, footer.h),
-        "FOOTER": Box(footer.x, footer.y, footer.w - 60, footer.h),
-        "SLIDE_NUMBER": Box(footer.right - 60, footer.y, 60, footer.h),
+        "TITLE": Box(40, 42, 880, 66),
+        "CENTER_TITLE": Box(64, 100, 832, 140),
+        "SUBTITLE": Box(64, 250, 832, 116),
+        "DATE": Box(40, 511, 1, 18),
+        "FOOTER": Box(40, 511, 780, 20),
+        "SLIDE_NUMBER": Box(840, 511, 80, 20),
     }
-    put(holder, boxes.get(kind, geometry.body))
+    put(holder, boxes.get(kind, BODY))
     frame = holder.text_frame
     frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
+    body = frame._txBody.find(_tag("a:bodyPr"))
+    for old in list(body):
+        body.remove(old)
+    body.set("anchor", "b" if kind == "CENTER_TITLE" else "t")
     if kind in ("TITLE", "CENTER_TITLE"):
-        _text_look(holder, 38 if front else 26, style.INK, bold=True, align="l")
+        _text_look(holder, SLIDE_SIZES["key" if front else "title"], bold=True, align="l")
     elif kind == "SUBTITLE":
-        _text_look(holder, 17, style.QUIET, bold=False, align="l")
+        _text_look(holder, SLIDE_SIZES["body"], align="l")
     elif kind in _FOOTERS:
-        _text_look(holder, 9.5, style.QUIET, bold=False, align="r" if kind == "SLIDE_NUMBER" else "l")
-    anchor = "b" if kind == "CENTER_TITLE" else "t"
-    holder.text_frame._txBody.find(_tag("a:bodyPr")).set("anchor", anchor)
+        _text_look(holder, SLIDE_SIZES["small"], align="r" if kind == "SLIDE_NUMBER" else "l", quiet=True)
+    else:
+        _text_look(holder, SLIDE_SIZES["body"], align="l")
 
 
-def _text_look(holder: Any, size: float, colour: str, *, bold: bool, align: str) -> None:
+def _text_look(holder: Any, size: float, *, align: str, bold: bool = False, quiet: bool = False) -> None:
     from pptx.oxml import parse_xml
 
     body = holder.text_frame._txBody
-    old = body.find(_tag("a:lstStyle"))
-    new = parse_xml(
-        f'<a:lstStyle {_A}><a:lvl1pPr marL="0" indent="0" algn="{align}"><a:buNone/>'
-        f'<a:defRPr sz="{round(size * 100)}" b="{int(bold)}"><a:solidFill><a:srgbClr val="{_hex(colour)}"/>'
-        "</a:solidFill></a:defRPr></a:lvl1pPr></a:lstStyle>"
+    colour = scheme("tx1", alpha=65) if quiet else scheme("tx1")
+    levels = "".join(
+        f'<a:lvl{level}pPr marL="0" indent="0" algn="{align}"><a:spcBef><a:spcPts val="0"/></a:spcBef><a:buNone/>'
+        f'<a:defRPr sz="{round(size * 100)}" b="{int(bold)}"><a:solidFill>{colour}</a:solidFill></a:defRPr>'
+        f"</a:lvl{level}pPr>"
+        for level in range(1, 6)
     )
+    new = parse_xml(f"<a:lstStyle {A}>{levels}</a:lstStyle>")
+    old = body.find(_tag("a:lstStyle"))
     if old is not None:
         body.replace(old, new)
     else:
         body.insert(1, new)
 
 
-_A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
-_P = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" {_A}'
-
-
-def _bar(layout: Any, box: Box, colour: str = style.ACCENT) -> None:
+def _bar(layout: Any, box: Box, colour: str) -> None:
     """A plain coloured rectangle in a layout, behind everything."""
     from pptx.oxml import parse_xml
 
+    p = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" {A}'
     shape = parse_xml(
-        f'<p:sp {_P}><p:nvSpPr><p:cNvPr id="{900 + len(layout.shapes)}" name="bar"/><p:cNvSpPr/><p:nvPr userDrawn="1"/>'
+        f'<p:sp {p}><p:nvSpPr><p:cNvPr id="{900 + len(layout.shapes)}" name="bar"/><p:cNvSpPr/><p:nvPr userDrawn="1"/>'
         f'</p:nvSpPr><p:spPr><a:xfrm><a:off x="{round(box.x * EMU)}" y="{round(box.y * EMU)}"/>'
         f'<a:ext cx="{round(box.w * EMU)}" cy="{round(box.h * EMU)}"/></a:xfrm><a:prstGeom prst="rect"><a:avLst/>'
-        f'</a:prstGeom><a:solidFill><a:srgbClr val="{_hex(colour)}"/></a:solidFill><a:ln><a:noFill/></a:ln></p:spPr>'
-        "</p:sp>"
+        f"</a:prstGeom><a:solidFill>{colour}</a:solidFill><a:ln><a:noFill/></a:ln></p:spPr></p:sp>"
     )
     layout.shapes._spTree.insert(2, shape)
 
@@ -121,10 +142,16 @@ def _set_theme(presentation: Any) -> None:
             continue
         text = relation.target_part.blob.decode("utf-8")
         text = re.sub(r'(<a:(?:major|minor)Font>\s*<a:latin typeface=")[^"]*', rf"\g<1>{TYPEFACE}", text)
-        colours = {"dk2": style.INK, "lt2": style.PANEL, "hlink": style.ACCENT, "folHlink": style.QUIET}
-        colours |= {f"accent{at}": shade for at, shade in enumerate(style.SERIES[:6], 1)}
+        colours = {
+            "dk1": style.INK,
+            "dk2": style.QUIET,
+            "lt2": style.PANEL,
+            "hlink": style.ACCENT,
+            "folHlink": style.QUIET,
+        }
+        colours |= {f"accent{at}": shade for at, shade in enumerate(_ACCENTS, 1)}
         for name, shade in colours.items():
-            new = rf'\g<1><a:srgbClr val="{_hex(shade)}"/>\g<2>'
+            new = rf'\g<1><a:srgbClr val="{shade.lstrip("#").upper()}"/>\g<2>'
             text = re.sub(rf"(<a:{name}>).*?(</a:{name}>)", new, text, flags=re.DOTALL)
         relation.target_part._blob = text.encode("utf-8")
 
@@ -145,14 +172,13 @@ def template_look(path: Path) -> Look:
     if not titled:
         raise ExportError(
             f"The template {path.name} has no layout with a title.",
-            'Add a layout with a title placeholder ("Title Only" is best), or leave out --template.',
+            'Add a layout with a title placeholder ("Title and Content" is best), or leave out --template.',
         )
-    content = min(titled, key=lambda layout: (_others(layout), layouts.index(layout)))
+    content = min(titled, key=lambda layout: (_distance(layout), layouts.index(layout)))
     fronts = [layout for layout in layouts if _holder(layout, "CENTER_TITLE") is not None]
     fronts += [layout for layout in titled if _holder(layout, "SUBTITLE") is not None]
-    return Look(
-        presentation, (fronts or [content])[0], content, _geometry(presentation, content, path), False
-    )
+    width, body, kicker = _geometry(presentation, content, path)
+    return Look(presentation, (fronts or [content])[0], content, width, body, kicker)
 
 
 def _opened(path: Path) -> Any:
@@ -183,14 +209,16 @@ def _holder(layout: Any, kind: str) -> Any:
     return next((each for each in layout.placeholders if each.placeholder_format.type.name == kind), None)
 
 
-def _others(layout: Any) -> int:
-    """Placeholders besides title and footers: the fewer, the more room is ours."""
+def _distance(layout: Any) -> int:
+    """How far a layout is from a title with one body: no body is worse than a second one."""
     names = [each.placeholder_format.type.name for each in layout.placeholders]
-    return sum(name not in ("TITLE", *_FOOTERS) for name in names)
+    bodies = sum(name in ("BODY", "OBJECT") for name in names)
+    others = sum(name not in ("TITLE", "BODY", "OBJECT", *_FOOTERS) for name in names)
+    return (10 if bodies == 0 else 4 * (bodies - 1)) + 5 * others
 
 
-def _geometry(presentation: Any, layout: Any, path: Path) -> Geometry:
-    """Where our things go on the template's slides: below its title, above its footers."""
+def _geometry(presentation: Any, layout: Any, path: Path) -> tuple[float, Box, Box]:
+    """The width of the template's slides, the room below its title, and the place of the small line."""
     width, height = presentation.slide_width / EMU, presentation.slide_height / EMU
     margin = width * 0.05
     title = _box(_holder(layout, "TITLE")) or Box(margin, height * 0.06, width - 2 * margin, height * 0.12)
@@ -207,15 +235,7 @@ def _geometry(presentation: Any, layout: Any, path: Path) -> Geometry:
             f"The template {path.name} leaves too little room below its title.",
             "Make the title of its simplest layout lower and place it at the top, or leave out --template.",
         )
-    return Geometry(
-        width=width,
-        height=height,
-        title=title,
-        kicker=Box(title.x, max(2.0, title.y - 15), title.w * 0.6, 14),
-        body=body,
-        footer=Box(margin, min(foot, height - 18), width - 2 * margin, 14),
-        text_width=body.w,
-    )
+    return width, body, Box(title.x, max(2.0, title.y - 17), title.w * 0.6, 16)
 
 
 def _box(holder: Any) -> Box | None:
@@ -228,13 +248,8 @@ def _box(holder: Any) -> Box | None:
 
 
 def put(shape: Any, box: Box) -> None:
-    """Place a shape."""
     shape.left, shape.top = round(box.x * EMU), round(box.y * EMU)
     shape.width, shape.height = max(1, round(box.w * EMU)), max(1, round(box.h * EMU))
-
-
-def _hex(colour: str) -> str:
-    return colour.lstrip("#").upper()
 
 
 def _tag(name: str) -> str:

@@ -1,22 +1,122 @@
-"""A lab's numbers as blocks of slides: both readings, what follows from them, and the fitted laws. Pure."""
+"""A lab's numbers on a page: its tables, and the sentence above them. Pure.
+
+Tables are short ones for a page, both readings, the laws, and where each number was read. The message of a page is the
+student's first sentence, else a fact computed from the numbers.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from labtui.core.results import LawFit, ResultRow, Results
-from labtui.core.results.numbers import clean, percent_text, range_text, ratio_text
-from labtui.core.results.tables import AS_PRINTED, PRECISE, Column, cells, note_lines, prediction_sentence
-from labtui.export.deck_model import Block, Table, plain
+from labtui.export.hand_in import Block, KeyNumbers, Paragraph, Run, Table, one_line, plain
+from labtui.lab.edition import HandInPage
+from labtui.results.accuracy import accuracy_curves
+from labtui.results.measured import Origin
+from labtui.results.numbers import (
+    AS_PRINTED,
+    PRECISE,
+    Column,
+    cells,
+    clean,
+    count_text,
+    device_text,
+    note_lines,
+    percent_text,
+    prediction_sentence,
+    range_text,
+    rate_text,
+    ratio_text,
+    three_digits,
+    uncertainty,
+    with_uncertainty,
+)
+from labtui.results.rows import LawFit, ResultRow, Results, of_rows
+
+_MOST_LINES = 14
+
+
+def short_table(results: Results) -> Table:
+    """What a reader needs of each configuration: three digits, the uncertainty and what it is."""
+    headings = ("model", "device", "global batch", "epoch, s", "uncertainty", "images/s")
+    rows = []
+    for row in results.measured:
+        if row.epoch_seconds is None:
+            continue
+        rate = row.throughput
+        rows.append(
+            (
+                clean(row.name) + (" (practice)" if row.practice else ""),
+                device_text(row),
+                count_text(row.batch_size),
+                with_uncertainty(row, row.epoch_seconds),
+                uncertainty(row, row.epoch_seconds).sentence,
+                rate_text(rate),
+            )
+        )
+    return Table(headings, tuple(rows), (False, False, True, True, False, True))
+
+
+def acceleration_table(results: Results) -> Table:
+    """The CPU and one GPU with the same batch."""
+    return short_table(of_rows(results, [row for row in results.measured if (row.n_gpus or 0) <= 1]))
+
+
+def fraction_table(fits: Sequence[LawFit]) -> Table:
+    """Both laws of each network: the serial fraction, its bounds, and the speedup it allows at most."""
+    rows = []
+    for fit in fits:
+        share = fit.serial_fraction
+        limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
+        rows.append(
+            (
+                clean(fit.model) + (" (practice)" if fit.practice else ""),
+                fit.law.capitalize(),
+                percent_text(share),
+                f"{100 * share.lo:.1f} to {100 * share.hi:.1f} %",
+                limit,
+                ", ".join(map(str, fit.n_gpus)),
+            )
+        )
+    headings = ("model", "law", "serial fraction", "between", "limit", "from GPUs")
+    return Table(headings, tuple(rows), (False, False, True, True, True, True))
+
+
+def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
+    """Where a row's epochs were read: training, epoch time, job, log, lines with their epochs."""
+    logs: dict[tuple[str, str], list[Origin]] = {}
+    for origin in row.origins:
+        logs.setdefault((origin.job_id, origin.source), []).append(origin)
+    name = f"{clean(row.configuration.label)}{' (practice)' if row.practice else ''}"
+    time = three_digits(row.epoch_seconds.value) if row.epoch_seconds is not None else "–"
+    for at, ((job, source), origins) in enumerate(logs.items()):
+        lines = _places([origin for origin in origins if origin.line is not None])
+        yield (
+            name if at == 0 else "",
+            time if at == 0 else "",
+            clean(job) or "–",
+            clean(source),
+            lines or "–",
+        )
+
+
+def _places(origins: Sequence[Origin]) -> str:
+    """The lines with their epochs; of very many the first, the last and how many (results.json has them all)."""
+    shown = [f"{o.line} ({o.epoch})" if o.epoch is not None else str(o.line) for o in origins]
+    if len(shown) > _MOST_LINES:
+        shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
+    return ", ".join(shown)
 
 
 def result_blocks(results: Results) -> Iterable[Block]:
     """Both readings as tables, then what follows from them, in sentences."""
-    yield plain("All epochs but the first, with what the printed digits leave open", "subheading")
+    yield plain("All epochs but the first (± hidden by printing; σ spread of epochs, if larger)", "heading")
     yield _table(results.rows, PRECISE)
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     if printed:
-        yield plain("As printed: whole seconds of epoch 2, as textbooks do", "subheading")
+        yield plain("As printed: whole seconds of epoch 2, as textbooks do", "heading")
         yield _table(printed, AS_PRINTED)
     for row in results.measured:
         if row.acceleration is not None:
@@ -30,7 +130,7 @@ def result_blocks(results: Results) -> Iterable[Block]:
 def law_blocks(results: Results) -> Iterable[Block]:
     """The fitted laws as a table, what is to be said of each, and what they let expect on more GPUs."""
     mixed = len({fit.practice for fit in results.fits}) > 1
-    yield plain("Serial fractions, with the bounds that the measured times leave open", "subheading")
+    yield plain("Serial fractions, with the bounds that the measured times leave open", "heading")
     yield Table(_LAW_HEADINGS, tuple(_law_row(fit, mixed=mixed) for fit in results.fits), _LAW_NUMERIC)
     remarks: dict[str, list[str]] = {}
     for fit in results.fits:
@@ -78,7 +178,7 @@ def pooled_notes(results: Results, names: set[str]) -> Iterable[Block]:
             yield plain(f"{clean(row.configuration.label)}: pooled with the equal runs of {tasks}.", "note")
 
 
-_MODEL = Column("model", lambda row: clean(row.model), number=False)
+_MODEL = Column("model", lambda row: clean(row.name), number=False)
 
 
 def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
@@ -90,3 +190,227 @@ def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
         rows=tuple(tuple(line) for line in cells(rows, columns)),
         numeric=tuple(column.number for column in columns),
     )
+
+
+LONGEST = 100
+"""Characters of the longest title that two lines of a slide hold."""
+_SENTENCE = re.compile(r"(.+?[.!?…])(?=\s+[^a-z\s]|\s*\Z)", re.DOTALL)
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+
+def first_sentence(blocks: Sequence[Block]) -> str:
+    """The first sentence of an answer, when its first block is text and the sentence is short enough for a title."""
+    first = blocks[0] if blocks else None
+    if not isinstance(first, Paragraph) or first.bullet or first.quoted:
+        return ""
+    text = "".join(run.text for run in itertools.takewhile(lambda run: not run.tex, first.runs))
+    found = _SENTENCE.match(text)
+    if found is None and text != first.text:
+        return ""  # the first sentence has a formula in it
+    sentence = one_line(found[1] if found else text)
+    return sentence.removesuffix(".") if 0 < len(sentence) <= LONGEST else ""
+
+
+def without_first_sentence(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """The answer without the sentence that became the title."""
+    first = blocks[0]
+    assert isinstance(first, Paragraph)  # noqa: S101 - `first_sentence` found it
+    found = _SENTENCE.match(
+        "".join(run.text for run in itertools.takewhile(lambda run: not run.tex, first.runs))
+    )
+    left = found.end(1) if found else len(first.text)
+    runs: list[Run] = []
+    for run in first.runs:
+        kept, left = run.text[max(0, left) :], left - len(run.text)
+        if kept:
+            runs.append(replace(run, text=kept if runs else kept.lstrip()))
+    rest = (replace(first, runs=tuple(runs)),) if any(run.text.strip() for run in runs) else ()
+    return (*rest, *blocks[1:])
+
+
+# --------------------------------------------------------------------------- facts
+
+
+def fact(page: HandInPage, results: Results) -> str:  # noqa: PLR0911 - one case for each kind of page
+    """What the page's numbers say in one sentence; "" when there are none."""
+    models = page.models or tuple(dict.fromkeys(row.model for row in results.rows))
+    kinds = set(page.charts)
+    if "accuracy" in kinds:
+        return _accuracy(results, page.target)
+    if kinds & {"laws"} or page.table == "fractions":
+        return _fractions(results, models)
+    if "efficiency-loss" in kinds:
+        return _loss(results, models)
+    if "cpu-gpu" in kinds:
+        return _acceleration(results)
+    if len(models) > 1 and kinds:
+        return _compared(results, models, scaling=bool(kinds <= {"speedup", "efficiency"}))
+    if kinds:
+        return _scaling(_largest(results, models))
+    return _baseline(results) if page.table == "results" else ""
+
+
+def key_numbers(results: Results) -> KeyNumbers:
+    """Up to three numbers for the title page: acceleration, speedup and efficiency, or accuracy and epoch times."""
+    items: list[tuple[str, str]] = []
+    for row in results.measured:
+        if row.acceleration is not None and not items:
+            items.append(
+                (f"{three_digits(row.acceleration.value)}×", f"{clean(row.model)}: one GPU against the CPU")
+            )
+    for model in dict.fromkeys(row.model for row in results.rows):
+        best = _largest(results, (model,))
+        if best is not None and best.speedup is not None and best.n_gpus and best.n_gpus > 1:
+            items.append((f"{best.speedup.value:.2f}×", f"{clean(model)}: {best.n_gpus} GPUs against one"))
+    if len(items) < 3:
+        items += _more_numbers(results)
+    return KeyNumbers(tuple(items[:3]))
+
+
+def _more_numbers(results: Results) -> Iterable[tuple[str, str]]:
+    for model in dict.fromkeys(row.model for row in results.rows):
+        best = _largest(results, (model,))
+        if best is not None and best.efficiency is not None and (best.n_gpus or 0) > 1:
+            yield percent_text(best.efficiency, 0), f"{clean(model)}: efficiency on {best.n_gpus} GPUs"
+    curves = [curve for row in results.rows for run in row.members for curve in accuracy_curves(run)]
+    if curves:
+        top = max(curve.best.accuracy for curve in curves)
+        yield percent_text(top), "best accuracy"
+    gpus = [row for row in results.measured if row.device == "gpu" and row.n_gpus == 1 and row.epoch_seconds]
+    for row in gpus:
+        if row.epoch_seconds is not None:
+            yield f"{three_digits(row.epoch_seconds.value)} s", f"{clean(row.model)}: an epoch on one GPU"
+
+
+def overview(results: Results) -> KeyNumbers:
+    """The machines from the slowest to the fastest, each with the seconds of an epoch of the first network."""
+    model = results.rows[0].model if results.rows else ""
+    rows = [row for row in results.measured if row.model == model and row.epoch_seconds is not None]
+    cpu = [row for row in rows if row.device == "cpu"][:1]
+    counts: dict[int, ResultRow] = {}
+    for row in rows:
+        if row.device == "gpu" and row.n_gpus and (row.n_gpus not in counts or row.batch_size != 256):
+            counts[row.n_gpus] = row
+    chosen = [*cpu, *(counts[n] for n in sorted(counts))]
+    return KeyNumbers(
+        tuple(
+            (
+                f"{three_digits(row.epoch_seconds.value)} s",
+                "CPU" if row.device == "cpu" else _gpus(row.n_gpus or 1),
+            )
+            for row in chosen
+            if row.epoch_seconds is not None
+        ),
+        steps=True,
+    )
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' * (count != 1)}"
+
+
+def _largest(results: Results, models: Sequence[str]) -> ResultRow | None:
+    """The row on the most GPUs."""
+    rows = [row for row in results.rows if row.model in models and row.speedup is not None and row.n_gpus]
+    return max(rows, key=lambda row: row.n_gpus or 0, default=None)
+
+
+def _count(number: int) -> str:
+    return _NUMBERS[number].capitalize() if number < len(_NUMBERS) else str(number)
+
+
+def _scaling(row: ResultRow | None) -> str:
+    if row is None or row.speedup is None or row.efficiency is None or (row.n_gpus or 0) < 2:
+        return ""
+    return (
+        f"{_count(row.n_gpus or 0)} GPUs: {row.speedup.value:.1f}× faster at "
+        f"{percent_text(row.efficiency, 0)} efficiency"
+        f" ({clean(row.model)})"
+    )
+
+
+def _compared(results: Results, models: Sequence[str], *, scaling: bool) -> str:
+    rows = [row for model in models if (row := _largest(results, (model,))) is not None]
+    if len(rows) < 2:
+        return _scaling(rows[0]) if rows else ""
+    count = rows[0].n_gpus or 0
+    where = "one GPU" if count == 1 else f"{count} GPUs"
+    if scaling:
+        said = ", ".join(f"{clean(row.model)} {percent_text(row.efficiency, 0)}" for row in rows)
+        return f"Efficiency on {where}: {said}"
+    said = ", ".join(
+        f"{clean(row.model)} {three_digits(row.epoch_seconds.value)} s" for row in rows if row.epoch_seconds
+    )
+    return f"An epoch on {where}: {said}"
+
+
+def _acceleration(results: Results) -> str:
+    row = next((row for row in results.measured if row.acceleration is not None), None)
+    if row is None or row.acceleration is None:
+        return ""
+    ratio = three_digits(row.acceleration.value)
+    return f"One GPU is {ratio}× as fast as the CPU ({clean(row.model)}, batch {row.batch_size})"
+
+
+def _baseline(results: Results) -> str:
+    row = next((row for row in results.measured if row.epoch_seconds is not None), None)
+    if row is None or row.epoch_seconds is None:
+        return ""
+    where = clean(row.configuration.label)
+    images = row.configuration.images
+    size = f" of {images:,} images" if images is not None else ""
+    return f"{where}: {three_digits(row.epoch_seconds.value)} s for an epoch{size}"
+
+
+def _fractions(results: Results, models: Sequence[str]) -> str:
+    fits = [fit for fit in results.fits if fit.law == "amdahl" and fit.model in models]
+    said = ", ".join(f"{clean(fit.model)} {percent_text(fit.serial_fraction)}" for fit in fits)
+    return f"Serial fraction by Amdahl's law: {said}" if said else ""
+
+
+def _loss(results: Results, models: Sequence[str]) -> str:
+    row = _largest(results, models)
+    if row is None or row.efficiency is None or row.batch_factor is None or (row.n_gpus or 0) < 2:
+        return ""
+    batch, steps = 1 - row.batch_factor, row.batch_factor - row.efficiency.value
+    return (
+        f"{_count(row.n_gpus or 0)} GPUs lose {percent_text(batch, 0)} to the short last batch and "
+        f"{percent_text(steps, 0)} to slower steps ({clean(row.model)})"
+    )
+
+
+def rules(results: Results, models: Sequence[str]) -> tuple[str, ...]:
+    """Two rules that follow from the numbers of two networks; fewer where the numbers do not carry them."""
+    found = []
+    rows = [
+        row for model in models if (row := _largest(results, (model,))) is not None and (row.n_gpus or 0) > 1
+    ]
+    for row in rows:
+        if row.batch_factor is not None and row.steps:
+            most = row.batch_factor * (row.n_gpus or 1)
+            found.append(
+                f"{row.steps} steps an epoch allow {clean(row.model)} at most {most:.2f}× on {row.n_gpus} GPUs: few "
+                "steps waste the last batch."
+            )
+            break
+    steps = [(row, row.step_factor) for row in rows if row.step_factor is not None]
+    if len(steps) > 1:
+        best, worst = max(steps, key=lambda each: each[1].value), min(steps, key=lambda each: each[1].value)
+        if best[1].lo > worst[1].hi:
+            found.append(
+                f"A step of {clean(best[0].model)} keeps {percent_text(best[1], 0)} of its speed, of "
+                f"{clean(worst[0].model)} {percent_text(worst[1], 0)}: more work per step hides more waiting."
+            )
+    return tuple(found)
+
+
+def _accuracy(results: Results, target: float | None) -> str:
+    curves = [curve for row in results.rows for run in row.members for curve in accuracy_curves(run)]
+    if not curves:
+        return ""
+    best = max((curve.best for curve in curves), key=lambda point: point.accuracy)
+    text = f"Accuracy {percent_text(best.accuracy)} after {best.epoch} epochs"
+    if target is None:
+        return text
+    word = "above" if best.accuracy > target else "below"
+    return f"{text}: {word} {100 * target:g} %"

@@ -1,19 +1,25 @@
-"""How exported things look: one typeface, calm colours, fixed sizes. Constants only; nothing is drawn here.
+"""How exported things look: one typeface, calm colours, fixed sizes, and which characters no typeface can show.
 
-Colours of series are those of Okabe and Ito, which colour-blind readers can tell apart; marks, dashes and hatches
-differ as well, so that colour is never the only sign.
+Nothing is drawn here. Colours of series are those of Okabe and Ito, which colour-blind readers can tell apart; marks,
+dashes and hatches differ as well, so that colour is never the only sign. A character that no typeface on this computer
+has is said in words, never left as an empty box.
 """
 
 from __future__ import annotations
 
+import functools
+import unicodedata
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from labtui.domain.errors import ExportError
+from labtui.export.hand_in import HandIn, block_text
 
 Size = Literal["wide", "half"]
 
 FONT = "DejaVu Sans"
-MONO_FONT = "DejaVu Sans Mono"
 
 INK = "#1f2a33"
 QUIET = "#5b6873"
@@ -24,10 +30,14 @@ PAPER = "#ffffff"
 ACCENT = "#0072b2"
 PRACTICE = "#9a5b00"
 PRACTICE_PAPER = "#fdf1dc"
-ADDED_PAPER = "#e3f3ec"
-REMOVED_PAPER = "#fbe7e3"
 
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7780")
+SERIES = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
+    "#6b7780",
+    *("#6a51a3", "#b5468b", "#b8860b", "#8c6d31"),
+    *("#e69f00", "#56b4e9", "#5f9e6e", "#a0707f"),
+)
+"""By the colour slots of `chart_spec`: networks, CPU, GPU counts, everything else."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 
@@ -36,11 +46,17 @@ PRACTICE_MARK = "PRACTICE – not measured on a real cluster"
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """A picture's size in inches and its text size in points."""
+    """A picture's size in inches and its text size in points; on a slide all text has that size."""
 
     width: float
     height: float
     text: float
+    slide: bool = False
+
+    @property
+    def small(self) -> float:
+        """The size of ticks, values and names."""
+        return self.text if self.slide else 0.88 * self.text
 
 
 CANVASES: dict[Size, Canvas] = {"wide": Canvas(9.6, 5.4, 11.5), "half": Canvas(5.8, 4.7, 10.0)}
@@ -54,6 +70,98 @@ def font_folder() -> Path:
     return Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 
 
-def colour(place: int) -> str:
-    """The colour of the series at this place."""
-    return SERIES[place % len(SERIES)]
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """How wide a text is in points, in our typeface."""
+    font = _font(bold)
+    font.set_text(text, 0.0)
+    return float(font.get_width_height()[0]) / 64 * size / _EM
+
+
+_EM = 100.0
+
+
+@functools.cache
+def _font(bold: bool) -> Any:
+    from matplotlib.ft2font import FT2Font
+
+    path = font_folder() / ("DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf")
+    try:
+        font = FT2Font(str(path))
+    except (OSError, RuntimeError) as error:
+        raise ExportError(
+            f"The typeface {FONT} is missing: {path} cannot be read.",
+            "It comes with matplotlib; install that again (pip install --force-reinstall matplotlib).",
+        ) from error
+    font.set_size(_EM, 72)
+    return font
+
+
+def charmap() -> frozenset[int]:
+    """The code points that our typeface can show."""
+    return frozenset(_font(False).get_charmap())
+
+
+def deck_text(deck: HandIn) -> Iterator[str]:
+    yield from (deck.title, deck.subtitle, deck.footer, *deck.lines)
+    for page in deck.pages:
+        yield page.title
+        yield from (block_text(block) for block in (*page.visuals, *page.words, *page.answer))
+
+
+def unshown(texts: Iterable[str]) -> str:
+    """The characters that neither our typeface nor a typeface of this computer has, each once."""
+    known_here = charmap()
+    lacking = dict.fromkeys(
+        mark
+        for text in texts
+        for mark in text
+        if ord(mark) not in known_here and unicodedata.category(mark) not in ("Cc", "Cf", "Mn", "Zs")
+    )
+    if not lacking:
+        return ""
+    wanted = {ord(mark) for mark in lacking}
+    for known in _system_charmaps():
+        wanted -= known
+        if not wanted:
+            break
+    return "".join(mark for mark in lacking if ord(mark) in wanted)
+
+
+def _system_charmaps() -> Iterator[set[int]]:
+    """What each typeface of this computer can show; one that cannot be read shows nothing."""
+    import typst
+    from matplotlib.ft2font import FT2Font
+
+    seen = set()
+    for info in typst.Fonts().fonts():
+        if info.path is None or (info.path, info.index) in seen:
+            continue
+        seen.add((info.path, info.index))
+        try:
+            yield set(FT2Font(info.path, face_index=info.index).get_charmap())
+        except TypeError:  # matplotlib before 3.11 opens the first face of a collection only
+            yield _first_face(info.path)
+        except (OSError, RuntimeError):
+            continue
+
+
+def _first_face(path: str) -> set[int]:
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        return set(FT2Font(path).get_charmap())
+    except (OSError, RuntimeError):
+        return set()
+
+
+def glyph_note(deck: HandIn) -> str:
+    """A sentence about what cannot be shown; "" when all can."""
+    marks = unshown(deck_text(deck))
+    if not marks:
+        return ""
+    shown = " ".join(marks[:12]) + (f" and {len(marks) - 12} more" if len(marks) > 12 else "")
+    return (
+        f"No typeface on this computer can show these characters, so the PDF has empty boxes there: {shown}. "
+        "Install one that can (the Noto fonts have nearly all) and export again; deck.pptx shows them wherever "
+        "PowerPoint can."
+    )

@@ -1,36 +1,115 @@
-"""The practice cluster as a whole: folder, clock, controller, SSH server, scheduler's heartbeat.
-
-with PracticeCluster.start() as cluster:
-    cluster.login   # host, port, user, key file, host key: what a lab folder needs
-"""
+"""The practice cluster: its clock, its control socket, and the process that holds them together."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import hmac
+import json
 import math
 import os
 import secrets
+import socketserver
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import paramiko
 
-from labtui.errors import UsageError
-from labtui.practice.clock import PracticeClock
-from labtui.practice.control import ControlServer
-from labtui.practice.layout import Layout, make_layout
+from labtui.domain.errors import UsageError
+from labtui.practice.layout import Layout, StateFile, make_layout
 from labtui.practice.runner import JobRunner, find_bash
-from labtui.practice.slurm.call import Answer, Call
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.site import Site
-from labtui.practice.slurm.texts import stamp
+from labtui.practice.slurm.job import MIN_JOB_AGE_S, Answer, Call, Site, stamp
 from labtui.practice.sshd import PracticeSSHServer
+
+
+@dataclass(frozen=True, slots=True)
+class PracticeClock:
+    """At `began` (UNIX seconds of ours) it shows `ahead` seconds more; it goes `factor` cluster seconds per second."""
+
+    began: float
+    factor: float
+    ahead: float = 0.0
+
+    @classmethod
+    def started_now(cls, factor: float, not_before: float = 0.0) -> PracticeClock:
+        """A clock that shows our time, or `not_before` if that is later: Slurm's records never lie in its future."""
+        began = time.time()
+        return cls(began, factor, max(0.0, not_before - began))
+
+    def now(self) -> float:
+        """UNIX seconds on the cluster's clock."""
+        return self.began + self.ahead + (time.time() - self.began) * self.factor
+
+    def real(self, seconds: float) -> float:
+        """Real seconds for `seconds` on the cluster's clock."""
+        return seconds / self.factor
+
+    def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
+        """Wait for `seconds` on the cluster's clock, or until `wake` is set."""
+        if wake is None:
+            time.sleep(max(0.0, self.real(seconds)))
+        else:
+            wake.wait(max(0.0, self.real(seconds)))
+
+
+MAX_REQUEST = 8 * 2**20
+
+
+class ControlServer:
+    """Listens on 127.0.0.1 and hands each call to `answer(program, call)`."""
+
+    def __init__(self, secret: str, answer: Callable[[str, Call], Answer]) -> None:
+        outer = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            timeout = 60
+
+            def handle(self) -> None:
+                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                    outer._serve(self)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = False
+
+        self.secret = secret
+        self._answer = answer
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port: int = self._server.server_address[1]
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.5,), name="practice-control", daemon=True
+        ).start()
+
+    def _serve(self, handler: socketserver.StreamRequestHandler) -> None:
+        length = int.from_bytes(handler.rfile.read(4), "big")
+        if not 0 < length <= MAX_REQUEST:
+            return
+        request = json.loads(handler.rfile.read(length))
+        if not hmac.compare_digest(str(request["secret"]), self.secret):
+            return
+        call = Call(
+            words=tuple(request["words"]),
+            folder=request["folder"],
+            environment=request["environment"],
+            stdin=request["stdin"].encode("latin-1"),
+        )
+        status, out, err = self._answer(request["program"], call)
+        data = json.dumps({"status": status, "stdout": out, "stderr": err}).encode()
+        handler.wfile.write(len(data).to_bytes(4, "big") + data)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
 
 USER = "nct01000"
 ACCOUNT = "nct_000"
@@ -41,8 +120,8 @@ HEARTBEAT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """How labtui (or any SSH client) gets in."""
+class PracticeLogin:
+    """Host, port, key and host key of the practice cluster, and what a lab folder needs beside them."""
 
     host: str
     port: int
@@ -57,10 +136,10 @@ class Login:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The same as what a `lab.toml` says of it, by its keys; marked as practice."""
-        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "qos"}
-        identity = str(told.pop("identity_file"))
-        return {**told, "identity": identity, "profile": "practice", "practice": True}
+        """The keys and values of a `lab.toml` for this cluster, marked as practice."""
+        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "qos"}
+        identity = str(settings.pop("identity_file"))
+        return {**settings, "identity": identity, "profile": "practice", "practice": True}
 
 
 class PracticeCluster:
@@ -68,7 +147,9 @@ class PracticeCluster:
 
     def __init__(self, folder: Path, *, factor: float, train: bool, keep: bool, seed: int, bash: str) -> None:
         self.layout = Layout(folder)
-        self.clock = PracticeClock.started_now(1.0 if train else factor)
+        self._state_file = StateFile(folder) if keep else None
+        saved = self._state_file.load() if self._state_file else None
+        self.clock = PracticeClock.started_now(1.0 if train else factor, saved.latest_clock if saved else 0.0)
         self.train = train
         self.full_until = 0.0
         self._full_for = 0.0
@@ -81,8 +162,17 @@ class PracticeCluster:
             spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
         )
         site = Site(user=USER, account=ACCOUNT)
-        self.controller = Controller(site, self.runner, stamp=lambda moment: stamp(moment, {}, ""))
-        self.controller.number_from(1 + _last_job(self.layout.scratch))
+        self.controller = Controller(
+            site,
+            self.runner,
+            stamp=lambda moment: stamp(moment, {}, ""),
+            # Whoever watches the queue looks as often as on a real cluster, however fast this clock runs.
+            min_job_age_s=MIN_JOB_AGE_S * self.clock.factor,
+        )
+        self.controller.next_id = 1 + _last_job(self.layout.scratch)
+        if saved:
+            self.controller.restore(saved.jobs, max(saved.next_id, self.controller.next_id), saved.clock)
+            self._save()
         host_key = paramiko.ECDSAKey.generate()
         client_key = paramiko.ECDSAKey.generate()
         self._write_key(client_key)
@@ -131,9 +221,9 @@ class PracticeCluster:
         return cls(folder, factor=factor, train=train, keep=keep, seed=seed, bash=bash)
 
     @property
-    def login(self) -> Login:
+    def login(self) -> PracticeLogin:
         """What a lab folder needs to use this cluster."""
-        return Login(
+        return PracticeLogin(
             host="127.0.0.1",
             port=self._ssh.port,
             user=USER,
@@ -159,14 +249,17 @@ class PracticeCluster:
         self._stop.set()
         self._ssh.close()
         self._control.close()
+        self._save(ended=True)  # before the jobs are killed: they did not fail, their cluster ended
         self.runner.close()
+        if self._state_file:
+            self._state_file.close()
 
     def drop_connections(self) -> None:
         """Cut every SSH connection, as a lost network would."""
         self._ssh.drop_connections()
 
     def fill_disk(self, seconds: float) -> None:
-        """The disk is full from now on, until so many cluster seconds after the first write that it refused."""
+        """Refuse writes until `seconds` of the cluster's clock after the first refused one."""
         self.full_until, self._full_for = math.inf, seconds
 
     # ------------------------------------------------------------------ inside
@@ -192,6 +285,7 @@ class PracticeCluster:
             "CIFAR10_DATA": str(self.layout.data),
             "LABTUI_PRACTICE": "yes",
             "LABTUI_PRACTICE_BEGAN": repr(self.clock.began),
+            "LABTUI_PRACTICE_AHEAD": repr(self.clock.ahead),
             "LABTUI_PRACTICE_FACTOR": repr(self.clock.factor),
             "LABTUI_PRACTICE_SEED": str(seed),
             "LABTUI_PRACTICE_TRAIN": "yes" if self.train else "no",
@@ -214,7 +308,9 @@ class PracticeCluster:
                 "sbatch: error: Batch job submission failed: I/O error writing script/environment to file\n",
             )
         self.controller.advance(now)
-        return answer(program, call, self.controller, now)
+        said = answer(program, call, self.controller, now)
+        self._save()  # what was answered is true after a crash, too
+        return said
 
     def _ended(self, job_id: int, status: int, number: int) -> None:
         self.controller.ended(job_id, status, number, self.clock.now())
@@ -222,9 +318,16 @@ class PracticeCluster:
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT_S):
             self.controller.advance(self.clock.now())
+            self._save()
+
+    def _save(self, *, ended: bool = False) -> None:
+        """Bring the state file up to date. A full disk is no reason to end: the next change tries again."""
+        if self._state_file:
+            with contextlib.suppress(OSError):
+                self._state_file.save(self.controller, self.clock.now(), self.clock.factor, ended=ended)
 
 
 def _last_job(scratch: Path) -> int:
-    """The highest job number of an earlier practice in this folder, from its logs: no number is given twice."""
+    """The highest job id in the logs of earlier practice sessions in this folder; job ids continue from it."""
     numbers = (path.stem.rsplit(".", 1)[-1] for path in scratch.rglob("*.out"))
     return max((int(number) for number in numbers if number.isascii() and number.isdigit()), default=0)

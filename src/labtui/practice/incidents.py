@@ -1,8 +1,7 @@
-"""Things that go wrong, rehearsed: each happens to the practice cluster as it happens to a real one, and is a lesson.
+"""Incidents of the practice cluster: what can go wrong on a real one, each with a note on what it means.
 
-An incident waits for its moment (a job that is queued, or has run for a while) and then acts on the
-cluster; labtui is told nothing beforehand.
-`--rehearse NAME` chooses some, `--seeded N` lets chance choose, the same for the same N.
+An incident waits for a job in its state (queued, or running for a while) and then acts on the cluster, without labtui's
+knowledge. `--rehearse NAME` chooses incidents, `--seeded N` three by chance, the same for the same N.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from labtui.errors import UsageError
+from labtui.domain.errors import UsageError
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.slurm.job import PENDING, RUNNING, Job
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What happened, what is to be seen, and what to learn from it."""
+class IncidentNote:
+    """What the practice screen shows about an incident: its name, what happens, what it means."""
 
     name: str
     title: str
@@ -28,9 +27,9 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A kind of trouble: `strike(cluster, job, now, chance)` does it to a job whose state is `moment`."""
+    """`strike(cluster, job, now, chance)` is called once, for a job whose state is `moment`."""
 
-    lesson: Lesson
+    lesson: IncidentNote
     moment: str
     strike: Callable[[PracticeCluster, Job, float, random.Random], None]
 
@@ -71,7 +70,7 @@ def _drop_connection(cluster: PracticeCluster, job: Job, now: float, chance: ran
 
 
 def _lasting(cluster: PracticeCluster, seconds: float) -> float:
-    """Cluster seconds that last long enough for the student to see: `seconds` on the clock on the wall."""
+    """Cluster seconds for so many real ones, so that a person has the time to see it."""
     return seconds * cluster.clock.factor
 
 
@@ -89,7 +88,7 @@ def _fill_disk(cluster: PracticeCluster, job: Job, now: float, chance: random.Ra
 
 INCIDENTS: dict[str, Incident] = {
     "queue": Incident(
-        Lesson(
+        IncidentNote(
             "queue",
             "The job waits, for one reason after another",
             "Priority: others come first. Resources: it is next, but no node is free. A group "
@@ -101,7 +100,7 @@ INCIDENTS: dict[str, Incident] = {
         _wait_in_queue,
     ),
     "time-limit": Incident(
-        Lesson(
+        IncidentNote(
             "time-limit",
             "The job is killed at its time limit",
             "The epochs that were printed still count; the last one is lost. Ask for epochs x "
@@ -112,7 +111,7 @@ INCIDENTS: dict[str, Incident] = {
         _run_out_of_time,
     ),
     "node-failure": Incident(
-        Lesson(
+        IncidentNote(
             "node-failure",
             "The node dies under the job",
             "Not your fault. labtui asks Slurm not to restart its jobs, because a restart empties "
@@ -124,7 +123,7 @@ INCIDENTS: dict[str, Incident] = {
         _fail_node,
     ),
     "requeue": Incident(
-        Lesson(
+        IncidentNote(
             "requeue",
             "The node dies, and an administrator lets the job run again",
             "The job goes back into the queue with the same id, waits two minutes (BeginTime), and its script "
@@ -135,7 +134,7 @@ INCIDENTS: dict[str, Incident] = {
         _fail_node_and_requeue,
     ),
     "out-of-memory": Incident(
-        Lesson(
+        IncidentNote(
             "out-of-memory",
             "The node's memory is used up and the kernel ends the training",
             "This is host memory, not GPU memory: the cached images take 9.8 GB per process, and "
@@ -145,37 +144,37 @@ INCIDENTS: dict[str, Incident] = {
         _run_out_of_memory,
     ),
     "drop": Incident(
-        Lesson(
+        IncidentNote(
             "drop",
             "The connection is cut",
-            "The job goes on without you. labtui says offline, shows the age of what it shows, "
-            "comes back by itself and reads what it missed.",
+            "The job keeps running. labtui shows offline and the age of its data, reconnects by "
+            "itself and reads what it missed.",
         ),
         RUNNING,
         _drop_connection,
     ),
     "accounting": Incident(
-        Lesson(
+        IncidentNote(
             "accounting",
             "Accounting (slurmdbd) is down",
             "sacct refuses while squeue works. A job that left the queue is 'settling', not "
-            "finished, until accounting speaks again.",
+            "finished, until accounting answers again.",
         ),
         RUNNING,
         _stop_accounting,
     ),
     "controller": Incident(
-        Lesson(
+        IncidentNote(
             "controller",
             "Slurm's controller does not answer",
-            "squeue fails. labtui keeps the last picture, says since when it is unknown, and never "
-            "takes silence for an end.",
+            "squeue fails. labtui keeps the last known states, shows since when they are unknown, and "
+            "never counts a job as finished without an answer.",
         ),
         RUNNING,
         _stop_controller,
     ),
     "quota": Incident(
-        Lesson(
+        IncidentNote(
             "quota",
             "The disk quota is used up",
             "Files cannot be pushed and jobs cannot be submitted. Nothing is lost: the submission "
@@ -205,14 +204,14 @@ def choose(names: Iterable[str], seeded: int | None) -> list[str]:
 
 
 class IncidentPlan:
-    """Lets the chosen incidents happen, one after another, each to another job where there are enough."""
+    """Triggers the chosen incidents in order, each on another job where there are enough."""
 
     def __init__(
         self,
         cluster: PracticeCluster,
         names: list[str],
         seed: int,
-        notify: Callable[[Lesson], None] = lambda lesson: None,
+        notify: Callable[[IncidentNote], None] = lambda lesson: None,
     ) -> None:
         self._cluster = cluster
         self._waiting = list(names)
@@ -220,13 +219,13 @@ class IncidentPlan:
         self._notify = notify
         self._struck: set[int] = set()
         self._stop = threading.Event()
-        self.happened: list[Lesson] = []
+        self.happened: list[IncidentNote] = []
         if names:
             cluster.controller.arrivals.append(self._arrived)
             threading.Thread(target=self._watch, name="practice-incidents", daemon=True).start()
 
     def close(self) -> None:
-        """Nothing more goes wrong."""
+        """Trigger no more incidents."""
         self._stop.set()
 
     def _watch(self) -> None:
@@ -234,12 +233,12 @@ class IncidentPlan:
             self.look(self._cluster.clock.now())
 
     def _arrived(self, now: float) -> None:
-        """A job is in the queue: with time running fast it may be gone from there before the next look."""
+        """Called for each new job: on a fast clock it may have left the queue before the next `look`."""
         if not self._stop.is_set() and self._waiting and INCIDENTS[self._waiting[0]].moment == PENDING:
             self.look(now)
 
     def look(self, now: float) -> None:
-        """Let the next incident happen if its moment has come."""
+        """Trigger the next incident if a job is in its state."""
         with self._cluster.controller.lock:
             if not self._waiting:
                 return

@@ -1,11 +1,8 @@
 """`python ResNet50.py ...` inside a practice job: the script really runs, only the training is rehearsed.
 
-The student's script is executed as it is, with a TensorFlow and a NumPy of our own in front
-(`rehearsal/`): a wrong path, a
-pasted dash, a curly quote, a missing file fail as they would there. `model.fit` prints what Keras prints,
-at the pace of
-`timing`, on a clock that runs faster. Nothing of the engine or the screens may enter: this runs in
-processes of its own.
+The student's script is executed as it is, with a TensorFlow and a NumPy of our own in front (`rehearsal/`): a wrong
+path, a pasted dash, a curly quote, a missing file fail as on the cluster. `model.fit` prints what Keras prints, at the
+pace of `timing`, on a clock that runs faster. Runs in a process of its own and imports nothing else of labtui.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ STUBS = Path(__file__).parent / "rehearsal"
 
 
 class RehearsedTime:
-    """A clock that moves when the rehearsal says so, and lets real time pass at `1/factor`.
+    """A clock that `advance` moves, and that lets real time pass at `1/factor`.
 
     `advance` is exact: an epoch of 13.600 s takes 13.600 s on this clock, whatever the laptop does meanwhile.
     """
@@ -51,17 +48,18 @@ class RehearsedTime:
         return self._elapsed
 
     def install(self) -> None:
-        """Put this clock in the place of the process's own."""
+        """Replace the functions of `time` in this process."""
         time.time = self.time
         time.monotonic = time.perf_counter = self.monotonic
-        time.sleep = self.advance
+        time.sleep = self.advance  # type: ignore[assignment]  # the parameter's name differs
 
 
 def clock_from_environment() -> RehearsedTime:
     """The clock of the practice cluster that started this process."""
     factor = float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1"))
     began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
-    return RehearsedTime(factor, began + (time.time() - began) * factor)
+    ahead = float(os.environ.get("LABTUI_PRACTICE_AHEAD", "0"))
+    return RehearsedTime(factor, began + ahead + (time.time() - began) * factor)
 
 
 CLOCK: RehearsedTime | None = None
@@ -97,7 +95,7 @@ def main(arguments: list[str]) -> int:
     sys.path[:0] = [str(Path(script).resolve().parent), str(STUBS)]
     sys.argv = arguments
     CLOCK.install()
-    # Python 3.8 prints the traceback of an error in a file that way too: no frame of ours in it.
+    # A traceback shows no frame of ours, as if python itself had run the script.
     try:
         source = Path(script).read_bytes()
         code = compile(source, script, "exec")

@@ -8,12 +8,14 @@ ends, the pipe closes, and the watchdog ends every job and removes the practice 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +24,7 @@ from labtui.practice.slurm.job import Job
 from labtui.practice.slurm.steps import STEPS
 
 WATCHDOG = Path(__file__).parent / "watchdog.py"
+BUSY_ATTEMPTS = 200
 
 
 class JobRunner:
@@ -48,7 +51,7 @@ class JobRunner:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        if self._watchdog.stdin is None:  # never with PIPE; told for the type checker
+        if self._watchdog.stdin is None:  # for the type checker: never None with PIPE
             raise OSError("the watchdog has no input")
         self._to_watchdog = self._watchdog.stdin
 
@@ -68,14 +71,12 @@ class JobRunner:
                     if job.stderr == job.stdout
                     else files.enter_context(_opened(job.stderr, append=job.append))
                 )
-                process = subprocess.Popen(
+                process = _started(
                     [str(script), *job.arguments],
                     cwd=job.work_dir,
-                    env=self._job_environment(job, home, gpu_numbers),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
+                    environment=self._job_environment(job, home, gpu_numbers),
+                    out=out,
+                    err=err,
                 )
         except OSError as trouble:
             # "Could not open stdout file": Slurm fails the job without a log.
@@ -131,7 +132,7 @@ class JobRunner:
 
     def _job_environment(self, job: Job, home: Path, gpu_numbers: tuple[int, ...]) -> dict[str, str]:
         gpus = ",".join(map(str, gpu_numbers))
-        told = {
+        values = {
             "SLURM_JOB_ID": str(job.job_id),
             "SLURM_JOBID": str(job.job_id),
             "SLURM_JOB_NAME": job.name,
@@ -154,19 +155,42 @@ class JobRunner:
             "SLURM_CLUSTER_NAME": "marenostrum5",
             "TMPDIR": str(home / "tmp"),
             "LABTUI_PRACTICE_JOB": str(home),
+            "LABTUI_PRACTICE": "yes",  # a job script's header repeats it, whatever profile it was made with
         }
-        asked = {
+        requested = {
             "SLURM_NTASKS": job.tasks,
             "SLURM_NPROCS": job.tasks,
             "SLURM_NTASKS_PER_NODE": job.tasks_per_node,
             "SLURM_CPUS_PER_TASK": job.cpus_per_task,
             "SLURM_RESTART_COUNT": job.restarts or None,
         }
-        told |= {name: str(value) for name, value in asked.items() if value is not None}
+        values |= {name: str(value) for name, value in requested.items() if value is not None}
         if job.gpus:
-            told.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
+            values.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
         (home / "tmp").mkdir(exist_ok=True)
-        return {**self._environment, **job.environment, **told}
+        return {**self._environment, **job.environment, **values}
+
+
+def _started(
+    words: list[str], *, cwd: str, environment: dict[str, str], out: BinaryIO, err: BinaryIO
+) -> subprocess.Popen[bytes]:
+    """The script as a process; waits while a process forked meanwhile holds it open for writing (ETXTBSY)."""
+    for attempt in range(BUSY_ATTEMPTS):
+        try:
+            return subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or attempt == BUSY_ATTEMPTS - 1:
+                raise
+        time.sleep(0.01)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _signal_group(pid: int, number: int) -> None:

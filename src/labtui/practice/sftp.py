@@ -22,9 +22,9 @@ def confined(root: Path, home: Path, path: str) -> Path:
 
     Links are followed for the check: a link that leads out of `root` leads nowhere.
     """
-    asked = Path(os.path.normpath(home / path))
-    parent = Path(os.path.realpath(asked.parent))
-    full = parent / asked.name
+    requested = Path(os.path.normpath(home / path))
+    parent = Path(os.path.realpath(requested.parent))
+    full = parent / requested.name
     resolved = Path(os.path.realpath(full))
     base = Path(os.path.realpath(root))
     for place in (full, resolved):
@@ -57,17 +57,17 @@ def _answer(error: OSError) -> int:
 
 
 class EndingSFTP(SFTPServer):
-    """SFTP that says how it ended, as OpenSSH's does: without that word `scp` believes it failed."""
+    """SFTP that sends an exit status, as OpenSSH's does; without one `scp` reports a failure."""
 
     def finish_subsystem(self) -> None:
-        """Good-bye, with exit status 0."""
         with contextlib.suppress(OSError, EOFError, SSHException):
-            self.sock.send_exit_status(0)
+            if self.sock is not None:
+                self.sock.send_exit_status(0)
         super().finish_subsystem()
 
 
 class ConfinedSFTP(SFTPServerInterface):
-    """The verbs of SFTP over one folder. `full` tells that the disk is to seem full (an incident)."""
+    """SFTP's requests, answered from the folder of `server` (the login); writes fail while its disk is full."""
 
     def __init__(self, server: Any, *arguments: Any, **options: Any) -> None:
         super().__init__(server, *arguments, **options)

@@ -1,14 +1,16 @@
-"""What stands on PATH as sbatch, squeue, ... on the practice cluster: asks the cluster's process and prints its answer.
+"""sbatch, squeue, ... on the practice cluster's PATH: send the call to the cluster's process and print its answer.
 
-Run with `python -I -S`, so that it starts in a few milliseconds; the standard library alone. Words and
-environment travel as JSON behind a
-length; LABTUI_PRACTICE_CONTROL holds the loopback port and the secret.
+Run with `python -I -S`, so that it starts in a few milliseconds; the standard library alone. A call and its answer are
+JSON behind four bytes of length. LABTUI_PRACTICE_CONTROL holds the loopback port and the secret.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import socket
 import sys
+from typing import BinaryIO
 
 PASSED = (
     "SLURM_",
@@ -27,15 +29,15 @@ PASSED = (
 )
 
 
-def read_exactly(stream, count):
-    """That many bytes, or an end of the program when the cluster is gone."""
+def read_exactly(stream: BinaryIO, count: int) -> bytes:
+    """Read so many bytes; exit when the cluster is gone."""
     data = stream.read(count)
     if data is None or len(data) < count:
         sys.exit("The practice cluster is gone.")
     return data
 
 
-def main():
+def main() -> None:
     program, words = sys.argv[1], sys.argv[2:]
     port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")
     if not port:
@@ -57,9 +59,9 @@ def main():
     }
     data = json.dumps(call).encode()
     try:
-        with socket.create_connection(("127.0.0.1", int(port)), timeout=60) as line:
-            line.sendall(len(data).to_bytes(4, "big") + data)
-            stream = line.makefile("rb")
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=60) as connection:
+            connection.sendall(len(data).to_bytes(4, "big") + data)
+            stream = connection.makefile("rb")
             answer = json.loads(read_exactly(stream, int.from_bytes(read_exactly(stream, 4), "big")))
     except OSError:
         sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")

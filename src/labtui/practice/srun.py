@@ -1,4 +1,4 @@
-"""`srun` inside a practice job: a step's tasks as processes, their output line by line, their ends in srun's words.
+"""`srun` inside a practice job: a step's tasks as processes, their output by lines, their ends in srun's messages.
 
 Run with `python -I -S`; beside the standard library it needs some pure modules of `slurm/` alone. Tasks stay in the
 job's process group, so that whatever ends the job ends them too. Outside of a job the cluster's process answers,
@@ -8,6 +8,8 @@ through `shim.py`.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import shutil
 import signal
@@ -15,25 +17,82 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.slurm.ledger import Ledger
-from labtui.practice.slurm.site import KILL_WAIT_S, VERSION
-from labtui.practice.slurm.steps import Step, StepProblem, plan_step, read_words, task_ranges
-from labtui.practice.slurm.texts import expand_log_name, stamp
+from labtui.practice.slurm.job import KILL_WAIT_S, VERSION, expand_log_name, stamp
+from labtui.practice.slurm.steps import STEPS, JobStep, StepProblem, plan_step, read_words, task_ranges
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
-"""Ends after which srun says that the step was terminated by force."""
+"""Signals after which srun reports that the step was terminated."""
+
+
+class Ledger:
+    """The CPUs of one job (`cpus` in all) and the steps that hold some of them: a file behind a lock.
+
+    Each step is this process's.
+    """
+
+    def __init__(self, folder: Path, cpus: int) -> None:
+        self._path = folder / STEPS
+        self._cpus = cpus
+
+    def begin(self, cpus: int, say: Callable[[bool], None], pause_s: float = 0.1) -> int:
+        """Take that many CPUs, waiting until they are free; the step's number, from 0.
+
+        `say(True)` is called once when there is waiting to do, `say(False)` when it is over.
+        """
+        waited = False
+        while (number := self._try(cpus)) is None:
+            if not waited:
+                say(True)
+            waited = True
+            time.sleep(pause_s)
+        if waited:
+            say(False)
+        return number
+
+    def end(self) -> None:
+        """Give the CPUs back."""
+        with self._open() as record:
+            record["running"].pop(str(os.getpid()), None)
+
+    def _try(self, cpus: int) -> int | None:
+        with self._open() as record:
+            record["running"] = {pid: held for pid, held in record["running"].items() if _alive(int(pid))}
+            if cpus > self._cpus - sum(record["running"].values()):
+                return None
+            record["running"][str(os.getpid())] = cpus
+            record["next"] += 1
+            return int(record["next"]) - 1
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[dict[str, Any]]:
+        """The ledger's content, written back afterwards."""
+        with self._path.open("a+", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            record = json.loads(file.read() or '{"next": 0, "running": {}}')
+            yield record
+            file.seek(0)
+            file.truncate()
+            json.dump(record, file)
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
 
 
 class Running:
     """A step's processes and the threads that carry their output."""
 
-    def __init__(self, step: Step, number: int) -> None:
+    def __init__(self, step: JobStep, number: int) -> None:
         self.step = step
         self.job = os.environ["SLURM_JOB_ID"]
         self.name = f"{self.job}.{number}"
@@ -81,18 +140,18 @@ class Running:
 
     def finish(self) -> int:
         """Wait for all tasks, say how they ended, and return srun's exit status: the worst of theirs."""
-        told: set[int] = set()
-        while len(told) < self.step.tasks:
+        reported: set[int] = set()
+        while len(reported) < self.step.tasks:
             self._look()
-            news = self.ends.keys() - told
+            news = self.ends.keys() - reported
             if not news:
                 time.sleep(0.02)
                 continue
             if len(self.ends) < self.step.tasks:
-                time.sleep(0.05)  # those that end together are told together
+                time.sleep(0.05)  # tasks that end together are reported together
                 self._look()
-                news = self.ends.keys() - told
-            told |= news
+                news = self.ends.keys() - reported
+            reported |= news
             self._tell(sorted(news))
         for thread in self._threads:
             thread.join(1.0 if self._killing else None)
@@ -101,7 +160,7 @@ class Running:
         return max(128 - status if status < 0 else status for status in self.ends.values())
 
     def abort(self) -> None:
-        """The job is being ended (its tasks get the same signal as srun does)."""
+        """Called when the job is being ended; its tasks get the same signal as srun."""
         self._killing = True
         self.say(f"srun: Job step aborted: Waiting up to {KILL_WAIT_S + 2} seconds for job step to finish.")
 
@@ -143,7 +202,7 @@ class Running:
 
     def _environment(self, task: int) -> dict[str, str]:
         tasks = str(self.step.tasks)
-        told = {
+        values = {
             "SLURM_PROCID": str(task),
             "SLURM_LOCALID": str(task),
             "SLURM_NTASKS": tasks,
@@ -158,12 +217,12 @@ class Running:
             "SLURM_GTIDS": ",".join(map(str, range(self.step.tasks))),
         }
         if self.step.cpus_per_task:
-            told["SLURM_CPUS_PER_TASK"] = str(self.step.cpus_per_task)
+            values["SLURM_CPUS_PER_TASK"] = str(self.step.cpus_per_task)
         for piece in self.step.options.get("export", "").split(","):
             name, equals, value = piece.partition("=")
             if equals:
-                told[name] = value
-        return told
+                values[name] = value
+        return values
 
     def _input(self, task: int) -> int:
         where = self.step.options.get("input", "all")
@@ -222,7 +281,8 @@ def _stamp() -> str:
     """The cluster's time, as slurmstepd writes it."""
     began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
     factor = float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1"))
-    return stamp(began + (time.time() - began) * factor, {}, "")
+    ahead = float(os.environ.get("LABTUI_PRACTICE_AHEAD", "0"))
+    return stamp(began + ahead + (time.time() - began) * factor, {}, "")
 
 
 def _is_empty(descriptor: int) -> bool:
@@ -258,7 +318,7 @@ def run(words: list[str]) -> int:
 
 
 def _waits(job: str) -> Callable[[bool], None]:
-    """What says that the step has to wait, and that it need not any more."""
+    """Prints srun's messages when the step has to wait for CPUs, and when it gets them."""
 
     def say(waiting: bool) -> None:
         tail = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import os
 import select
 import signal
@@ -21,6 +22,8 @@ import paramiko
 
 from labtui.practice.sftp import ConfinedSFTP, EndingSFTP
 
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a client that goes away is no news
+
 _TAKE_TERMINAL = """\
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # job control and Ctrl+C need a controlling terminal
@@ -32,7 +35,7 @@ MAX_SESSIONS = 10
 
 
 class _Login(paramiko.ServerInterface):
-    """One connection: who may come in, what may be asked."""
+    """One connection: authentication and the requests that are answered."""
 
     def __init__(self, server: PracticeSSHServer) -> None:
         self._server = server
@@ -71,7 +74,7 @@ class _Login(paramiko.ServerInterface):
         self._environment[text] = value.decode("utf-8", "replace")
         return True
 
-    def check_channel_pty_request(  # type: ignore[override]
+    def check_channel_pty_request(
         self, channel: paramiko.Channel, term: bytes, width: int, height: int, *_pixels: object
     ) -> bool:
         if not hasattr(os, "openpty"):

@@ -24,8 +24,7 @@ GPU_MEMORY_GIB = 63.4
 """What a framework can use of a 64 GB H100 of MareNostrum 5."""
 
 NOISE = 0.004
-"""Epoch-to-epoch spread (standard deviation, as a fraction): steady epochs of the course's logs differ by
-less than 1 %."""
+"""Spread between epochs (standard deviation, as a fraction): steady epochs of the course's logs differ by under 1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def steady_seconds(training: Training) -> float:
     """Seconds of an epoch after the first, without noise."""
     network = NETWORKS[training.network]
     if training.gpus == 0:
-        per_image = network.cpu_image_ms * (20 / max(1, training.cores)) ** 0.75
+        per_image: float = network.cpu_image_ms * (20 / max(1, training.cores)) ** 0.75
         return training.images * per_image * training.scale / 1000
     step_ms = _interpolated(network.step_ms, training.gpus)
     image_ms = network.image_ms * training.scale

@@ -1,8 +1,11 @@
 """`date`, `sleep` and `nvidia-smi` as the practice cluster has them: on its clock, showing its GPUs.
 
-Run with `python -I -S`; the standard library alone. The clock comes from LABTUI_PRACTICE_BEGAN and
+Run with `python -I -S`; the standard library alone. The clock comes from LABTUI_PRACTICE_BEGAN,
+LABTUI_PRACTICE_AHEAD and
 LABTUI_PRACTICE_FACTOR.
 """
+
+from __future__ import annotations
 
 import json
 import math
@@ -11,8 +14,12 @@ import random
 import shutil
 import sys
 import time
+from collections.abc import Sequence
+from typing import TypedDict
 
 TOTAL_MIB = 65247
+STAMP = "practice: yes (labtui's practice cluster: no real GPU was read)"
+"""A log with this line counts as practice."""
 UNITS = {
     "utilization.gpu": "%",
     "utilization.memory": "%",
@@ -24,26 +31,30 @@ UNITS = {
 }
 
 
-def factor():
-    """Cluster seconds per second of ours."""
+def factor() -> float:
+    """Cluster seconds per second."""
     return max(1e-6, float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1")))
 
 
-def now():
+def now() -> float:
     """The cluster's time in UNIX seconds."""
     began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
-    return began + (time.time() - began) * factor()
+    ahead = float(os.environ.get("LABTUI_PRACTICE_AHEAD", "0"))
+    return began + ahead + (time.time() - began) * factor()
 
 
-def real_program(name):
-    """The laptop's own program of this name."""
+def real_program(name: str) -> str:
+    """The path of the laptop's own program of this name."""
     ours = os.path.dirname(os.environ.get("LABTUI_PRACTICE_BIN", "") + os.sep)
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder != ours]
-    return shutil.which(name, path=os.pathsep.join(folders))
+    path = shutil.which(name, path=os.pathsep.join(folders))
+    if path is None:
+        sys.exit(f"{name}: command not found")
+    return path
 
 
-def date(words):
-    """The laptop's `date`, told the cluster's time."""
+def date(words: list[str]) -> None:
+    """Run the laptop's `date` with the cluster's time."""
     program = real_program("date")
     if not any(word.startswith(("-d", "--date", "-r", "--reference", "-s")) for word in words):
         # GNU takes -d @SECONDS, BSD (macOS) takes -r SECONDS.
@@ -51,8 +62,8 @@ def date(words):
     os.execv(program, ["date", *words])
 
 
-def sleep(words):
-    """Sleep that many of the cluster's seconds."""
+def sleep(words: list[str]) -> None:
+    """Sleep for seconds of the cluster's clock; s, m, h, d as in GNU's."""
     scale = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     seconds = 0.0
     for word in words:
@@ -61,20 +72,29 @@ def sleep(words):
     time.sleep(seconds / factor())
 
 
-def load():
-    """What the job's training told about its GPUs."""
+class GpuLoad(TypedDict):
+    """What a rehearsed training does to its GPUs; `rehearsal/tensorflow` writes it as ``gpu.json``."""
+
+    gpus: int
+    percent: float
+    gib: float
+
+
+def load() -> GpuLoad:
+    """The job's ``gpu.json``; idle GPUs where there is none."""
     try:
         with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu.json"), encoding="ascii") as stream:
-            return json.load(stream)
+            found: GpuLoad = json.load(stream)
+            return found
     except (KeyError, OSError, ValueError):
         return {"gpus": 0, "percent": 0.0, "gib": 0.0}
 
 
-def reading(index, told):
-    """One GPU's values; those beyond the training's count idle."""
-    busy = index < told["gpus"]
-    percent = min(100, max(0, round(random.gauss(told["percent"], 3)))) if busy else 0
-    used = round(told["gib"] * 1024) if busy else 4
+def reading(index: int, current: GpuLoad) -> dict[str, str]:
+    """One GPU's values by nvidia-smi's field names; GPUs that the training does not use are idle."""
+    busy = index < current["gpus"]
+    percent = min(100, max(0, round(random.gauss(current["percent"], 3)))) if busy else 0
+    used = round(current["gib"] * 1024) if busy else 4
     moment = now()
     utc = os.environ.get("TZ") in ("UTC", "UTC0")
     clock = time.strftime("%Y/%m/%d %H:%M:%S", time.gmtime(moment) if utc else time.localtime(moment))
@@ -95,8 +115,8 @@ def reading(index, told):
     }
 
 
-def option(words, *names):
-    """The value of an option, in either form; None when it is not there."""
+def option(words: Sequence[str], *names: str) -> str | None:
+    """The value of ``--name=VALUE`` or ``--name VALUE``."""
     for position, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name in names:
@@ -104,7 +124,7 @@ def option(words, *names):
     return None
 
 
-def nvidia_smi(words):
+def nvidia_smi(words: list[str]) -> None:
     """A table, or ``--query-gpu`` as CSV, once or with ``--loop=SECONDS``."""
     devices = [
         int(part) for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip().isdigit()
@@ -122,9 +142,9 @@ def nvidia_smi(words):
         print(", ".join(f"{name} [{UNITS[name]}]" if name in UNITS else name for name in fields))
     every = option(words, "--loop", "-l")
     while True:
-        told = load()
+        current = load()
         for position, _ in enumerate(devices):
-            values = reading(position, told)
+            values = reading(position, current)
             print(
                 ", ".join(
                     values.get(name, "[N/A]")
@@ -135,20 +155,21 @@ def nvidia_smi(words):
         sys.stdout.flush()
         if every is None:
             return
-        # Ten samples a second are enough for any chart, however fast the clock.
+        # At most ten samples a second, however fast the clock.
         time.sleep(max(0.1, float(every) / factor()))
 
 
-def table(devices):
-    """The table people look at."""
+def table(devices: list[int]) -> None:
+    """Print the table of plain ``nvidia-smi``."""
     rule = "+" + "-" * 77 + "+"
+    print(STAMP)
     print(time.strftime("%a %b %e %H:%M:%S %Y", time.localtime(now())))
     print(rule)
     print(f"| {'NVIDIA-SMI 535.86.10    Driver Version: 535.86.10    CUDA Version: 12.2':<76}|")
     print(rule)
-    told = load()
+    current = load()
     for position, _ in enumerate(devices):
-        values = reading(position, told)
+        values = reading(position, current)
         text = (
             f"{position}  NVIDIA H100   {values['temperature.gpu']}C   {values['power.draw']}W / 700W   "
             f"{values['memory.used']}MiB / {TOTAL_MIB}MiB   {values['utilization.gpu']}%"

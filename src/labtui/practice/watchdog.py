@@ -16,7 +16,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     folder = sys.argv[1]
-    living = set()
+    living: set[int] = set()
     for line in sys.stdin:
         pid = int(line[1:])
         living.add(pid) if line[0] == "+" else living.discard(pid)

@@ -5,6 +5,7 @@ One key has one meaning everywhere; an action that a screen does not have is not
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from textual.binding import Binding
@@ -16,6 +17,7 @@ class Action:
 
     `places` are the screens or panes where it can be used; `foot` puts it into the bottom line there.
     `urgent` ones are over before the next key is looked at: what follows is text, not the next action.
+    `also` are words that the palette finds it by.
     """
 
     name: str
@@ -26,24 +28,128 @@ class Action:
     places: tuple[str, ...] = ("main",)
     foot: bool = False
     urgent: bool = False
+    also: str = ""
+
+    @property
+    def id(self) -> str:
+        """What the action is called in the settings file: ``cancel_run``, ``chart_next``, ``pane_task``."""
+        method, _, argument = self.name.partition("(")
+        argument = argument.strip("()'")
+        return f"{method}_{_ARGUMENTS.get(argument, argument)}" if argument else method
+
+    @property
+    def key(self) -> str:
+        """The first key it has now, as Textual calls it."""
+        return _own_keys.get(self.id, self.keys).split(",")[0]
 
     @property
     def key_label(self) -> str:
         """How the key is written for a person."""
-        names = {
-            "left_square_bracket": "[",
-            "right_square_bracket": "]",
-            "question_mark": "?",
-            "slash": "/",
-            "colon": ":",
-            "exclamation_mark": "!",
-            "escape": "esc",
-            "plus": "+",
-            "minus": "-",
-            "enter": "enter",
-        }
-        first = self.keys.split(",")[0]
-        return names.get(first, first.replace("ctrl+", "^"))
+        return key_text(self.key or "full_stop")  # without a key of its own it is reached as the next step
+
+
+_ARGUMENTS = {"1": "next", "-1": "previous", "2": "double", "0.5": "halve"}
+_KEY_NAMES = {
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "question_mark": "?",
+    "full_stop": ".",
+    "comma": ",",
+    "slash": "/",
+    "colon": ":",
+    "asterisk": "*",
+    "exclamation_mark": "!",
+    "escape": "esc",
+    "plus": "+",
+    "minus": "-",
+    "right": "→",
+    "left": "←",
+    "up": "↑",
+    "down": "↓",
+}
+_own_keys: dict[str, str] = {}
+
+
+def key_text(key: str) -> str:
+    """How a key of Textual's is written for a person."""
+    return _KEY_NAMES.get(key, key.replace("ctrl+", "^"))
+
+
+def use_keys(keys: Mapping[str, str]) -> list[str]:
+    """Take other keys for actions, by their ids; gives a sentence for each that cannot be taken.
+
+    A single letter that does harm stays guarded: `GUARDED` actions need a key with a modifier.
+    """
+    _own_keys.clear()
+    known = {action.id: action for action in ACTIONS}
+    problems = []
+    for name, key in keys.items():
+        if name not in known:
+            problems.append(f"The settings file names a key for {name}, but there is no such action.")
+        elif name in GUARDED and len(key) == 1:
+            problems.append(f"{known[name].label} does harm, so its key is not a single letter.")
+        else:
+            _own_keys[name] = key
+    return problems
+
+
+def own_keys() -> dict[str, str]:
+    """The keys that differ, by binding id."""
+    return dict(_own_keys)
+
+
+def named(name: str) -> Action | None:
+    return next((action for action in ACTIONS if action.name == name), None)
+
+
+GUARDED = frozenset({"cancel_run", "leave"})
+LOOKING = frozenset(
+    {
+        *(
+            "pane",
+            "task_list",
+            "do_next",
+            "next_open_task",
+            "step_task",
+            "jump",
+            "palette",
+            "help",
+            "leave",
+            "move",
+        ),
+        *(
+            "chart",
+            "chart_kind",
+            "chart_network",
+            "enlarge_chart",
+            "streams",
+            "records",
+            "search",
+            "search_next",
+        ),
+        *(
+            "select_lines",
+            "copy_lines",
+            "follow",
+            "leave_text",
+            "shell_commands",
+            "all_jobs",
+            "remote_commands",
+        ),
+        *(
+            "problems",
+            "plan",
+            "halve_batch",
+            "search_batch",
+            "retry_run",
+            "change_cell",
+            "scale_cell",
+            "toggle_form",
+        ),
+        *("drop_row", "next_view", "back", "mark_run", "toggle_failed", "wrap_lines"),
+    }
+)
+"""Methods of actions that change nothing, start no program and ask no cluster: the ones for those who only look."""
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -55,10 +161,30 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "task_list", "g", "tasks", "go to the list of tasks; enter goes back to the pane", "Tasks", foot=True
     ),
-    Action("step_task(-1)", "left_square_bracket", "task before", "go to the task before", "Tasks"),
-    Action("step_task(1)", "right_square_bracket", "next task", "go to the task after", "Tasks", foot=True),
     Action(
-        "plan", "s", "submit", "see the plan of this task, change it, check it, submit it", "Runs", foot=True
+        "do_next",
+        "full_stop",
+        "do it",
+        "do the next step, as the card says",
+        "Tasks",
+        also="next step continue what now",
+    ),
+    Action(
+        "next_open_task",
+        "",
+        "next task",
+        "go to the next task that is not done",
+        "Tasks",
+    ),
+    Action("step_task(-1)", "left_square_bracket", "task before", "go to the task before", "Tasks"),
+    Action("step_task(1)", "right_square_bracket", "task after", "go to the task after", "Tasks"),
+    Action(
+        "plan",
+        "s",
+        "submit",
+        "see the plan of this task, change it, check it, submit it",
+        "Runs",
+        also="plan sbatch run start launch job",
     ),
     Action(
         "halve_batch",
@@ -66,6 +192,7 @@ ACTIONS: tuple[Action, ...] = (
         "halve batch",
         "after an out-of-memory: plan the task again with half the batch on every GPU count",
         "Runs",
+        also="oom out of memory gpu memory smaller batch",
     ),
     Action(
         "search_batch",
@@ -73,14 +200,55 @@ ACTIONS: tuple[Action, ...] = (
         "search batch",
         "plan one job that finds the largest batch that fits one GPU",
         "Runs",
+        also="oom memory largest maximum",
     ),
-    Action("cancel_run", "k", "cancel run", "cancel the selected run, after asking", "Runs"),
+    Action(
+        "cancel_run",
+        "ctrl+k",
+        "cancel run",
+        "cancel the selected run, after asking",
+        "Runs",
+        also="cancel stop kill scancel abort end job",
+    ),
+    Action(
+        "mark_run",
+        "asterisk",
+        "mark run",
+        "mark the selected run: cancel, hold, limit and run again are then for all marked ones; esc unmarks",
+        "Runs",
+        also="select several multiple all",
+    ),
     Action(
         "end_after",
-        "K",
-        "end after ...",
+        "T",
+        "time limit",
         "let Slurm end the job of the selected run after so many minutes, also when labtui is closed",
         "Runs",
+        also="end after limit minutes scontrol timelimit",
+    ),
+    Action(
+        "retry_run",
+        "R",
+        "run again",
+        "plan the selected run again: twice the time after a time-out, half the batch after an out-of-memory",
+        "Runs",
+        also="retry again repeat resubmit time limit failed",
+    ),
+    Action(
+        "hold_run",
+        "H",
+        "hold/release",
+        "let the selected run wait until it is released; release it",
+        "Runs",
+        also="hold release wait scontrol",
+    ),
+    Action(
+        "toggle_failed",
+        "F",
+        "hide failed",
+        "leave runs that failed or were cancelled out of the table, or show them again",
+        "Runs",
+        also="hide failed cancelled show filter",
     ),
     Action("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)", "Runs"),
     Action("chart(1)", "right", "next chart", "show the next chart", "Charts", ("charts",), foot=True),
@@ -119,7 +287,14 @@ ACTIONS: tuple[Action, ...] = (
         ("charts",),
     ),
     Action(
-        "streams", "o", "out/err", "show standard output, standard error, or both", "Log", ("log",), foot=True
+        "streams",
+        "o",
+        "out/err",
+        "show standard output, standard error, or both; with another run marked (*), its output beside this one's",
+        "Log",
+        ("log",),
+        foot=True,
+        also="beside compare two logs",
     ),
     Action("search", "slash", "search", "find a text in the log", "Log", ("log",), foot=True),
     Action(
@@ -131,8 +306,46 @@ ACTIONS: tuple[Action, ...] = (
         ("log",),
         foot=True,
     ),
-    Action("search_next(1)", "n", "next", "go to the next match", "Log", ("log",)),
-    Action("search_next(-1)", "N", "previous", "go to the match before", "Log", ("log",)),
+    Action("search_next(1)", "n", "next match", "go to the next match", "Log", ("log",)),
+    Action("search_next(-1)", "N", "match before", "go to the match before", "Log", ("log",)),
+    Action(
+        "select_lines",
+        "V",
+        "select",
+        "select lines of the log: the arrow keys, page up and down, home and end take in more",
+        "Log",
+        ("log",),
+        foot=True,
+        also="mark visual lines",
+    ),
+    Action(
+        "copy_lines",
+        "C",
+        "copy",
+        "copy the selected lines to the clipboard",
+        "Log",
+        ("log",),
+        also="clipboard",
+    ),
+    Action(
+        "save_lines",
+        "S",
+        "save",
+        "write the selected lines into a file in the lab folder",
+        "Log",
+        ("log",),
+        also="file part",
+    ),
+    Action(
+        "wrap_lines",
+        "W",
+        "wrap",
+        "show the selected lines, or those on the screen, on a page that wraps long ones",
+        "Log",
+        ("log",),
+        foot=True,
+        also="wrap long lines full width",
+    ),
     Action(
         "follow",
         "end",
@@ -146,7 +359,7 @@ ACTIONS: tuple[Action, ...] = (
         "edit",
         "e",
         "edit",
-        "open the job script, the training script or the answers in your editor",
+        "open the job script, the training script, a copy of the log or the answers in your editor",
         "Files",
         ("main", "plan"),
     ),
@@ -163,13 +376,14 @@ ACTIONS: tuple[Action, ...] = (
         "export",
         "write tables, charts and the slide deck into the lab folder",
         "Files",
-        foot=True,
+        also="deck slides pdf powerpoint csv plots hand in",
     ),
+    Action("write_answer", "enter", "write", "edit the chosen answer", "Files", ("answers",), foot=True),
     Action(
         "next_question",
         "ctrl+n",
-        "next question",
-        "go to the next question without an answer and write",
+        "next answer",
+        "write the next answer that is missing; after the last one go on with the next task",
         "Files",
         ("answers", "typing"),
         foot=True,
@@ -189,13 +403,23 @@ ACTIONS: tuple[Action, ...] = (
         ("plan",),
         foot=True,
     ),
+    Action(
+        "override",
+        "O",
+        "override",
+        "submit in spite of the chosen finding: your reason is kept and stands in the appendix; again: take it back",
+        "Plan",
+        ("plan",),
+        foot=True,
+        also="accept ignore finding reason",
+    ),
     Action("scale_cell(2)", "plus", "double", "double the selected number", "Plan", ("plan",)),
     Action("scale_cell(0.5)", "minus", "halve", "halve the selected number", "Plan", ("plan",)),
     Action(
         "toggle_form",
-        "j",
+        "J",
         "job form",
-        "one job for all sizes, or one job per size",
+        "one job for all sizes, one job per size, or a job file of your own in slurm/",
         "Plan",
         ("plan",),
         foot=True,
@@ -212,17 +436,44 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "shell_commands",
         "w",
-        "shell words",
-        "the plain shell commands this amounts to, ready to copy",
-        "Looking behind",
+        "by hand",
+        "the shell commands that do the same by hand, ready to copy",
+        "Under the hood",
         ("main", "plan"),
+    ),
+    Action(
+        "doctor",
+        "D",
+        "doctor",
+        "check the connection, the account, the queues and the paths on the cluster",
+        "Under the hood",
+        ("app",),
+        also="doctor check diagnose connection ssh paths account",
+    ),
+    Action(
+        "jump",
+        "ctrl+o",
+        "jump",
+        "show a letter on every part of the screen; the letter goes there",
+        "labtui",
+        ("app",),
+        also="focus go to",
+    ),
+    Action(
+        "all_jobs",
+        "Q",
+        "my jobs",
+        "every living job of yours on the cluster, also those labtui did not send",
+        "Under the hood",
+        ("app",),
+        also="jobs squeue queue all status",
     ),
     Action(
         "remote_commands",
         "m",
-        "asked the cluster",
-        "what labtui asked the cluster, when, how long it took",
-        "Looking behind",
+        "requests",
+        "every command labtui ran on the cluster, when, and how long it took",
+        "Under the hood",
         ("app",),
     ),
     Action(
@@ -230,17 +481,28 @@ ACTIONS: tuple[Action, ...] = (
         "exclamation_mark",
         "problems",
         "errors that are not over yet, with hints",
-        "Looking behind",
+        "Under the hood",
         ("app",),
     ),
     Action(
         "refresh_now",
         "u",
         "update",
-        "ask the cluster now; connect again if the line is down",
-        "Looking behind",
+        "ask the cluster now; connect again when the connection is lost",
+        "Under the hood",
         ("app",),
     ),
+    Action(
+        "notifications",
+        "M",
+        "notifications",
+        "tell a job's start, end and failure on the desktop and the terminal, on the terminal alone, or not at all",
+        "labtui",
+        ("app",),
+        also="bell notify mute silent off sound desktop",
+    ),
+    Action("move('down')", "j", "down", "as the arrow key, in lists, tables and texts", "labtui", ("app",)),
+    Action("move('up')", "k", "up", "as the arrow key, in lists, tables and texts", "labtui", ("app",)),
     Action("palette", "colon,ctrl+p", "palette", "find an action by its name", "labtui", ("app",), foot=True),
     Action("help", "question_mark,f1", "help", "this page", "labtui", ("app",), foot=True),
     Action(
@@ -255,6 +517,12 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 
+def only_looks(name: str) -> bool:
+    """Whether an action, by its name or method, may be done where nothing may be changed; those of widgets may."""
+    method = name.partition("(")[0].rpartition(".")[2]
+    return method in LOOKING or all(each.name.partition("(")[0] != method for each in ACTIONS)
+
+
 def actions_in(place: str) -> tuple[Action, ...]:
     """The actions a screen or pane has."""
     return tuple(action for action in ACTIONS if place in action.places)
@@ -264,17 +532,30 @@ def bindings(place: str) -> list[Binding]:
     """Textual's bindings for a screen or pane."""
     return [
         Binding(
-            action.keys, action.name, action.label, show=False, tooltip=action.help, priority=action.urgent
+            action.keys,
+            action.name,
+            action.label,
+            show=False,
+            tooltip=action.help,
+            priority=action.urgent,
+            id=action.id,
         )
         for action in actions_in(place)
+        if action.keys
     ]
 
 
-def foot(*places: str) -> list[Action]:
-    """The few actions of the bottom line, those of the innermost place first, going to other tasks last."""
-    shown: list[Action] = []
+def foot(*places: str, first: Sequence[str] = ()) -> list[Action]:
+    """The few actions of the bottom line: those that act on what is chosen `first`, then those of the innermost place.
+
+    Going to other tasks comes last.
+    """
+    shown = [action for name in first if (action := named(name)) is not None]
+    rest: list[Action] = []
     for place in places:
-        shown += [action for action in actions_in(place) if action.foot and action not in shown]
-    shown.sort(key=lambda action: action.group == "Tasks")
-    keys: set[str] = set()
-    return [action for action in shown if not (action.keys in keys or keys.add(action.keys))]  # type: ignore[func-returns-value]
+        rest += [action for action in actions_in(place) if action.foot and action not in rest]
+    rest.sort(key=lambda action: action.group == "Tasks")
+    kept: dict[str, Action] = {}
+    for action in (*shown, *rest):
+        kept.setdefault(action.keys, action)
+    return list(kept.values())

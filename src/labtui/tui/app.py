@@ -1,222 +1,41 @@
-"""`LabApp`: bindings and routing, nothing else. What actions do is in `operations`, what screens say in `view`."""
+"""`LabApp`: what the actions do. States and questions are the matter of `SessionApp`, sentences that of `view`."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import time
-from collections.abc import Callable, Sequence
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.binding import BindingType
-from textual.reactive import reactive
-from textual.screen import Screen
+from rich.text import Text
+from textual.widget import Widget
 
-from labtui.core.state import LabState
-from labtui.errors import LabError
-from labtui.tui import actions, themes
-from labtui.tui.bridge import Bridge, ScreenPrompter
-from labtui.tui.desk import Desk
-from labtui.tui.harmless import HarmlessApp
-from labtui.tui.messages import ActionAsked, ActionEnded, PromptAsked, StateArrived
-from labtui.tui.operations import Operations
-from labtui.tui.palette import ActionProvider
+from labtui.domain.errors import LabError
+from labtui.domain.model import RunPhase
+from labtui.tui.guidance import context_keys, done_already, next_step, next_task, oom_run
+from labtui.tui.messages import ActionAsked
 from labtui.tui.screens.main import MainScreen
+from labtui.tui.session_app import SessionApp
+from labtui.tui.themes import roles
+from labtui.tui.view import LIVE_WORDS
 
-STYLES = Path(__file__).parent / "styles"
-AGE_EVERY = 1.0
+if TYPE_CHECKING:
+    from labtui.domain.events import RunState
+    from labtui.domain.model import SubmissionDraft
+    from labtui.session.answers import AnswerFiles
+
+_OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
 
 
-class LabApp(Operations, HarmlessApp[int]):
+class LabApp(SessionApp):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
-    TITLE = "labtui"
-    CSS_PATH = [  # noqa: RUF012 - as Textual declares it
-        STYLES / "base.tcss",
-        STYLES / "main.tcss",
-    ]
-    COMMANDS: ClassVar[set[Any]] = {ActionProvider}
-    COMMAND_PALETTE_BINDING = "f24"  # ours is in the registry
-    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
-    lab: reactive[LabState] = reactive(LabState, init=False, always_update=True)
-
-    def __init__(
-        self,
-        session: Any,
-        *,
-        prompter: ScreenPrompter | None = None,
-        clock: Callable[[], float] = time.time,
-        pane: str = "",
-        start: bool = True,
-        lessons: Sequence[tuple[str, str]] = (),
-        factor: float | None = None,
-        kept: bool = True,
-    ) -> None:
-        """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
-        super().__init__()
-        themes.register(self)
-        self.session = session
-        self.prompter = prompter
-        self.desk = Desk(session, clock=clock, factor=factor)
-        self._bridge = Bridge(session, self.post_message)
-        self._first_pane = pane or ("runs" if self.desk.run_id is not None else "task")
-        self._start_session = start
-        self._kept = kept
-        self.lessons = lessons
-        self._lessons_told = 0
-        self._known_problems: frozenset[str] = frozenset()
-        self._prompts: list[PromptAsked] = []
-
-    # ------------------------------------------------------------------ life
-
-    def get_default_screen(self) -> Screen[Any]:
-        """The main screen is the default one."""
-        return MainScreen(self._first_pane)
-
-    def on_mount(self) -> None:
-        """Paint what is stored first; the network comes after."""
-        if self.prompter is not None:
-            self.prompter.attach(self.post_message)
-        self._bridge.open()
-        self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
-        self.set_interval(AGE_EVERY, self._age)
-
-    def begin(self) -> None:
-        """The frame is on the screen: now what is stored, all of it."""
-        self.desk.load_edition()
-        self.repaint()
-        self.call_after_refresh(self._go_on)
-
-    def _go_on(self) -> None:
-        """Everything stored can be seen: now the network and the checks, whose threads take time from painting."""
-        gc.enable()  # off since the start of the program, for a quicker first paint
-        if self._start_session:
-            with contextlib.suppress(LabError):  # the state says it: offline, and why
-                self.session.start()
-        self.session.watch_logs(self.desk.tokens_on_screen())
-        self.desk.check_later(self._repaint_soon)
-        if self.desk.edition_problem is not None:
-            self.report(self.desk.edition_problem)
-        if self.session.read_only:
-            self.notify("Another labtui has this lab folder open; this window only looks.", markup=False)
-
-    def on_unmount(self) -> None:
-        """Nobody is listening any more."""
-        self._bridge.close()
-        if self.prompter is not None:
-            self.prompter.close()
-
-    # ------------------------------------------------------------------ pictures
-
-    @property
-    def main(self) -> MainScreen | None:
-        """The main screen, whatever lies over it."""
-        return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
-
-    def on_state_arrived(self, message: StateArrived) -> None:
-        """The session's newest state; also the tick that lets logs look at their files again."""
-        self.lab = message.state
-
-    def watch_lab(self, old: LabState, new: LabState) -> None:
-        """One repaint per state; checks only when what they rest on may have changed."""
-        self.desk.arrived(new)
-        self.repaint()
-        if old.runs is not new.runs or old.submissions is not new.submissions:
-            self.desk.check_later(self._repaint_soon)
-        self._toast_new_problems(new)
-
-    def repaint(self) -> None:
-        """Compute the picture and hand it to the screen."""
-        self.session.watch_logs(self.desk.tokens_on_screen())
-        main = self.main
-        if main is not None and main.is_mounted and main.picture is not None:
-            main.show(self.desk.picture())
-
-    def check_again(self) -> None:
-        """Look at all boxes again: the student's files changed."""
-        self.desk.check_later(self._repaint_soon)
-
-    def _repaint_soon(self) -> None:
-        """From another thread: a new picture when the screens come to it."""
-        self.call_later(self.repaint)
-
-    def _age(self) -> None:
-        for title, text in self.lessons[self._lessons_told :]:
-            self._lessons_told += 1
-            self.notify(text, title=title, severity="warning", timeout=20, markup=False)
-        main = self.main
-        if main is not None and main.picture is not None and main is self.screen:
-            main.show_age(self.desk.picture())
-
-    def _toast_new_problems(self, state: LabState) -> None:
-        keys = frozenset(problem.key for problem in state.problems)
-        for problem in state.problems:
-            if problem.key not in self._known_problems:
-                self.notify(
-                    problem.hint or problem.sentence,
-                    title=problem.sentence if problem.hint else "",
-                    severity="error",
-                    markup=False,
-                )
-        self._known_problems = keys
-
-    # ------------------------------------------------------------------ questions of the lane
-
-    def on_prompt_asked(self, message: PromptAsked) -> None:
-        """Passwords, codes and fingerprints: one modal at a time, in order."""
-        self._prompts.append(message)
-        if len(self._prompts) == 1:
-            self._ask_next()
-
-    def _ask_next(self) -> None:
-        from labtui.tui.screens.prompts import prompt_screen
-
-        message = self._prompts[0]
-
-        def answered(answer: str | None) -> None:
-            message.reply.put(answer)
-            self._prompts.pop(0)
-            if self._prompts:
-                self._ask_next()
-
-        self.push_screen(prompt_screen(message.question), answered)
-
-    # ------------------------------------------------------------------ ends of actions
-
-    def follow(self, name: str, request: Callable[[], Any], done: str, about: Any = None) -> None:
-        """Start a request to the session; its end arrives as a message."""
-        try:
-            future = request()
-        except LabError as error:
-            self.report(error)
-            return
-        self._bridge.follow(name, future, done, about)
-
-    def on_action_ended(self, message: ActionEnded) -> None:
-        """Say how it went; an unexpected error goes to the log file that is named."""
-        if message.error is not None and message.name != "test-only":
-            self.report(message.error)
-        elif message.done or message.name == "export":
-            self.notify(message.done or str(message.result), markup=False)
-            self.desk.check_later(self._repaint_soon)
-        handler = getattr(self.screen, "action_ended", None)
-        if handler is not None:
-            handler(message)
-
-    def report(self, error: BaseException) -> None:
-        """An error as a sentence and a hint."""
-        if isinstance(error, LabError):
-            title, body = error.sentence, error.hint
-        else:
-            self.session.faults.write(error)
-            title = "Something unexpected happened; labtui goes on."
-            body = f"Details are in {self.session.folder.problem_log.name}."
-        self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
-
-    def report_sentence(self, sentence: str) -> None:
-        """A warning in words."""
-        self.notify(sentence, severity="warning", markup=False)
+    exporting: Future[str] | None = None
 
     # ------------------------------------------------------------------ actions everywhere
 
@@ -230,49 +49,493 @@ class LabApp(Operations, HarmlessApp[int]):
         owner = "screen" if hasattr(self.screen, f"action_{method}") else "app"
         await self.run_action(f"{owner}.{name}")
 
+    def action_move(self, direction: str) -> None:
+        """The arrow key, for hands that stay on the letters."""
+        self.simulate_key(direction)
+
+    async def do_next(self) -> None:
+        """Take the next step that the card names."""
+        step = next_step(self.view_model.view_state())
+        if step.action:
+            await self.do(step.action)
+        else:
+            self.notify(step.sentence, markup=False)
+
+    def action_next_open_task(self) -> None:
+        """Go to the next task that is not done."""
+        ahead = next_task(self.view_model.view_state())
+        if ahead is not None:
+            self.go_to_task(ahead.task_id)
+            if self.main is not None:
+                self.call_later(self.main.show_pane, "task")
+
+    def action_jump(self) -> None:
+        """Letters on every part of the screen."""
+        from labtui.tui.screens.prompts import JumpScreen, jump_targets
+
+        found = jump_targets(self.screen)
+        if found:
+            self.push_screen(JumpScreen(found), self._jumped)
+
+    async def _jumped(self, target: Widget | str | None) -> None:
+        if isinstance(target, str):
+            await self.do(target)
+        elif target is not None:
+            target.focus()
+
+    def action_doctor(self) -> None:
+        """Check everything that a job needs, from the connection to the paths."""
+        from labtui.tui.screens.cluster_pages import DoctorScreen
+
+        if not isinstance(self.screen, DoctorScreen):
+            self.push_screen(DoctorScreen(self.session, self.prompter, self.check_again))
+
     def action_palette(self) -> None:
         """Find an action by its name."""
         self.action_command_palette()
 
     def action_help(self) -> None:
-        """All keys with what they do."""
-        from labtui.tui.screens.help import HelpScreen
+        from labtui.tui.screens.texts import HelpScreen
 
-        if not isinstance(self.screen, HelpScreen):
-            place = self.screen.pane if isinstance(self.screen, MainScreen) else "plan"
-            self.push_screen(HelpScreen(place))
+        if isinstance(self.screen, HelpScreen):
+            return
+        place = self.screen.pane if isinstance(self.screen, MainScreen) else "plan"
+        first = context_keys(self.view_model.view_state(), place) if place != "plan" else ()
+        self.push_screen(HelpScreen(place, first))
 
     def action_remote_commands(self) -> None:
         """What labtui asked the cluster."""
-        from labtui.tui.screens.remote_commands import RemoteCommands
+        from labtui.tui.screens.cluster_pages import RemoteCommands
 
         if not isinstance(self.screen, RemoteCommands):
-            self.push_screen(RemoteCommands(self.session, self.desk.clock))
+            self.push_screen(RemoteCommands(self.session, self.view_model.clock))
 
     def action_problems(self) -> None:
-        """Errors that are not over."""
         from labtui.tui.screens.texts import TextScreen, problems_text
 
         self.push_screen(
             TextScreen(
-                "Problems that are not over", problems_text(self.desk.state, self.session, self.lessons)
+                "Problems that are not over", problems_text(self.view_model.state, self.session, self.lessons)
             )
         )
 
     def action_refresh_now(self) -> None:
         """Ask the cluster now."""
-        if self.desk.state.connection.status in {"offline", "needs-login"}:
+        if self.view_model.state.connection.status in {"offline", "needs-login"}:
             self.session.connect_now()
         self.session.refresh()
-        self.desk.check_later(self._repaint_soon)
+        self.view_model.check_later(self.repaint_soon)
 
     async def action_leave(self) -> None:
         """Leave; say what goes on without us. What is lost by leaving is asked about first."""
         self.keep_answers()
-        if self._kept or not self.desk.state.runs:
+        state = self.view_model.state
+        under_way = any(
+            run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING for run in state.runs.values()
+        )
+        if self.session.looking is not None:
+            self.exit(0)
+            return
+        if self._kept and not (under_way and self.view_model.factor is not None):
+            self.exit(0)
+            return
+        if not state.runs:
             self.exit(0)
             return
         from labtui.tui.screens.prompts import Confirm
 
-        text = "This practice evening is not kept: its runs, answers and exports go when you leave."
+        if self._kept:
+            text = (
+                "The practice cluster stops when you leave: a job that runs ends as if its node failed, "
+                "a job that waits starts when you are back."
+            )
+        else:
+            text = "This practice session is not kept: its runs, answers and exports go when you leave."
         self.push_screen(Confirm(text, yes="Leave", no="Stay"), lambda yes: self.exit(0) if yes else None)
+
+    # ------------------------------------------------------------------ tasks and answers
+
+    def go_to_task(self, task_id: str) -> None:
+        """Another task, from the palette or by a step."""
+        self.view_model.choose_task(task_id)
+        self.repaint()
+        self.view_model.check_later(self.repaint_soon)
+
+    def answer_files(self) -> AnswerFiles:
+        from labtui.session.answers import AnswerFiles
+
+        return AnswerFiles(self.session, lambda: self.view_model.edition)
+
+    def after_answers(self) -> None:
+        """Every question of the task has an answer: go to the next task, unless something else is missing here."""
+        view = self.view_model.view_state()
+        check = view.checks.get(view.task_id)
+        rest = [item for item in check.items if not item.met and item.kind != "answers"] if check else []
+        ahead = next_task(view)
+        if rest:
+            self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
+        elif ahead is not None:
+            self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
+            self.action_next_open_task()
+        else:
+            self.notify("Every question has an answer.", markup=False)
+
+    def keep_answers(self) -> None:
+        """Store an answer that is being written."""
+        if self.main is not None:
+            from labtui.tui.widgets.answers_pane import AnswersPane
+
+            for pane in self.main.query(AnswersPane):
+                pane.keep()
+
+    # ------------------------------------------------------------------ submitting and cancelling
+
+    async def open_plan(self) -> None:
+        """The plan of the task on the screen."""
+        try:
+            drafts = self.session.drafts(self.view_model.task_id)
+            own = self.session.job_files()
+        except LabError as error:
+            self.report(error)
+            return
+        if not drafts and not own:
+            from labtui.tui.guidance import instead_of_runs
+
+            self.notify(instead_of_runs(self.view_model.view_state()), timeout=8, markup=False)
+            return
+
+        await self._show_plan(self.view_model.task_id, drafts, done_already(self.view_model.view_state()))
+
+    async def _show_plan(self, task_id: str, drafts: tuple[SubmissionDraft, ...], done: str = "") -> None:
+        """The plan screen over the main one."""
+        from labtui.tui.screens.plan import PlanScreen
+
+        if self.view_model.edition is not None:
+            await self.push_screen(
+                PlanScreen(self.session, self.view_model.edition, task_id, drafts, done=done)
+            )
+
+    async def halve_batch(self) -> None:
+        """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
+        view = self.view_model.view_state()
+        run = view.run if view.run is not None and view.run.outcome == "oom" else oom_run(view)
+        if run is None:
+            unread = view.run is not None and view.run.outcome is None
+            why = (
+                "How this run ended is not known yet."
+                if unread
+                else "No run of this task ran out of GPU memory."
+            )
+            self.notify(why, markup=False)
+            return
+        from labtui.session.batches import halve_after
+
+        try:
+            proposal = halve_after(self.session, run.run_id)
+        except LabError as error:
+            self.report(error)
+            return
+        self.notify(proposal.sentence, timeout=8, markup=False)
+        await self._show_plan(run.task_id, proposal.drafts)
+
+    async def retry_run(self) -> None:
+        """The plan of the selected run again, or of all marked ones; each is changed by how it ended."""
+        from labtui.session.batches import retry_after
+
+        jobs = {run.token: run for run in reversed(self.view_model.view_state().meant)}
+        if not jobs:
+            self.notify("Choose the run to plan again first.", markup=False)
+            return
+        runs = sorted(jobs.values(), key=lambda run: run.run_id)
+        try:
+            proposals = [retry_after(self.session, run.run_id) for run in runs]
+        except LabError as error:
+            self.report(error)
+            return
+        sentences = [
+            proposal.sentence if len(runs) == 1 else f"Run {run.run_id}: {proposal.sentence}"
+            for run, proposal in zip(runs, proposals, strict=True)
+        ]
+        self.notify(" ".join(sentences), timeout=8, markup=False)
+        await self._show_plan(runs[0].task_id, tuple(draft for each in proposals for draft in each.drafts))
+        self.unmark_runs()
+
+    def hold_run(self) -> None:
+        """Hold the selected run that waits, or release it; of marked runs, all that wait."""
+        view = self.view_model.view_state()
+        waiting = [run for run in view.meant if run.phase in {RunPhase.WAITING, RunPhase.QUEUED}]
+        jobs = {run.token: run for run in waiting}
+        if not jobs:
+            self.notify("Only a run that waits can be held or released.", markup=False)
+            return
+        held = not all(view.state.submissions[token].held for token in jobs)
+        for run in jobs.values():
+            done = f"Run {run.run_id} is held; H releases it." if held else f"Run {run.run_id} is released."
+            self.follow("hold", partial(self.session.hold, run.run_id, held=held), done)
+        self.unmark_runs()
+
+    def toggle_failed(self) -> None:
+        """Leave failed and cancelled runs out of the table, or show them again."""
+        if not self.view_model.toggle_failed():
+            hidden = "not shown" if self.view_model.hide_failed else "shown"
+            self.notify(f"No run of this task failed; those that do are {hidden}.", markup=False)
+        self.repaint()
+
+    def unmark_runs(self) -> None:
+        """No run is marked any more."""
+        if self.view_model.marked:
+            self.view_model.marked = frozenset()
+            self.repaint()
+
+    def action_all_jobs(self) -> None:
+        """Every living job of the student."""
+        from labtui.tui.screens.cluster_pages import JobsPage
+
+        if not isinstance(self.screen, JobsPage):
+            self.push_screen(JobsPage(self.session, self.view_model.clock, self.ask_cancel_job))
+
+    def ask_cancel_job(self, job_id: str, name: str) -> None:
+        """Cancel one of the student's jobs by its number, after asking."""
+        from labtui.tui.screens.prompts import Confirm
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                done = f"Job {job_id} is being cancelled."
+                self.follow("cancel", partial(self.session.cancel_job, job_id), done)
+
+        self.push_screen(
+            Confirm(f"Cancel job {job_id} ({name})?", yes="Cancel the job", no="Keep it"), answered
+        )
+
+    async def search_batch(self) -> None:
+        """The plan of one job that finds the largest batch that fits one GPU, with what it costs."""
+        from labtui.session.batches import search_largest
+
+        task_id = self.view_model.task_id
+        try:
+            proposal = search_largest(self.session, task_id)
+        except LabError as error:
+            self.report(error)
+            return
+        self.notify(proposal.sentence, timeout=8, markup=False)
+        await self._show_plan(task_id, proposal.drafts)
+
+    def after_submit(self) -> None:
+        """Show the runs that were just put into the submission queue."""
+        self.view_model.arrived(self.session.state)
+        self.view_model.choose_task(self.view_model.task_id)
+        self.repaint()
+        if self.main is not None:
+            self.call_later(self.main.show_pane, "runs")
+
+    def ask_cancel(self) -> None:
+        """Cancel the selected run, or all marked ones, after asking."""
+        view = self.view_model.view_state()
+        runs = [run for run in view.meant if run.phase not in _OVER]
+        if not runs:
+            self.notify("No run is chosen that is queued or running.", markup=False)
+            return
+        label = f" ({runs[0].spec.label})" if len(runs) == 1 else ""
+        text = f"Cancel {_numbers(runs)}{label}?"
+        jobs = {run.token: run for run in runs}
+        mine = {run.run_id for run in runs}
+        items = (view.state.submissions.get(token) for token in jobs)
+        others = [
+            number for item in items if item is not None for number in item.run_ids if number not in mine
+        ]
+        if others:
+            text += f" In the same job, and ending with it: {', '.join(f'#{number}' for number in others)}."
+        from labtui.tui.screens.prompts import Confirm
+
+        def answered(yes: bool | None) -> None:
+            if not yes:
+                return
+            for run in jobs.values():
+                done = f"Run #{run.run_id} is being cancelled."
+                self.follow("cancel", partial(self.session.cancel, run.run_id), done)
+            self.unmark_runs()
+
+        yes = "Cancel the run" if len(runs) == 1 else "Cancel them"
+        self.push_screen(Confirm(text, yes=yes, no="Keep it" if len(runs) == 1 else "Keep them"), answered)
+
+    def ask_end_after(self) -> None:
+        """Ask for the minutes after which Slurm shall end the job of the selected run, or of all marked ones."""
+        view = self.view_model.view_state()
+        jobs = {run.token: run for run in view.meant if run.phase not in _OVER}
+        if not jobs:
+            self.notify("No run is chosen that is queued or running.", markup=False)
+            return
+        from labtui.tui.screens.prompts import AskMinutes
+
+        def answered(minutes: int | None) -> None:
+            if minutes is None:
+                return
+            for run in jobs.values():
+                done = f"The job of run #{run.run_id} ends {minutes} min after its start."
+                self.follow("end-after", partial(self.session.end_after, run.run_id, minutes), done)
+            self.unmark_runs()
+
+        chosen = [(run, view.state.submissions.get(token)) for token, run in jobs.items()]
+        self.push_screen(AskMinutes(chosen), answered)
+
+    def push(self) -> None:
+        """Send the scripts now."""
+        self.follow("push", self.session.push, "The scripts are on the cluster.")
+
+    # ------------------------------------------------------------------ files
+
+    def edit_here(self, pane: str) -> None:
+        """The file that belongs to what is on the screen."""
+        view_state = self.view_model.view_state()
+        folder: Path = self.session.folder.path
+        if pane == "log" and self.main is not None:
+            self.main.edit_log()
+            return
+        if pane == "answers":
+            self.keep_answers()
+            path = self.answer_files().path(self.view_model.task_id)
+        else:
+            names = view_state.task.files if view_state.task is not None else ()
+            run = view_state.run
+            chosen = run.spec.script if run is not None else (names[0] if names else "")
+            path = folder / "scripts" / chosen
+        if not path.is_file():
+            self.notify(f"There is no {path.name} in the lab folder.", markup=False)
+            return
+        self.open_editor(path)
+        self.view_model.check_later(self.repaint_soon)
+        self.repaint()
+
+    def start_copy(self) -> None:
+        """Begin the script a task asks the student to make from another one; or show how theirs differs by now."""
+        from labtui.lab.plan import copies_to_start
+        from labtui.session.labs import copy_difference, start_copy
+        from labtui.tui.plan_words import coloured
+        from labtui.tui.screens.prompts import Confirm
+        from labtui.tui.screens.texts import TextScreen
+
+        task = self.view_model.view_state().task
+        copies = copies_to_start(task) if task is not None else ()
+        if not copies:
+            self.notify("This task asks for no copy of a script.", markup=False)
+            return
+        original, target = copies[0]
+        folder = self.session.folder
+        if folder.inside(f"scripts/{target}").is_file():
+            shown = coloured(copy_difference(folder, original, target), roles(self))
+            same = Text(f"{target} is still exactly {original}: the change is yours to make.")
+            page = shown if shown.plain else same
+            self.push_screen(TextScreen(f"{original} and your {target}", page))
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                try:
+                    start_copy(folder, original, target)
+                except LabError as error:
+                    self.report(error)
+                    return
+                self.open_editor(folder.inside(f"scripts/{target}"))
+                self.view_model.check_later(self.repaint_soon)
+
+        text = f"Start scripts/{target} as a copy of {original}? What has to change in it is for you to find."
+        self.push_screen(Confirm(text, yes="Copy and edit", no="Not now"), answered)
+
+    def open_editor(self, path: Path) -> bool:
+        """Leave the screen to the student's editor; says whether it ran."""
+        command = editor_command()
+        if not command:
+            self.notify(
+                "Set the environment variable EDITOR to your editor's command.",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        from textual.app import SuspendNotSupported
+
+        failed: OSError | None = None
+        try:
+            with self.suspend():  # what is raised in here would keep Textual from coming back
+                try:
+                    subprocess.run([*command, str(path)], check=False)
+                except OSError as error:
+                    failed = error
+        except SuspendNotSupported:
+            self.notify(
+                f"This terminal cannot be left to an editor. The file is {path}.",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        if failed is not None:
+            self.notify(
+                f"{command[0]} could not be started: {failed.strerror}.", severity="error", markup=False
+            )
+        return failed is None
+
+    def export(self) -> None:
+        """Tables, charts and the deck, by a process of its own; a line at the bottom tells how far it is."""
+        from labtui.tui.messages import export_all
+
+        if self.exporting is not None and not self.exporting.done():
+            self.notify("The export is still under way.", markup=False)
+            return
+
+        def start() -> Future[str]:
+            folder = self.session.folder.path
+
+            def step(text: str) -> None:
+                self.call_later(self.show_work, f"export: {text}")
+
+            future = export_all(folder, step)
+            future.add_done_callback(lambda _: self.call_later(self.show_work, ""))
+            self.exporting = future
+            return future
+
+        self.follow("export", start, "")
+
+    async def show_work(self, text: str) -> None:
+        """What is being made beside the screens, in a line above the submission queue; "" takes the line away."""
+        from labtui.tui.widgets.tables_and_tabs import OneLine
+
+        if self.main is None:
+            return
+        bottom = self.main.query_one("#bottom")
+        if not bottom.query("#work"):
+            await bottom.mount(OneLine(id="work"), before=0)
+        bottom.query_one("#work", OneLine).text = text
+
+    # ------------------------------------------------------------------ looking behind
+
+    def show_shell_commands(self) -> None:
+        """The plain commands the selected action amounts to."""
+        from labtui.session.manual_commands import lessons_of_submission
+        from labtui.tui.screens.texts import TextScreen
+
+        shown = self.view_model.view_state()
+        submission = shown.submission_of(shown.run) if shown.run is not None else None
+        try:
+            told = lessons_of_submission(self.session, submission)
+        except LabError as error:
+            self.report(error)
+            return
+        text = "\n\n".join(lesson.text for lesson in told)
+        self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
+
+
+def _numbers(runs: Sequence[RunState]) -> str:
+    """``run 3`` or ``runs 3, 4``."""
+    return f"run{'s' if len(runs) > 1 else ''} {', '.join(str(run.run_id) for run in runs)}"
+
+
+def editor_command() -> list[str]:
+    """The student's editor as an argument list; a plain one of the system when none is named."""
+    for name in ("VISUAL", "EDITOR"):
+        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
+            return words
+    import shutil
+
+    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
+        if found := shutil.which(candidate):
+            return [found]
+    return []

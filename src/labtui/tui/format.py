@@ -1,13 +1,37 @@
-"""Words and glyphs for states, ages and numbers. Pure: no Textual, no clock, no I/O.
-
-Every state is a word and a glyph before it is a colour; all glyphs are one cell wide.
-"""
+"""Words and glyphs for states, ages and numbers, and sentences about jobs. Pure: no Textual, no clock, no I/O."""
 
 from __future__ import annotations
 
-from labtui.core.interval import Interval
-from labtui.core.model import JobPhase, RunPhase, SubmissionStatus
-from labtui.core.state import ConnectionState, RunState, SubmissionState
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from labtui.domain.events import ConnectionState, LabState, RunState, SubmissionState
+from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.results.numbers import baseline_of, with_uncertainty
+
+if TYPE_CHECKING:
+    from labtui.results.rows import ResultRow
+
+
+class Moment(Protocol):
+    """The state as seen at one moment; `ViewState` is one."""
+
+    @property
+    def state(self) -> LabState:
+        """The latest state."""
+
+    @property
+    def now(self) -> float:
+        """UNIX seconds."""
+
+    @property
+    def factor(self) -> float | None:
+        """How much faster than real a rehearsal's clock goes; None on a real cluster."""
+
+    @property
+    def rows_by_run(self) -> Mapping[int, ResultRow]:
+        """The results row that each run counts into."""
+
 
 TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "↻"}
 TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "stale"}
@@ -25,7 +49,7 @@ PHASE_GLYPHS = {
 }
 OUTCOME_WORDS = {
     "oom": "out of memory",
-    "time-limit": "time limit reached",
+    "time-limit": "time limit",
     "cancelled": "cancelled",
     "failed": "failed",
     "unfinished": "ended early",
@@ -55,19 +79,30 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def connection_label(connection: ConnectionState) -> tuple[str, str]:
-    """Glyph and word of the line to the cluster."""
-    glyph = CONNECTION_GLYPHS.get(connection.status, "?")
-    return glyph, CONNECTION_WORDS.get(connection.status, connection.status)
+def connection_label(connection: ConnectionState, *, reader: bool = False) -> tuple[str, str]:
+    """Glyph and word of the connection; before the first attempt ended it is not offline, unless we only read."""
+    status = connection.status if reader else connection_status(connection)
+    return CONNECTION_GLYPHS.get(status, "?"), CONNECTION_WORDS.get(status, status)
 
 
-def with_bounds(number: Interval | None, digits: int = 2) -> str:
-    """``13.60 ±0.01``; bounds that round to nothing are left out, a missing number is a dash."""
-    if number is None:
+def connection_status(connection: ConnectionState) -> str:
+    """The status to show: `offline` only after an attempt that failed."""
+    started = connection.status != "offline" or bool(connection.sentence)
+    return connection.status if started else "connecting"
+
+
+def epoch_time(row: ResultRow | None) -> str:
+    """``14.0 ±0.5``, or ``59.8 σ 0.9`` where epochs differ by more than printing hides."""
+    if row is None or row.epoch_seconds is None:
         return NOTHING
-    half = f"{number.half_width:.{digits}f}"
-    text = f"{number.value:,.{digits}f}"
-    return text if float(half) == 0.0 else f"{text} ±{half}"
+    return with_uncertainty(row, row.epoch_seconds)
+
+
+def speedup(row: ResultRow, rows: Sequence[ResultRow]) -> str:
+    """``1.68 ±0.05``, with the uncertainty of both its times; `rows` hold the baseline."""
+    if row.speedup is None:
+        return NOTHING
+    return with_uncertainty(row, row.speedup, baseline_of(row, rows))
 
 
 def whole(number: Interval | None) -> str:
@@ -85,6 +120,12 @@ def percent(number: Interval | None) -> str:
     return NOTHING if number is None else f"{number.value * 100:.0f} %"
 
 
+def bar(share: float, width: int) -> tuple[str, str]:
+    """A progress bar of `width` cells, as its filled and its empty part."""
+    filled = min(width, max(0, round(share * width)))
+    return "━" * filled, "─" * (width - filled)
+
+
 def bytes_size(count: int) -> str:
     """A size in bytes with a binary unit: ``640 B``, ``12.4 KiB``."""
     size = float(count)
@@ -96,7 +137,9 @@ def bytes_size(count: int) -> str:
 
 
 def epoch_progress(run: RunState) -> str:
-    """``epoch 3 of 5``: the epoch being trained now."""
+    """``epoch 3 of 5``: the epoch being trained now; ``epoch 3`` where nothing tells how many there are."""
+    if "epochs" in run.spec.unknown:
+        return f"epoch {len(run.epochs) + 1}"
     current = min(len(run.epochs) + 1, run.spec.epochs)
     return f"epoch {current} of {run.spec.epochs}"
 
@@ -119,7 +162,7 @@ def run_words(run: RunState, submission: SubmissionState | None) -> str:
 
 def _submission_words(submission: SubmissionState) -> str:
     words = {
-        SubmissionStatus.WAITING: "in our waiting line",
+        SubmissionStatus.WAITING: "queued here",
         SubmissionStatus.SENDING: "being sent",
         SubmissionStatus.UNKNOWN: "no answer yet",
         SubmissionStatus.REFUSED: "refused",
@@ -142,3 +185,131 @@ def _job_phase(submission: SubmissionState | None) -> JobPhase | None:
 def _ended_unread(run: RunState, submission: SubmissionState | None) -> bool:
     """Its job is over, and its log does not say yet how the run ended."""
     return run.outcome is None and _job_phase(submission) is JobPhase.FINISHED
+
+
+NO_LINE = ("offline", "needs-login")
+"""States of the connection in which nothing can be sent."""
+
+
+def submission_sentences(submission: SubmissionState, state: LabState) -> list[str]:
+    """A submission that has no job yet: why it waits, or what became of it."""
+    if submission.status is SubmissionStatus.WAITING and state.connection.status in NO_LINE:
+        return ["In labtui's submission queue; it is sent when the cluster can be reached."]
+    text = " ".join(part for part in (submission.sentence, submission.hint) if part)
+    if text:
+        return [text]
+    plain = {
+        SubmissionStatus.WAITING: "In labtui's submission queue; it is sent as soon as the queue takes it.",
+        SubmissionStatus.SENDING: "Being sent to Slurm.",
+        SubmissionStatus.UNKNOWN: "Sent, but no answer came. labtui looks for the job and never sends twice.",
+        SubmissionStatus.REFUSED: "Slurm refused it.",
+        SubmissionStatus.WITHDRAWN: "Taken back before it was sent.",
+    }
+    return [plain[submission.status]] if submission.status in plain else []
+
+
+def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> list[str]:
+    """A submission's job: pending and why, running since when, or how it ended."""
+    head = f"Job {job.job_id}"
+    if job.phase in {JobPhase.QUEUED, JobPhase.RUNNING} and _over_by_its_log(submission, moment):
+        return [f"{head} is over: its log says so. The queue is asked again soon."]
+    if job.phase is JobPhase.QUEUED:
+        return _queued_words(submission, job, moment)
+    if job.phase is JobPhase.RUNNING:
+        return [
+            _running_words(submission, _cluster_now(moment, job)),
+            *_limit_words(moment, submission),
+        ]
+    if job.phase is JobPhase.UNKNOWN:
+        since = f" for {duration(moment.now - job.unknown_since)}" if job.unknown_since else ""
+        return [f"{head}: unknown{since}. The cluster has not said what became of it."]
+    if job.phase is JobPhase.SETTLING:
+        return [f"{head} has left the queue; no accounting record yet."]
+    took = f" after {duration(job.elapsed_s)}" if job.elapsed_s else ""
+    return [
+        f"{head}: {job.slurm_state or 'ended'}{took}"
+        + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
+        + "."
+        + _end_words(job.slurm_state)
+    ]
+
+
+def _end_words(state: str) -> str:
+    """What a bad end means; a good one needs no words."""
+    from labtui.slurm.states import FINISHED, plain_state
+
+    word = plain_state(state)
+    return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
+
+
+def _queued_words(submission: SubmissionState, job: JobView, moment: Moment) -> list[str]:
+    runs = [moment.state.runs[number] for number in submission.run_ids if number in moment.state.runs]
+    if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
+        return [f"Job {job.job_id} runs: its log says so. The queue is asked again soon."]
+    return [
+        f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
+        _start_words(job.start_estimate, moment.now),
+    ]
+
+
+def _over_by_its_log(submission: SubmissionState, moment: Moment) -> bool:
+    runs = [moment.state.runs[number] for number in submission.run_ids if number in moment.state.runs]
+    return bool(runs) and all(run.phase is RunPhase.DONE for run in runs)
+
+
+def pending_reason(reason: str) -> str:
+    """Slurm's pending reason as a sentence, with its own word behind."""
+    if not reason or reason == "None":
+        return "Slurm has not said why yet."
+    from labtui.slurm.states import explain_reason
+
+    return f"{explain_reason(reason).rstrip('.')} ({reason})."
+
+
+def _start_words(estimate: float | None, now: float) -> str:
+    if estimate is None:
+        return ""
+    return (
+        f"Slurm expects it to start in about {duration(estimate - now)}."
+        if estimate > now
+        else "It should start now."
+    )
+
+
+def _cluster_now(moment: Moment, job: JobView) -> float:
+    """The present for a job that was last looked at a while ago: a rehearsal's clock goes faster than ours."""
+    return job.seen_at + max(0.0, moment.now - job.seen_at) * (moment.factor or 1.0)
+
+
+def _running_words(submission: SubmissionState, now: float) -> str:
+    job = submission.job
+    if job is None:
+        return ""
+    where = f" on {job.node}" if job.node else ""
+    elapsed = job.elapsed_s
+    if job.start_time is not None:
+        elapsed = (
+            max(elapsed or 0.0, now - job.start_time)
+            if job.seen_at == 0
+            else (elapsed or 0.0) + now - job.seen_at
+        )
+    if elapsed is None:
+        return f"Job {job.job_id} runs{where}."
+    text = f"Job {job.job_id} has run{where} for {duration(elapsed)}"
+    if job.time_limit_s:
+        text += f", of at most {duration(job.time_limit_s)}"
+        if submission.early_end_minutes * 60 == job.time_limit_s:
+            text += " (your own limit)"
+    return text + "."
+
+
+def _limit_words(moment: Moment, submission: SubmissionState) -> list[str]:
+    """Whether the time limit will come before the end, as far as the epochs so far can tell."""
+    from labtui.results.forecast import limit_warning, running_run
+
+    run = running_run(submission, moment.state.runs)
+    row = moment.rows_by_run.get(run.run_id) if run is not None else None
+    if submission.job is None:
+        return []
+    warning = limit_warning(submission, moment.state.runs, row, _cluster_now(moment, submission.job))
+    return [warning] if warning else []

@@ -1,32 +1,39 @@
-"""What the plan screen says about drafts, previews, findings and verdicts. Pure."""
+"""What the plan screen says: cost, findings, verdicts, files and their differences. Pure."""
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from labtui.core.interval import Interval
-from labtui.core.model import SubmissionDraft
-from labtui.errors import LabError
+from labtui.domain.errors import LabError
+from labtui.domain.model import Interval, RunSpec, SubmissionDraft
+from labtui.lab.plan_table import PlanRow
+from labtui.results.cost import gpu_hours_of_limit
 from labtui.tui import format as words
-from labtui.tui import plan_files
-from labtui.tui.plan_table import PlanRow
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.keyed_table import Column, Row
+from labtui.tui.widgets.tables_and_tabs import Row, TableColumn
 
 if TYPE_CHECKING:
-    from labtui.core.lab.batch_search import Boundary
-    from labtui.core.preflight import Finding
-    from labtui.engine.planning import Preview
+    from pathlib import Path
+
+    from textual.content import Content
+
+    from labtui.lab.batch_search import Boundary
+    from labtui.preflight import Finding, FindingKey
+    from labtui.session.planned_submission import FileChange
+    from labtui.session.planning import Preview
+    from labtui.session.session import Session
+
 
 FINDING_COLUMNS = (
-    Column("severity", ""),
-    Column("fix", " "),
-    Column("place", " where"),
-    Column("effect", " what it does"),
+    TableColumn("severity", ""),
+    TableColumn("fix", " "),
+    TableColumn("place", " where"),
+    TableColumn("effect", " what it does"),
 )
 SEVERITY = {"error": "✘ error", "warning": "! warning"}
 FORMS = {
@@ -34,29 +41,58 @@ FORMS = {
     "one-gpu": "one GPU",
     "one-job": "all sizes",
     "job-per-size": "this size",
+    "torchrun": "torchrun",
+    "own": "your file",
 }
+UNKNOWN = "?"
+"""What nothing tells about a run of the student's own job file."""
 
 
 def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str, ...]:
     """One row of the plan table; a row that is left out says so."""
     spec = row.spec
-    limit = f"{draft.time_limit_minutes} min" if draft is not None else words.NOTHING
+    limit = f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING
     rate = "script's" if spec.learning_rate is None else f"{spec.learning_rate:g}"
     job = f"  {number}: {FORMS[draft.form]}" if draft is not None else "  left out"
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
+    if draft is not None and draft.form != "own" and draft.nodes > 1:
+        gpus = f"{gpus} on {draft.nodes} nodes"
     each = str(spec.per_gpu_batch) if spec.device == "gpu" else words.NOTHING
+    unknown = set(spec.unknown)
     return (
         "✔" if row.included else "○",
-        f" {spec.model}",
-        f" {gpus}",
-        f" {spec.batch_size}",
-        f" {each}",
+        f" {UNKNOWN if 'model' in unknown else spec.model}",
+        f" {UNKNOWN if 'n_gpus' in unknown else gpus}",
+        f" {UNKNOWN if 'batch_size' in unknown else spec.batch_size}",
+        f" {UNKNOWN if unknown & {'n_gpus', 'batch_size'} else each}",
         f" {rate}",
-        f" {spec.epochs}",
+        f" {UNKNOWN if 'epochs' in unknown else spec.epochs}",
         f" {limit}",
         f"{job:<12}",
         f"  {shlex.join(spec.extra_args) or words.NOTHING}",
     )
+
+
+def runs_title(shown: Path | None, files: Sequence[Path]) -> str:
+    """Whose runs these are; where job files of the student's own can be planned instead, the key that does it."""
+    if shown is not None:
+        return f"Runs of slurm/{shown.name} (J: next form)"
+    if not files:
+        return "Runs"
+    return f"Runs (J: other forms, slurm/{files[0].name}{' ...' if len(files) > 1 else ''})"
+
+
+_UNKNOWN_WORDS = {"model": "model", "n_gpus": "GPUs", "batch_size": "batch", "epochs": "epochs"}
+
+
+def own_sentence(draft: SubmissionDraft, place: str) -> str:
+    """Which file this is, and what it does not tell about its runs."""
+    missing = [
+        word for name, word in _UNKNOWN_WORDS.items() if any(name in run.unknown for run in draft.runs)
+    ]
+    if not missing:
+        return f"The plan is now {place}, your own job file, as it is."
+    return f"{place} does not say: {', '.join(missing)}. Enter on a {UNKNOWN} tells it; else the log may."
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:
@@ -66,31 +102,52 @@ def _total(parts: Sequence[Interval | None]) -> Interval | None:
     return Interval(sum(p.value for p in known), sum(p.lo for p in known), sum(p.hi for p in known))
 
 
-def cost_line(
+def cost_text(
     drafts: Sequence[SubmissionDraft],
+    other: Sequence[SubmissionDraft],
     previews: Sequence[Preview | LabError],
     verdicts: Mapping[SubmissionDraft, str],
     styles: Roles,
 ) -> Text:
-    """Expected time and GPU-hours of the whole plan, then Slurm's verdicts."""
-    text = Text(f"{len(drafts)} job{'s' if len(drafts) != 1 else ''}")
+    """Expected time, GPU-hours as bars against the other form of the job, then Slurm's verdicts."""
     good = [preview for preview in previews if not isinstance(preview, LabError)]
-    seconds = _total([preview.seconds for preview in good]) if len(good) == len(drafts) else None
-    hours = _total([preview.gpu_hours for preview in good]) if len(good) == len(drafts) else None
-    most = sum(draft.gpus * draft.time_limit_minutes for draft in drafts) / 60
+    whole = len(good) == len(drafts)
+    seconds = _total([preview.seconds for preview in good]) if whole else None
+    hours = _total([preview.gpu_hours for preview in good]) if whole else None
+    text = Text(f"{len(drafts)} job{'s' if len(drafts) != 1 else ''}")
     if seconds is not None:
-        text.append(f", expected to run {words.duration(seconds.lo)} to {words.duration(seconds.hi)} in all")
-    if hours is not None and most:
-        text.append(f", {hours.lo:.2f} to {hours.hi:.2f} GPU-h")
-    if most:
-        text.append(f" (at most {most:.2f} GPU-h by their time limits)", style=styles.quiet)
+        text.append(
+            f", {words.duration(seconds.lo)} to {words.duration(seconds.hi)} of running time expected"
+        )
     if drafts:
         first = drafts[0]
-        text.append(f"\naccount {first.account or '?'}, {first.qos or 'no QoS'}", style=styles.quiet)
+        text.append(
+            f"; account {first.account or '?'}, {first.queue or 'the default queue'}", style=styles.quiet
+        )
+    most, alternative = _most_hours(drafts), _most_hours(other)
+    largest = max(most, alternative)
+    if hours is not None and most:
+        _cost_bar(
+            text, "expected", hours.value / largest, f"{hours.lo:.2f} to {hours.hi:.2f} GPU-h", styles.good
+        )
+    if most:
+        _cost_bar(text, "at most", most / largest, f"{most:.2f} GPU-h, by the time limits", styles.busy)
+    if other and most:
+        name = "as one job" if len(other) < len(drafts) else "a job per size"
+        _cost_bar(text, name, alternative / largest, f"{alternative:.2f} GPU-h at most (J)", styles.quiet)
     for number, draft in enumerate(drafts, 1):
         if word := verdicts.get(draft):
-            text.append(f"\njob {number}: {word}")
+            text.append(f"\nJob {number}: {word}")
     return text
+
+
+def _most_hours(drafts: Sequence[SubmissionDraft]) -> float:
+    return sum(gpu_hours_of_limit(draft.all_gpus, draft.time_limit_minutes) for draft in drafts)
+
+
+def _cost_bar(text: Text, name: str, share: float, figure: str, style: str) -> None:
+    full, empty = words.bar(share, 24)
+    text.append(f"\n{name:<15}").append(full, style).append(empty.replace("─", " ")).append(f" {figure}")
 
 
 def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], styles: Roles) -> Text:
@@ -108,28 +165,38 @@ def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], sty
     return text
 
 
-def view_line(
-    view: str, views: Sequence[str], preview: Preview | LabError | None, place: int, *, edited: bool = False
-) -> Text:
-    """The names of the views with their counts; the current one reversed."""
-    text = Text()
-    for name in views:
-        count = ""
-        if preview is not None and not isinstance(preview, LabError):
-            if name == "findings":
-                count = f" {len(preview.findings)}" if preview.findings else " none"
-            elif name == "script":
-                count = " (edited: it counts, not the table)" if edited else ""
-            elif name == "files":
-                count = f" {len(preview.files)}"
-            elif name == "difference":
-                count = f" {sum(change.since == 'changed' for change in preview.files) or 'none'}"
-        text.append(f" {name}{count} ", style="reverse" if name == view else "").append(" ")
-    return text.append(f"of job {place + 1}", style="dim")
+def findings_title(preview: Preview | LabError | None, place: int) -> str:
+    """How many findings there are, by severity."""
+    if preview is None or isinstance(preview, LabError):
+        return "Findings"
+    errors = sum(finding.severity == "error" for finding in preview.findings)
+    warnings = len(preview.findings) - errors
+    parts = [
+        f"{count} {word}{'s' if count != 1 else ''}"
+        for count, word in ((errors, "error"), (warnings, "warning"))
+        if count
+    ]
+    return f"Findings of job {place + 1}: {', '.join(parts) or 'none'}"
 
 
-def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]:
-    """Severity, whether there is a fix, place, first sentence."""
+def view_title(view: str, preview: Preview | LabError | None, place: int, *, edited: bool = False) -> str:
+    """What the page shows, and which key shows the next."""
+    names = {"script": "Job script", "files": "Files", "difference": "Difference"}
+    count = ""
+    if preview is not None and not isinstance(preview, LabError):
+        if view == "script":
+            count = ", edited: it counts, not the table" if edited else ""
+        elif view == "files":
+            count = f": {len(preview.files)}"
+        elif view == "difference":
+            count = f": {sum(change.since == 'changed' for change in preview.files) or 'none'}"
+    return f"{names.get(view, '')} of job {place + 1}{count} (v: next view)"
+
+
+def finding_rows(
+    preview: Preview | LabError | None, styles: Roles, reasons: Mapping[FindingKey, str]
+) -> list[Row]:
+    """Severity, or that it is overridden; whether there is a fix, place, first sentence."""
     if preview is None or isinstance(preview, LabError):
         return []
     rows = []
@@ -137,11 +204,14 @@ def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]
         style = styles.bad if finding.severity == "error" else styles.warn
         where = f" {finding.file}:{finding.line}" if finding.line else f" {finding.file}"
         effect = " ".join(finding.effect.split())
+        overridden = finding.key in reasons
         rows.append(
             Row(
                 f"{index}|{finding.rule}|{where}",
                 (
-                    Text(SEVERITY[finding.severity], style=style),
+                    Text("○ overridden", styles.quiet)
+                    if overridden
+                    else Text(SEVERITY[finding.severity], style),
                     " f fixes it" if finding.fix is not None else " ",
                     where,
                     f" {effect if len(effect) < 90 else effect[:89] + '…'}",
@@ -151,30 +221,42 @@ def finding_rows(preview: Preview | LabError | None, styles: Roles) -> list[Row]
     return rows
 
 
-def page(  # noqa: PLR0917 - what a page rests on
-    view: str,
+def finding_text(
     preview: Preview | LabError | None,
     draft: SubmissionDraft | None,
     finding: Finding | None,
-    session: Any,
-    styles: Roles,
+    reasons: Mapping[FindingKey, str],
 ) -> Text:
-    """The text under the tabs."""
+    """The finding under the cursor, or what is known instead of one."""
     if preview is None:
-        return Text(
-            "Looking at the files ..." if draft is not None else "Every run is left out.", style="dim"
-        )
+        return Text("Checking the files ..." if draft is not None else "Every run is left out.")
     if isinstance(preview, LabError):
         return Text(f"{preview.sentence}\n{preview.hint}")
-    if view == "script":
-        return Text(preview.script)
-    if view in {"files", "difference"}:
-        shown = plan_files.files_page if view == "files" else plan_files.difference_page
-        return shown(preview, session, styles)
     if finding is None:
-        return Text("Nothing to complain about in the scripts and the job file. Ask Slurm itself with i.")
+        return Text("No problem found in the scripts and the job file. Press i to ask Slurm itself.")
     text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
-    return text.append(" ".join(finding.effect.split()))
+    text.append(" ".join(finding.effect.split()), style="not bold")
+    if reason := reasons.get(finding.key):
+        text.append(f"\nOverridden: {reason}", style="not bold")
+    return text
+
+
+def page(
+    view: str,
+    preview: Preview | LabError | None,
+    draft: SubmissionDraft | None,
+    session: Session,
+    styles: Roles,
+) -> Text | Content:
+    """The job script with its syntax, the files, or their difference from what was sent."""
+    if preview is None or isinstance(preview, LabError) or draft is None:
+        return Text("")
+    if view == "script":
+        from textual.highlight import highlight
+
+        return highlight(preview.script, language="bash")
+    shown = files_page if view == "files" else difference_page
+    return shown(preview, session, styles)
 
 
 def verdict(result: Any, error: BaseException | None) -> str:
@@ -187,16 +269,50 @@ def verdict(result: Any, error: BaseException | None) -> str:
     return f"{word} {said} {result.hint}".rstrip()
 
 
-def stops(previews: Sequence[Preview | LabError]) -> str:
+def stops(previews: Sequence[Preview | LabError], reasons: Mapping[FindingKey, str]) -> str:
     """A sentence when something must be put right first, else ""."""
     for number, preview in enumerate(previews, 1):
         if isinstance(preview, LabError):
             return f"Job {number} cannot be made: {preview.sentence}"
-        errors = [finding for finding in preview.findings if finding.severity == "error"]
+        errors = [
+            finding
+            for finding in preview.findings
+            if finding.severity == "error" and finding.key not in reasons
+        ]
         if errors:
             count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
             return f"Job {number} has {count} to put right first ({errors[0].file}:{errors[0].line})."
     return ""
+
+
+def errors_of(previews: Sequence[Preview | LabError]) -> tuple[FindingKey, ...]:
+    """The errors that stop the plan: a reason is given for these and no others."""
+    return tuple(
+        finding.key
+        for preview in previews
+        if not isinstance(preview, LabError)
+        for finding in preview.findings
+        if finding.severity == "error"
+    )
+
+
+def can_be_overridden(previews: Sequence[Preview | LabError]) -> bool:
+    """Whether everything that stops the plan is a finding, which a reason overrides."""
+    return not any(isinstance(preview, LabError) for preview in previews)
+
+
+def overrides_text(previews: Sequence[Preview | LabError], reasons: Mapping[FindingKey, str]) -> Text:
+    """How many findings are overridden for each reason, for the last question; nothing without any."""
+    from labtui.preflight import overridden
+
+    counts: dict[str, int] = {}
+    for preview in previews:
+        for found in () if isinstance(preview, LabError) else overridden(preview.findings, reasons):
+            counts[found.reason] = counts.get(found.reason, 0) + 1
+    text = Text()
+    for reason, count in counts.items():
+        text.append(f"✘ {count} finding{'s' * (count != 1)} overridden: {reason}\n")
+    return text
 
 
 def question(
@@ -209,12 +325,12 @@ def question(
     text = f"Submit {len(drafts)} job{'s' if len(drafts) != 1 else ''} with {runs} run{'s' if runs != 1 else ''}?"
     details = Text()
     for draft in drafts:
-        details.append(f"{draft.job_name}: at most {draft.time_limit_minutes} min, QoS {draft.qos}")
+        minutes = draft.time_limit_minutes
+        limit = f"at most {minutes} min" if minutes else "the queue's time limit"
+        details.append(f"{draft.job_name}: {limit}, {draft.queue or 'the default queue'}")
         details.append(", script edited by you\n" if draft in edited else "\n")
         for spec in draft.runs:
-            batch = f"global batch {spec.batch_size:,}" if spec.n_gpus > 1 else f"batch {spec.batch_size:,}"
-            epochs = f"{spec.epochs} epoch{'s' * (spec.epochs != 1)}"
-            details.append(f"  {spec.label}, {batch}, {epochs}\n")
+            details.append(f"  {_run_words(spec)}\n")
     warnings = [
         f
         for preview in previews
@@ -226,6 +342,106 @@ def question(
         details.append(f"! {finding.file}:{finding.line} {' '.join(finding.effect.split())}\n")
     if len(drafts) > 1:
         details.append(
-            "If the queue takes one job at a time, the others stay in labtui's waiting line and follow by themselves."
+            "If Slurm takes one job at a time, the others wait in labtui's submission queue and follow by themselves."
         )
     return text, details
+
+
+def _run_words(spec: RunSpec) -> str:
+    """A run in a line; what nothing tells is left out."""
+    parts = [spec.label]
+    if "batch_size" not in spec.unknown:
+        parts.append(f"{'global ' if spec.n_gpus > 1 else ''}batch {spec.batch_size:,}")
+    if "epochs" not in spec.unknown:
+        parts.append(f"{spec.epochs} epoch{'s' * (spec.epochs != 1)}")
+    return ", ".join(parts)
+
+
+_SIZE = 10
+
+
+def files_page(preview: Preview, session: Session, styles: Roles) -> Text:
+    """Each file with its standing beside the last job and the pushed copy; below, one's own changes to the scripts."""
+    last = _last_job(preview)
+    since = f"since job {last}" if last else "sent before"
+    wide = max([len(change.path) for change in preview.files] + [4])
+    text = Text(f"{'file':<{wide}} {'size':>{_SIZE}}  {since:<16} pushed\n", style=styles.quiet)
+    for change in preview.files:
+        text.append(f"{change.path:<{wide}} {words.bytes_size(change.size):>{_SIZE}}  ")
+        text.append(f"{_since(change, last):<16} ", style=_style(change.since, styles))
+        text.append(f"{change.pushed or words.NOTHING:<9}", style=_style(change.pushed, styles))
+        text.append(" changed by you\n" if change.changed else "\n", style=styles.warn)
+    for name in preview.left_out:
+        text.append(f"{name:<{wide}} {words.NOTHING:>{_SIZE}}  no longer sent\n", style=styles.warn)
+    if not last:
+        text.append(
+            "\nNo job of this lab folder was accepted yet: every file is new there.\n", style=styles.quiet
+        )
+    for change in preview.files:
+        if change.changed:
+            text.append("\n").append(_beside_the_original(change.path, session, styles))
+    return text
+
+
+def difference_page(preview: Preview, session: Session, styles: Roles) -> Text:
+    """The unified difference of every file since the job it is compared with."""
+    del session
+    text = Text()
+    for change in preview.files:
+        if change.difference:
+            text.append(coloured(change.difference, styles)).append("\n")
+        elif change.since == "changed":
+            text.append(
+                f"{change.path} differs from what job {change.since_job} was sent with; how cannot be shown.\n"
+            )
+        elif change.since == "new" and change.since_job:
+            text.append(f"{change.path} is new: job {change.since_job} was sent without it.\n")
+    for name in preview.left_out:
+        text.append(f"{name} is not sent any more.\n")
+    if text.plain:
+        return text
+    if not _last_job(preview):
+        return Text("No job of this lab folder was accepted yet: there is nothing to compare with.")
+    return Text(
+        f"Nothing differs from what job {_last_job(preview)} was sent with, its own name and token aside."
+    )
+
+
+def coloured(lines: str, styles: Roles) -> Text:
+    """A unified difference; colour only adds to its signs."""
+    text = Text()
+    for line in lines.splitlines():
+        style = styles.good if line.startswith("+") else styles.bad if line.startswith("-") else ""
+        text.append(f"{line}\n", style=style)
+    return text
+
+
+def _last_job(preview: Preview) -> str:
+    """The job most files are compared with: the job script may have one of its own."""
+    jobs = [change.since_job for change in preview.files if change.since_job]
+    return max(jobs, key=jobs.count, default="")
+
+
+def _since(change: FileChange, last: str) -> str:
+    other = f" ({change.since_job})" if change.since_job not in {"", last} else ""
+    return f"{change.since or words.NOTHING}{other}"
+
+
+def _style(standing: str | None, styles: Roles) -> str:
+    return {"changed": styles.warn, "new": styles.good}.get(standing or "", styles.quiet)
+
+
+def _beside_the_original(path: str, session: Session, styles: Roles) -> Text:
+    from labtui.session.folder import read_remote
+
+    own = session.folder.inside(f"scripts/{path}").read_bytes().decode("utf-8", "replace")
+    original = read_remote(path).decode("utf-8", "replace")
+    lines = difflib.unified_diff(
+        original.splitlines(),
+        own.splitlines(),
+        f"{path} (as it came)",
+        f"{path} (yours)",
+        lineterm="",
+        n=1,
+    )
+    return coloured("\n".join(lines), styles)

@@ -1,6 +1,6 @@
-"""What the screens say, computed from a `Picture`: pure functions from state to rows and sentences.
+"""What the screens say, computed from a `ViewState`: pure functions from state to rows and sentences.
 
-Nothing here knows Textual, files or clocks (`Picture.now` is handed in).
+Nothing here knows Textual, files or clocks (`ViewState.now` is handed in).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from labtui.core.model import RunPhase, SubmissionStatus
-from labtui.core.state import LabState, RunState, SubmissionState
+from labtui.domain.events import LabState, RunState, SubmissionState
+from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.tui import format as words
-from labtui.tui.job_words import NO_LINE, job_sentences, submission_sentences
+from labtui.tui.format import NO_LINE, job_sentences, submission_sentences
 
 if TYPE_CHECKING:
-    from labtui.core.charts import ChartSpec
-    from labtui.core.lab.checks import TaskCheck
-    from labtui.core.lab.edition import Edition, Task
-    from labtui.core.results import ResultRow, Results
+    from labtui.lab.checks import TaskCheck
+    from labtui.lab.edition import Edition, Task
+    from labtui.results.chart_spec import ChartSpec
+    from labtui.results.rows import ResultRow, Results
 
 LIVE_ORDER = ("", "waiting", "queued", "running")
 LIVE_WORDS = {
@@ -28,10 +28,11 @@ LIVE_WORDS = {
     RunPhase.STARTING: "running",
     RunPhase.RUNNING: "running",
 }
+ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ViewState:
     """Everything one repaint needs. `checks` are by task id; `gpu_hours` what this lab has used so far."""
 
     state: LabState
@@ -48,12 +49,15 @@ class Picture:
     practice: bool = False
     factor: float | None = None  # how many times faster than real a rehearsal's clock goes
     read_only: bool = False
+    replay: bool = False  # what was, not what is: there is no connection to speak of
     gpu_hours: float | None = None
     now: float = 0.0
+    deck: str = ""  # the exported deck in the lab folder
+    marked: frozenset[int] = frozenset()  # runs that the next action is for, all of them
+    hide_failed: bool = False  # the runs table leaves out those that failed or were cancelled
 
     @property
     def task(self) -> Task | None:
-        """The task on the screen."""
         return self.edition.task(self.task_id) if self.edition is not None else None
 
     @property
@@ -68,12 +72,21 @@ class Picture:
         return tuple(run for _, run in sorted(self.state.runs.items()) if run.task_id == self.task_id)
 
     @property
+    def shown_runs(self) -> tuple[RunState, ...]:
+        """The runs of the task that the table has."""
+        return tuple(run for run in self.runs if not (self.hide_failed and run.phase in ENDED_BADLY))
+
+    @property
+    def meant(self) -> tuple[RunState, ...]:
+        """The runs that an action is for: those that are marked, else the selected one."""
+        marked = tuple(run for run in self.runs if run.run_id in self.marked)
+        return marked or ((self.run,) if self.run is not None else ())
+
+    @property
     def run(self) -> RunState | None:
-        """The selected run."""
         return self.state.runs.get(self.run_id) if self.run_id is not None else None
 
     def submission_of(self, run: RunState) -> SubmissionState | None:
-        """The submission that carries a run."""
         return self.state.submissions.get(run.token)
 
 
@@ -100,47 +113,38 @@ class TaskRow:
         return self.live or words.TASK_WORDS.get(self.status, self.status)
 
 
-def task_rows(picture: Picture) -> tuple[TaskRow, ...]:
+def task_rows(view_state: ViewState) -> tuple[TaskRow, ...]:
     """The tasks in the edition's order; without an edition, those that have runs."""
     live: dict[str, str] = {}
-    for run in picture.state.runs.values():
+    for run in view_state.state.runs.values():
         if word := LIVE_WORDS.get(run.phase):
             live[run.task_id] = max(word, live.get(run.task_id, ""), key=LIVE_ORDER.index)
-    if picture.edition is None:
-        names = dict.fromkeys(run.task_id for run in picture.state.runs.values())
+    if view_state.edition is None:
+        names = dict.fromkeys(run.task_id for run in view_state.state.runs.values())
         return tuple(TaskRow(name, "", "open", live.get(name, "")) for name in names)
     return tuple(
-        TaskRow(task.id, task.title, _status(picture, task.id), live.get(task.id, ""))
-        for task in picture.edition.tasks
+        TaskRow(task.id, task.title, _status(view_state, task.id), live.get(task.id, ""))
+        for task in view_state.edition.tasks
     )
 
 
-def _status(picture: Picture, task_id: str) -> str:
-    check = picture.checks.get(task_id)
+def _status(view_state: ViewState, task_id: str) -> str:
+    check = view_state.checks.get(task_id)
     return check.status if check is not None else "open"
 
 
-def progress(picture: Picture) -> tuple[int, int]:
-    """Tasks done, and tasks there are."""
-    rows = task_rows(picture)
+def progress(view_state: ViewState) -> tuple[int, int] | None:
+    """Tasks done, and tasks there are; None while the tasks have not been checked."""
+    if not view_state.checks:
+        return None
+    rows = task_rows(view_state)
     return sum(1 for row in rows if row.status == "done"), len(rows)
 
 
-def next_step(picture: Picture) -> str:
-    """One sentence: what is missing in this task, or which task comes next."""
-    check = picture.checks.get(picture.task_id)
-    if check is not None and check.status != "done" and check.missing:
-        return check.missing
-    for row in task_rows(picture):
-        if row.status != "done" and row.task_id != picture.task_id:
-            return f"Next: {row.task_id} {row.title}"
-    return "All tasks are done." if picture.checks else ""
-
-
-def first_task(picture: Picture) -> str:
+def first_task(view_state: ViewState) -> str:
     """Where to begin: the task of a live run, of the newest run, else the first that is not done."""
-    rows = task_rows(picture)
-    newest = max(picture.state.runs.values(), key=lambda run: run.run_id, default=None)
+    rows = task_rows(view_state)
+    newest = max(view_state.state.runs.values(), key=lambda run: run.run_id, default=None)
     for wanted in (
         [row for row in rows if row.live == "running"],
         [row for row in rows if newest is not None and row.task_id == newest.task_id],
@@ -150,6 +154,57 @@ def first_task(picture: Picture) -> str:
         if wanted:
             return wanted[0].task_id
     return ""
+
+
+# ------------------------------------------------------------------ progress
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a running run is: epochs done and planned, seconds left in the cluster's time (None: not known)."""
+
+    run_id: int
+    name: str
+    done: int
+    epochs: int
+    seconds_left: float | None
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.done / self.epochs if self.epochs else 0.0
+
+
+def live_progress(view_state: ViewState) -> tuple[RunProgress, ...]:
+    """The runs of the task that train now."""
+    from labtui.results.forecast import remaining_seconds
+
+    rows = view_state.rows_by_run
+    shown = []
+    for run in view_state.runs:
+        if run.phase is RunPhase.RUNNING:
+            left = remaining_seconds(run.spec.epochs, len(run.epochs), rows.get(run.run_id))
+            name = _short(run.spec.model, run.spec.n_gpus)
+            seconds = left.value if left is not None else None
+            shown.append(RunProgress(run.run_id, name, len(run.epochs), run.spec.epochs, seconds))
+    return tuple(shown)
+
+
+def task_progress(view_state: ViewState) -> tuple[float, float]:
+    """Epochs trained and epochs there are to train, over the task's planned runs and those under way."""
+    task = view_state.task
+    wanted: dict[tuple[str, int], int] = {}
+    for plan in task.runs if task is not None else ():
+        wanted[plan.model, 0 if plan.device == "cpu" else plan.gpus] = plan.epochs
+    done: dict[tuple[str, int], int] = {}
+    for run in view_state.runs:
+        key = (run.spec.model, run.spec.n_gpus)
+        if run.phase in LIVE_WORDS or run.phase is RunPhase.DONE:
+            wanted[key] = run.spec.epochs
+            done[key] = max(done.get(key, 0), len(run.epochs))
+    return float(sum(min(done.get(key, 0), epochs) for key, epochs in wanted.items())), float(
+        sum(wanted.values())
+    )
 
 
 # ------------------------------------------------------------------ runs
@@ -173,19 +228,20 @@ class RunRow:
     efficiency: str
 
 
-def run_rows(picture: Picture, runs: tuple[RunState, ...] | None = None) -> tuple[RunRow, ...]:
+def run_rows(view_state: ViewState, runs: tuple[RunState, ...] | None = None) -> tuple[RunRow, ...]:
     """The runs of the task, with the numbers of their configuration where they have a part in them."""
     by_run = {
         run_id: row
-        for run_id, row in picture.rows_by_run.items()
+        for run_id, row in view_state.rows_by_run.items()
         if row.epoch_seconds is None or any(origin.run_id == run_id for origin in row.origins)
     }
     return tuple(
-        _run_row(picture, run, by_run.get(run.run_id)) for run in (picture.runs if runs is None else runs)
+        _run_row(view_state, run, by_run.get(run.run_id))
+        for run in (view_state.shown_runs if runs is None else runs)
     )
 
 
-def _run_row(picture: Picture, run: RunState, row: ResultRow | None) -> RunRow:
+def _run_row(view_state: ViewState, run: RunState, row: ResultRow | None) -> RunRow:
     spec = run.spec
     return RunRow(
         run.run_id,
@@ -195,57 +251,101 @@ def _run_row(picture: Picture, run: RunState, row: ResultRow | None) -> RunRow:
         str(spec.n_gpus) if spec.device == "gpu" else "CPU",
         f"{spec.batch_size}",
         f"{spec.per_gpu_batch}" if spec.device == "gpu" else words.NOTHING,
-        words.run_label(run, picture.submission_of(run)) + _mark(picture, run),
-        words.with_bounds(row.epoch_seconds if row else None),
+        ("* " if run.run_id in view_state.marked else "") + _mark(view_state, run) + _state(view_state, run),
+        words.epoch_time(row),
         words.whole(row.throughput if row else None),
         words.ratio(row.speedup if row else None),
         words.percent(row.efficiency if row else None),
     )
 
 
-def _mark(picture: Picture, run: RunState) -> str:
-    """A rehearsed run in a real lab's folder, or the other way round, says so."""
-    submission = picture.submission_of(run)
-    if submission is None or submission.practice is picture.practice:
+def _state(view_state: ViewState, run: RunState) -> str:
+    """The run's state; while the connection is lost nobody knows it, so it says what was seen last."""
+    if connection_lost(view_state) and run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING:
+        seen = f"epoch {len(run.epochs)}" if run.epochs else LIVE_WORDS[run.phase]
+        return f"? last: {seen}"
+    return words.run_label(run, view_state.submission_of(run))
+
+
+def _mark(view_state: ViewState, run: RunState) -> str:
+    """A rehearsed run in a real lab's folder, or the other way round, says so; first, where no column cuts it."""
+    submission = view_state.submission_of(run)
+    if submission is None or submission.practice is view_state.practice:
         return ""
-    return " (practice)" if submission.practice else " (real)"
+    return "practice " if submission.practice else "real "
 
 
-def run_detail(picture: Picture, run: RunState) -> list[str]:
+def run_detail(view_state: ViewState, run: RunState) -> list[str]:
     """Sentences about the selected run: where its job stands and why, what its log explains."""
-    submission = picture.submission_of(run)
+    submission = view_state.submission_of(run)
     lines: list[str] = []
     if submission is not None:
         lines += (
-            submission_sentences(submission, picture.state)
+            submission_sentences(submission, view_state.state)
             if submission.job is None
-            else job_sentences(submission, submission.job, picture)
+            else job_sentences(submission, submission.job, view_state)
         )
     for found in run.diagnosis:
         lines.append(f"{found.advice} ({found.kind}, line {found.line} of the {found.stream})")
     return [line for line in lines if line]
 
 
-def waiting_line(picture: Picture) -> str:
-    """What waits in labtui's own line and why; empty when nothing does."""
-    from labtui.core.jobs import live
+def connection_lost(view_state: ViewState) -> bool:
+    """Whether what is shown is older than the connection's end."""
+    connection = view_state.state.connection
+    return connection.status in NO_LINE and bool(connection.sentence or connection.status == "needs-login")
 
-    waiting = [each for each in picture.state.submissions.values() if each.status is SubmissionStatus.WAITING]
+
+def lost_sentence(view_state: ViewState) -> str:
+    """The banner while the connection is lost and something is under way, or a login was refused; "" otherwise."""
+    connection = view_state.state.connection
+    if connection.status == "needs-login" and not view_state.replay:
+        return f"{connection.sentence or 'Not logged in.'} Press u to be asked again."
+    live = any(run.phase in LIVE_WORDS for run in view_state.state.runs.values())
+    if not live or not connection_lost(view_state):
+        return ""
+    at = view_state.state.refreshed_at
+    seen = f": all you see is from {words.duration(view_state.now - at)} ago" if at is not None else ""
+    return f"Not connected{seen}. Jobs go on without labtui. Press u to connect."
+
+
+def tab_badges(view_state: ViewState) -> dict[str, str]:
+    """What stands beside the names of the tabs: how many runs are under way, how many questions have no answer."""
+    badges: dict[str, str] = {}
+    live = sum(run.phase in LIVE_WORDS for run in view_state.runs)
+    if live:
+        badges["runs"] = f"▶{live}"
+    check = view_state.checks.get(view_state.task_id)
+    unanswered = sum(item.kind == "answers" and not item.met for item in check.items) if check else 0
+    if unanswered:
+        badges["answers"] = f"○{unanswered}"
+    return badges
+
+
+def queued_here(view_state: ViewState) -> str:
+    """What waits in labtui's own line and why; empty when nothing does."""
+    from labtui.slurm.job_evidence import live
+
+    waiting = [
+        each for each in view_state.state.submissions.values() if each.status is SubmissionStatus.WAITING
+    ]
     if not waiting:
         return ""
     first = waiting[0]
     names = []
     for each in waiting:
-        specs = [picture.state.runs[run_id].spec for run_id in each.run_ids if run_id in picture.state.runs]
+        specs = [
+            view_state.state.runs[run_id].spec for run_id in each.run_ids if run_id in view_state.state.runs
+        ]
         names.append(" + ".join(_short(spec.model, spec.n_gpus) for spec in specs) or each.job_name)
-    if picture.state.connection.status in NO_LINE:
+    if view_state.state.connection.status in NO_LINE:
         why = "no connection"
     elif first.sentence:
         why = first.sentence
     else:
-        taken = any(each.qos == first.qos for each in live(picture.state))
+        taken = any(each.qos == first.qos for each in live(view_state.state))
         why = f"{first.qos} is busy" if taken else "waiting for its turn"
-    return f"waiting line: {', '.join(names)} ({why.rstrip('.')})"
+    return f"submission queue: {', '.join(names)} ({why.rstrip('.')})"
 
 
 def _short(model: str, n_gpus: int) -> str:
@@ -255,33 +355,37 @@ def _short(model: str, n_gpus: int) -> str:
 # ------------------------------------------------------------------ what it cost
 
 
-def spent_words(picture: Picture) -> str:
+def spent_words(view_state: ViewState) -> str:
     """What the jobs of the task on the screen have cost so far, as `labtui queue` says it; "" when nothing ran."""
-    mine = any(each.job and each.task_id == picture.task_id for each in picture.state.submissions.values())
+    mine = any(
+        each.job and each.task_id == view_state.task_id for each in view_state.state.submissions.values()
+    )
     if not mine:
         return ""
-    from labtui.core.cost import lab_cost
+    from labtui.results.cost import lab_cost
 
-    cost = lab_cost(picture.state, now=picture.now, practice=picture.practice).tasks.get(picture.task_id)
+    cost = lab_cost(view_state.state, now=view_state.now, practice=view_state.practice).tasks.get(
+        view_state.task_id
+    )
     if cost is None or not (cost.allocated or cost.core_hours):
         return ""
     told = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} trained"
     if not cost.allocated:
         told = f"{cost.core_hours:.2f} core-hours allocated, no GPU"
-    return f"spent on this task{' (practice)' if picture.practice else ''}: {told}"
+    return f"Used by this task{' (practice)' if view_state.practice else ''}: {told}"
 
 
 # ------------------------------------------------------------------ numbers beside charts and answers
 
 
-def number_rows(picture: Picture, models: frozenset[str] | None = None) -> list[tuple[str, ...]]:
+def number_rows(view_state: ViewState, models: frozenset[str] | None = None) -> list[tuple[str, ...]]:
     """Configuration, epoch time, throughput, speedup, efficiency: one line per measured configuration."""
     shown = [
         row
-        for row in (picture.results.rows if picture.results is not None else ())
+        for row in (view_state.results.rows if view_state.results is not None else ())
         if row.epoch_seconds is not None
         and (models is None or row.model in models)
-        and row.practice is picture.practice  # rehearsed and real numbers never stand in one table
+        and row.practice is view_state.practice  # rehearsed and real numbers never stand in one table
     ]
     names = Counter(_row_name(row) for row in shown)
     rows: list[tuple[str, ...]] = []
@@ -292,9 +396,9 @@ def number_rows(picture: Picture, models: frozenset[str] | None = None) -> list[
         rows.append(
             (
                 f"{name}{batch}{mark}",
-                words.with_bounds(row.epoch_seconds),
+                words.epoch_time(row),
                 words.whole(row.throughput),
-                words.with_bounds(row.speedup),
+                words.speedup(row, shown),
                 words.percent(row.efficiency),
             )
         )

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labtui.practice.slurm.call import NO_CONTROLLER, Answer, Call
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.job import PENDING, Job
+from labtui.practice.slurm.job import (
+    CLUSTER,
+    KILL_WAIT_S,
+    MESSAGE_TIMEOUT_S,
+    MIN_JOB_AGE_S,
+    NO_CONTROLLER,
+    PENDING,
+    VERSION,
+    Answer,
+    Call,
+    Job,
+    Node,
+    long_duration,
+    stamp,
+    time_limit,
+)
 from labtui.practice.slurm.options import OptionProblem, parse_words
 from labtui.practice.slurm.queue import formatted
-from labtui.practice.slurm.site import CLUSTER, KILL_WAIT_S, MESSAGE_TIMEOUT_S, MIN_JOB_AGE_S, VERSION, Node
-from labtui.practice.slurm.texts import long_duration, stamp, time_limit
 
 
 def scontrol(call: Call, control: Controller, now: float) -> Answer:
@@ -40,14 +52,14 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
 
 
 def _update(words: list[str], control: Controller, now: float) -> Answer:
-    """Only a job's time limit: what a user may change and labtui asks for."""
+    """Supports a job's time limit only: what labtui changes."""
     if not words:
         return 1, "", "too few arguments for update keyword\n"
     given = {name.lower(): (name, value) for name, _, value in (word.partition("=") for word in words)}
     unknown = next((pair for key, pair in given.items() if key not in ("jobid", "timelimit")), None)
     if unknown is not None:
-        told = "=".join(unknown)
-        return 1, "", f"Update of this parameter is not supported: {told}\nRequest aborted\n"
+        pair = "=".join(unknown)
+        return 1, "", f"Update of this parameter is not supported: {pair}\nRequest aborted\n"
     if "jobid" not in given:
         entities = '"NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
         return 1, "", f"No valid entity in update command\nInput line must include {entities}\n"
@@ -158,6 +170,7 @@ def _partitions(control: Controller) -> str:
 SINFO = {
     "noheader": ("h", "no"),
     "format": ("o", "yes"),
+    "Format": ("O", "yes"),
     "partition": ("p", "yes"),
     "Node": ("N", "no"),
     "long": ("l", "no"),
@@ -168,6 +181,7 @@ SINFO_HEADINGS = {
     "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "T": "STATE",
     "N": "NODELIST", "c": "CPUS", "G": "GRES",
 }  # fmt: skip
+SINFO_FIELDS = {"nodehost": "N", "partition": "P", "statecomplete": "T", "gres": "G", "gresused": "used"}
 
 
 def sinfo(call: Call, control: Controller, now: float) -> Answer:
@@ -180,17 +194,26 @@ def sinfo(call: Call, control: Controller, now: float) -> Answer:
         return 0, f"slurm-wlm {VERSION}\n", ""
     if now < control.down_until:
         return 1, "", f"slurm_load_partitions: {NO_CONTROLLER}\n"
+    if "Format" in options:
+        return _sinfo_fields(options["Format"], _node_rows(control, now))
     form = options.get("format") or (
         "%N %.6D %.9P %t" if "Node" in options else "%9P %.5a %.10l %.6D %.6t %N"
     )
-    busy = {job.node for job in control.in_queue(now) if not job.finished}
+    rows = [row for row in _node_rows(control, now) if options.get("partition", row["R"]) == row["R"]]
+    lines = [] if "noheader" in options else [formatted(form, lambda code: SINFO_HEADINGS.get(code, code))]
+    lines += [formatted(form, lambda code, row=row: row.get(code, "")) for row in rows]  # type: ignore[misc]
+    return 0, "".join(line.rstrip() + "\n" for line in lines), ""
+
+
+def _node_rows(control: Controller, now: float) -> list[dict[str, str]]:
+    """What there is to say of each node of each partition, by `sinfo`'s letters; "used" are its GPUs in use."""
+    living = [job for job in control.in_queue(now) if job.node and not job.finished]
     rows = []
     for partition in control.site.partitions:
-        if options.get("partition", partition) != partition:
-            continue
         for node in control.site.nodes_of(partition):
             mark = "*" if partition == control.site.default_partition else ""
-            state = "mix" if node.name in busy else "idle"
+            here = [job for job in living if job.node == node.name]
+            used = sum(job.gpus for job in here)
             rows.append(
                 {
                     "P": partition + mark,
@@ -198,16 +221,27 @@ def sinfo(call: Call, control: Controller, now: float) -> Answer:
                     "a": "up",
                     "l": long_duration(control.site.max_partition_s),
                     "D": "1",
-                    "t": state,
-                    "T": state,
+                    "t": "mix" if here else "idle",
+                    "T": "mixed" if here else "idle",
                     "N": node.name,
                     "c": str(node.cpus),
                     "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
+                    "used": f"gpu:hopper:{used}(IDX:{f'0-{used - 1}' if used else 'N/A'})"
+                    if node.gpus
+                    else "gpu:0",
                 }
             )
-    lines = [] if "noheader" in options else [formatted(form, lambda code: SINFO_HEADINGS.get(code, code))]
-    lines += [formatted(form, lambda code, row=row: row.get(code, "")) for row in rows]  # type: ignore[misc]
-    return 0, "".join(line.rstrip() + "\n" for line in lines), ""
+    return rows
+
+
+def _sinfo_fields(form: str, rows: list[dict[str, str]]) -> Answer:
+    """The long form ``Field:SUFFIX,...``, without heading; sizes are not rehearsed."""
+    fields = [word.partition(":")[::2] for word in form.split(",")]
+    unknown = next((name for name, _ in fields if name.lower() not in SINFO_FIELDS), None)
+    if unknown is not None:
+        return 1, "", f"sinfo: error: Invalid job format specification: {unknown}\n"
+    lines = ("".join(row[SINFO_FIELDS[name.lower()]] + suffix for name, suffix in fields) for row in rows)
+    return 0, "".join(f"{line}\n" for line in lines), ""
 
 
 def _node_text(node: Node) -> str:
@@ -263,10 +297,10 @@ def sacctmgr(call: Call, control: Controller, now: float) -> Answer:
                 "maxsubmit": "",
             }
         ]
-    asked = next(
+    columns = next(
         (word.partition("=")[2] for word in words if word.lower().startswith("format=")), default
     ).split(",")
-    names = [name.partition("%")[0] for name in asked]
+    names = [name.partition("%")[0] for name in columns]
     lines = [[row.get(name.lower(), "") for name in names] for row in rows]
     if "n" not in letters and "--noheader" not in flags:
         lines.insert(0, names)
@@ -276,10 +310,31 @@ def sacctmgr(call: Call, control: Controller, now: float) -> Answer:
     return 0, "".join(" ".join(f"{text[:20]:>20}" for text in line) + " \n" for line in lines), ""
 
 
-def sshare(_call: Call, control: Controller, _now: float) -> Answer:
+SSHARE = {
+    "users": ("U", "no"),
+    "noheader": ("h", "no"),
+    "parsable2": ("P", "no"),
+    "format": ("o", "yes"),
+}
+
+
+def sshare(call: Call, control: Controller, _now: float) -> Answer:
     """The student's share; nothing is used up in practice."""
+    try:
+        options = parse_words(call.words, "sshare", SSHARE).options
+    except OptionProblem as problem:
+        return 1, "", f"{problem}\n"
     site = control.site
-    return 0, (
-        f"{'Account':<20} {'User':>10}  {'RawShares':>9}\n{'-' * 20} {'-' * 10} {'-' * 10}\n"
-        f"{site.account:<20} {site.user:>10} {1:>10}\n"
-    ), ""  # fmt: skip
+    values = {
+        "Account": site.account, "User": site.user, "RawShares": "1", "NormShares": "1.000000", "RawUsage": "0",
+        "EffectvUsage": "0.000000", "FairShare": "1.000000",
+    }  # fmt: skip
+    names = options.get("format", ",".join(values)).split(",")
+    if unknown := [name for name in names if name not in values]:
+        return 1, "", f'sshare: error: Invalid field requested: "{unknown[0]}"\n'
+    lines = [[values[name] for name in names]]
+    if "noheader" not in options:
+        lines.insert(0, names)
+    if "parsable2" in options:
+        return 0, "".join("|".join(line) + "\n" for line in lines), ""
+    return 0, "".join(" ".join(f"{text:>12}" for text in line) + " \n" for line in lines), ""

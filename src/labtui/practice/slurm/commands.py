@@ -6,16 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labtui.practice.slurm import options as sbatch_options
-from labtui.practice.slurm.accounting import sacct
 from labtui.practice.slurm.admin import sacctmgr, scontrol, sinfo, sshare
-from labtui.practice.slurm.call import NO_CONTROLLER, Answer, Call
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.options import OptionProblem, parse_words
-from labtui.practice.slurm.queue import squeue
-from labtui.practice.slurm.request import Refused, build_request, check_script
-from labtui.practice.slurm.site import VERSION
+from labtui.practice.slurm.job import NO_CONTROLLER, VERSION, Answer, Call, stamp
+from labtui.practice.slurm.options import OptionProblem, Refused, build_request, check_script, parse_words
+from labtui.practice.slurm.queue import sacct, squeue
 from labtui.practice.slurm.steps import StepProblem, read_words
-from labtui.practice.slurm.texts import stamp
 
 
 def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
@@ -164,19 +160,19 @@ def scancel(call: Call, control: Controller, now: float) -> Answer:
     if not wanted and (name or "me" in options or "user" in options):
         living = [job for job in control.in_queue(now) if not job.finished]
         wanted = [job.job_id for job in living if name is None or job.name == name]
-    said = []
+    lines = []
     for job_id in wanted:
         outcome = control.cancel(job_id, now)
         if "verbose" in options:
-            said.append(f"scancel: Terminating job {job_id}")
+            lines.append(f"scancel: Terminating job {job_id}")
             if outcome != "ok":
                 trouble = (
                     "Job/step already completing or completed"
                     if outcome == "finished"
                     else "Invalid job id specified"
                 )
-                said.append(f"scancel: error: Kill job error on job id {job_id}: {trouble}")
-    return 0, "", "".join(line + "\n" for line in said)
+                lines.append(f"scancel: error: Kill job error on job id {job_id}: {trouble}")
+    return 0, "", "".join(line + "\n" for line in lines)
 
 
 _COMMANDS: dict[str, Callable[[Call, Controller, float], Answer]] = {

@@ -1,21 +1,29 @@
-"""The practice cluster's slurmctld and slurmdbd: submissions in, jobs started, ended and remembered.
+"""The practice cluster's slurmctld and slurmdbd: takes submissions, starts and ends jobs, keeps their records.
 
-Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. Jobs are processes of
-a `Runner`, which tells
-`ended` when they are over. A finished job leaves the queue after `MIN_JOB_AGE_S`, as in Slurm; accounting keeps it.
+Every method takes the time (UNIX seconds of the cluster's clock) and holds one lock. Jobs are processes of a `Runner`,
+which calls `ended` when they are over. A finished job leaves the queue for good after `min_job_age_s`; accounting keeps
+it.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from labtui.practice.slurm.job import COMPLETING, PENDING, RUNNING, Job
-from labtui.practice.slurm.request import POLICY, Refused, Request
-from labtui.practice.slurm.site import KILL_WAIT_S, MIN_JOB_AGE_S, Node, Site
-from labtui.practice.slurm.texts import expand_log_name
+from labtui.practice.slurm.job import (
+    COMPLETING,
+    KILL_WAIT_S,
+    MIN_JOB_AGE_S,
+    PENDING,
+    RUNNING,
+    Job,
+    Node,
+    Site,
+    expand_log_name,
+)
+from labtui.practice.slurm.options import POLICY, JobRequest, Refused
 
 SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""
@@ -43,8 +51,16 @@ class Runner(Protocol):
 class Controller:
     """All jobs of the practice cluster."""
 
-    def __init__(self, site: Site, runner: Runner, *, stamp: Callable[[float], str]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        runner: Runner,
+        *,
+        stamp: Callable[[float], str],
+        min_job_age_s: float = MIN_JOB_AGE_S,
+    ) -> None:
         self.site = site
+        self.min_job_age_s = min_job_age_s
         self.runner = runner
         self.lock = threading.RLock()
         self.jobs: dict[int, Job] = {}
@@ -53,26 +69,47 @@ class Controller:
         self.waits: dict[int, list[tuple[str, float]]] = {}
         """Reasons a job is made to wait for, each with the seconds it lasts (incidents fill it)."""
         self.arrivals: list[Callable[[float], None]] = []
-        """Told the time when a job was put into the queue, before anything can start it; under the lock."""
-        self._next_id = 1
+        """Called with the time when a job enters the queue, before it can start; under the lock."""
+        self.next_id = 1
+        """The number the next job gets."""
         self._gpus: dict[int, tuple[int, ...]] = {}
         self._kill_at: dict[int, float] = {}
+        self._forgotten: set[int] = set()
         self._stamp = stamp
 
-    def number_from(self, first: int) -> None:
-        """The number the next job gets."""
-        self._next_id = first
+    def restore(self, jobs: Iterable[Job], next_id: int, ended_at: float) -> None:
+        """Go on with the jobs of a cluster that ended at `ended_at` with all its nodes, as Slurm after a power cut.
+
+        What waited, waits. What ran goes back into the queue when it may, else it ends as NODE_FAIL; what was being
+        ended has ended.
+        """
+        with self.lock:
+            self.jobs = {job.job_id: job for job in jobs}
+            self.next_id = max([next_id, *(job_id + 1 for job_id in self.jobs)])
+            for job in self.jobs.values():
+                # The job starts in this cluster: the port and the clock of the last one are of no use to it.
+                job.environment = {
+                    name: value
+                    for name, value in job.environment.items()
+                    if not name.startswith("LABTUI_PRACTICE")
+                }
+                if job.state in (RUNNING, COMPLETING):
+                    job.wanted = job.wanted or (PENDING if job.requeue else "NODE_FAIL")
+                    self.ended(job.job_id, 0, 0, ended_at)
 
     # ------------------------------------------------------------------ what the commands ask
 
     def in_queue(self, now: float) -> list[Job]:
         """Jobs slurmctld remembers: living ones, and finished ones for a while. Highest priority first."""
-        # While accounting is down an ended job is gone from here, too: else nobody would ever have to ask accounting.
-        age = 0 if now < self.accounting_down_until else MIN_JOB_AGE_S
+        # While accounting is down a finished job leaves at once; otherwise squeue would still answer for it.
+        age = 0 if now < self.accounting_down_until else self.min_job_age_s
         with self.lock:
-            kept = [
-                job for job in self.jobs.values() if not job.finished or now - (job.end_time or now) < age
-            ]
+            self._forgotten |= {
+                job.job_id
+                for job in self.jobs.values()
+                if job.finished and now - (job.end_time or now) >= age
+            }
+            kept = [job for job in self.jobs.values() if job.job_id not in self._forgotten]
             return sorted(kept, key=lambda job: (-job.priority, job.job_id))
 
     def find(self, job_id: int, now: float) -> Job | None:
@@ -84,7 +121,7 @@ class Controller:
         with self.lock:
             return [self.jobs[job_id] for job_id in sorted(self.jobs)]
 
-    def check_limits(self, request: Request) -> None:
+    def check_limits(self, request: JobRequest) -> None:
         """The limits that count jobs. Raises Refused."""
         limit = request.qos.max_submit
         living = [job for job in self.jobs.values() if not job.finished and job.qos == request.qos.name]
@@ -93,7 +130,7 @@ class Controller:
 
     def submit(
         self,
-        request: Request,
+        request: JobRequest,
         *,
         script: bytes,
         command: str,
@@ -104,8 +141,8 @@ class Controller:
         """Put a job into the queue. Raises Refused."""
         with self.lock:
             self.check_limits(request)
-            job_id = self._next_id
-            self._next_id += 1
+            job_id = self.next_id
+            self.next_id += 1
 
             def path(pattern: str) -> str:
                 name = expand_log_name(pattern, job_id, request.name, self.site.user)
@@ -142,8 +179,8 @@ class Controller:
                 reason="JobHeldUser" if request.held else "BeginTime" if request.begin_after_s else "None",
             )
             self.jobs[job_id] = job
-            for told in self.arrivals:
-                told(now)
+            for notify in self.arrivals:
+                notify(now)
             return job
 
     def cancel(self, job_id: int, now: float) -> str:
@@ -178,7 +215,7 @@ class Controller:
             return "ok"
 
     def limit(self, job_id: int, limit_s: int, now: float) -> str:
-        """``scontrol update TimeLimit``: Slurm's word against it, or nothing. A running job's may only shrink."""
+        """``scontrol update TimeLimit``: Slurm's refusal, or "". A running job's limit may only shrink."""
         with self.lock:
             job = self.find(job_id, now)
             if job is None:
@@ -193,7 +230,7 @@ class Controller:
     # ------------------------------------------------------------------ what time does
 
     def advance(self, now: float) -> None:
-        """Let the scheduler look: start what can start, end what is over its limit."""
+        """Start the jobs that can start, end those over their limit."""
         with self.lock:
             for job in list(self.jobs.values()):
                 if job.state == RUNNING and job.elapsed_s(now) >= job.time_limit_s and not job.wanted:

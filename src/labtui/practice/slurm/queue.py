@@ -1,16 +1,23 @@
-"""squeue: the jobs as the controller sees them."""
+"""squeue and sacct: the jobs as the controller and as accounting see them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 
-from labtui.practice.slurm.call import Answer
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.job import PENDING, SHORT, Job
+from labtui.practice.slurm.job import (
+    CLUSTER,
+    PENDING,
+    SHORT,
+    VERSION,
+    Answer,
+    Job,
+    long_duration,
+    short_duration,
+    stamp,
+)
 from labtui.practice.slurm.options import OptionProblem, parse_words
-from labtui.practice.slurm.site import VERSION
-from labtui.practice.slurm.texts import short_duration, stamp
 
 SQUEUE = {
     "me": ("", "no"),
@@ -176,13 +183,248 @@ def _squeue_values(
 def formatted(form: str, value: Callable[[str], str]) -> str:
     """The form ``%[.][width]code``; everything else stands as it is."""
 
-    def put(told: re.Match[str]) -> str:
-        if told[3] == "%":
+    def put(match: re.Match[str]) -> str:
+        if match[3] == "%":
             return "%"
-        text = value(told[3])
-        if not told[2]:
+        text = value(match[3])
+        if not match[2]:
             return text
-        width = int(told[2])
-        return text[:width].rjust(width) if told[1] else text[:width].ljust(width)
+        width = int(match[2])
+        return text[:width].rjust(width) if match[1] else text[:width].ljust(width)
 
     return re.sub(r"%(\.?)(\d*)([%A-Za-z])", put, form)
+
+
+SACCT = {
+    "allocations": ("X", "no"),
+    "allusers": ("a", "no"),
+    "noheader": ("n", "no"),
+    "parsable": ("p", "no"),
+    "parsable2": ("P", "no"),
+    "delimiter": ("", "yes"),
+    "format": ("o", "yes"),
+    "jobs": ("j", "yes"),
+    "starttime": ("S", "yes"),
+    "endtime": ("E", "yes"),
+    "state": ("s", "yes"),
+    "name": ("", "yes"),
+    "user": ("u", "yes"),
+    "noconvert": ("", "no"),
+    "units": ("", "yes"),
+    "duplicates": ("D", "no"),
+    "helpformat": ("e", "no"),
+    "version": ("V", "no"),
+    "account": ("A", "yes"),
+    # Known to sacct, and without effect on a single small cluster.
+    "local": ("L", "no"),
+    "clusters": ("M", "yes"),
+    "federation": ("", "no"),
+    "allclusters": ("", "no"),
+    "partition": ("r", "yes"),
+    "qos": ("q", "yes"),
+    "truncate": ("T", "no"),
+    "verbose": ("v", "no"),
+}
+DEFAULT_FIELDS = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
+FIELDS = (
+    "Account",
+    "AllocCPUS",
+    "AllocNodes",
+    "AllocTRES",
+    "Cluster",
+    "Comment",
+    "CPUTimeRAW",
+    "DerivedExitCode",
+    "Elapsed",
+    "ElapsedRaw",
+    "Eligible",
+    "End",
+    "ExitCode",
+    "JobID",
+    "JobIDRaw",
+    "JobName",
+    "MaxRSS",
+    "NCPUS",
+    "NNodes",
+    "NodeList",
+    "NTasks",
+    "Partition",
+    "Planned",
+    "Priority",
+    "QOS",
+    "Reason",
+    "ReqCPUS",
+    "ReqMem",
+    "ReqTRES",
+    "Start",
+    "State",
+    "Submit",
+    "SubmitLine",
+    "Timelimit",
+    "TimelimitRaw",
+    "TotalCPU",
+    "User",
+    "WorkDir",
+)
+
+
+def sacct(words: list[str], environment: Mapping[str, str], control: Controller, now: float) -> Answer:
+    """``sacct`` as Slurm 22.05 answers it for the student."""
+    try:
+        parsed = parse_words(words, "sacct", SACCT)
+    except OptionProblem as problem:
+        return 1, "", f"{problem}\n"
+    options = parsed.options
+    if "version" in options:
+        return 0, f"slurm-wlm {VERSION}\n", ""
+    if "helpformat" in options:
+        return (
+            0,
+            "".join(f"{name:<20}" + ("\n" if number % 4 == 3 else "") for number, name in enumerate(FIELDS))
+            + "\n",
+            "",
+        )
+    if now < control.accounting_down_until:
+        return (
+            1,
+            "",
+            (
+                "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent "
+                "connection to host:localhost:6819: Connection refused\n"
+                "sacct: error: Sending PersistInit msg: Connection refused\n"
+                "sacct: error: Problem talking to the database: Connection refused\n"
+            ),
+        )
+    names = []
+    for column in (options.get("format") or environment.get("SACCT_FORMAT") or DEFAULT_FIELDS).split(","):
+        name, _, width = column.partition("%")
+        known = next((field for field in FIELDS if field.lower() == name.strip().lower()), None)
+        if known is None:
+            return 1, "", f'sacct: error: Invalid field requested: "{name}"\n'
+        names.append((known, width))
+    rows = [
+        row
+        for job in _accounted(control, options, now)
+        for row in _sacct_rows(job, options, environment, now)
+    ]
+    return 0, _sacct_text(names, rows, options), ""
+
+
+def _accounted(control: Controller, options: Mapping[str, str], now: float) -> list[Job]:
+    jobs = control.accounting()
+    if "jobs" in options:
+        wanted = {part.split(".")[0] for part in options["jobs"].split(",")}
+        jobs = [job for job in jobs if str(job.job_id) in wanted]
+    if "name" in options:
+        jobs = [job for job in jobs if job.name in options["name"].split(",")]
+    if "user" in options:
+        jobs = [job for job in jobs if job.user in options["user"].split(",")]
+    if "state" in options:
+        states = {part.strip().upper() for part in options["state"].split(",")}
+        jobs = [job for job in jobs if job.state in states or SHORT[job.state] in states]
+    since = _since(options.get("starttime", ""), now)
+    return [job for job in jobs if since is None or (job.end_time or now) >= since]
+
+
+def _since(text: str, now: float) -> float | None:
+    match = re.fullmatch(r"now-(\d+)(minutes?|hours?|days?|weeks?)", text)
+    if not match:
+        return None
+    unit = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}[match[2][0]]
+    return now - int(match[1]) * unit
+
+
+def _sacct_rows(
+    job: Job, options: Mapping[str, str], environment: Mapping[str, str], now: float
+) -> list[dict[str, str]]:
+    elapsed = job.elapsed_s(now)
+    tres = f"billing={job.cpus},cpu={job.cpus}" + (f",gres/gpu={job.gpus}" if job.gpus else "")
+    state = "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled_by else job.state
+    row = {
+        "Account": job.account,
+        "AllocCPUS": str(job.cpus if job.node or (job.start_time is None and job.finished) else 0),
+        "AllocNodes": "1" if job.node else "0",
+        "AllocTRES": f"{tres},node=1" if job.node else "",
+        "Cluster": CLUSTER,
+        "Comment": job.comment,
+        "CPUTimeRAW": str(elapsed * job.cpus),
+        "DerivedExitCode": "0:0",
+        "Elapsed": long_duration(elapsed),
+        "ElapsedRaw": str(elapsed),
+        "Eligible": stamp(job.submit_time, environment, "Unknown"),
+        "End": stamp(job.end_time if job.finished else None, environment, "Unknown"),
+        "ExitCode": job.exit_code,
+        "JobID": str(job.job_id),
+        "JobIDRaw": str(job.job_id),
+        "JobName": job.name,
+        "NCPUS": str(job.cpus),
+        # What a rehearsal uses says nothing of a training: as on a cluster that does not gather it.
+        "MaxRSS": "",
+        "TotalCPU": "",
+        "NTasks": "",
+        "ReqMem": "20000M",
+        "NNodes": "1",
+        "NodeList": job.node or "None assigned",
+        "Partition": job.partition,
+        "Planned": long_duration(int((job.start_time or now) - job.submit_time)),
+        "Priority": str(job.priority),
+        "QOS": job.qos,
+        "Reason": "None",
+        "ReqCPUS": str(job.cpus),
+        "ReqTRES": f"{tres},mem=20000M,node=1",
+        "Start": stamp(job.start_time, environment, "Unknown"),
+        "State": state,
+        "Submit": stamp(job.submit_time, environment, "Unknown"),
+        "SubmitLine": "",
+        "WorkDir": job.work_dir,
+        "Timelimit": long_duration(job.time_limit_s),
+        "TimelimitRaw": str(job.time_limit_s // 60),
+        "User": job.user,
+    }
+    if "allocations" in options or not job.node:
+        return [row]
+    batch = {
+        **row,
+        "JobID": f"{job.job_id}.batch",
+        "JobIDRaw": f"{job.job_id}.batch",
+        "JobName": "batch",
+        "NTasks": "1",
+        "Partition": "",
+        "State": job.state,
+        "QOS": "",
+        "User": "",
+        "Timelimit": "",
+        "TimelimitRaw": "",
+        "Comment": "",
+    }
+    return [row, batch]
+
+
+def _sacct_text(names: list[tuple[str, str]], rows: list[dict[str, str]], options: Mapping[str, str]) -> str:
+    heading = {name: name for name, _ in names}
+    lines = rows if "noheader" in options else [heading, *rows]
+    if "parsable" in options or "parsable2" in options:
+        mark = options.get("delimiter", "|")
+        tail = mark if "parsable" in options else ""
+        return "".join(mark.join(row[name] for name, _ in names) + tail + "\n" for row in lines)
+
+    def cell(row: dict[str, str], name: str, width: str) -> str:
+        count = (
+            int(width)
+            if width.lstrip("-").isdecimal()
+            else {"JobID": -12, "ExitCode": 8, "Timelimit": 10}.get(name, 10)
+        )
+        if "start" in name.lower() or name in ("End", "Submit", "Eligible"):
+            count = 19
+        text = row[name]
+        if len(text) > abs(count):
+            text = text[: abs(count) - 1] + "+"
+        return text.ljust(-count) if count < 0 else text.rjust(count)
+
+    out = []
+    for number, row in enumerate(lines):
+        out.append(" ".join(cell(row, name, width) for name, width in names) + " \n")
+        if number == 0 and "noheader" not in options:
+            rule = {name: "-" * 40 for name, _ in names}
+            out.append(" ".join("-" * len(cell(rule, name, width)) for name, width in names) + " \n")
+    return "".join(out)

@@ -1,4 +1,4 @@
-"""srun's words: the step that they ask for inside a job, or what srun says against it. Pure.
+"""srun's options: the step they describe inside a job, or srun's refusal. Pure.
 
 As Slurm 22.05: a step takes the whole allocation unless it says how much it needs (``--exact``, ``--cpus-per-task``)
 or shares it (``--overlap``); ``-c`` of the job is not inherited.
@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from labtui.practice.slurm.job import time_limit
 from labtui.practice.slurm.options import KNOWN, OptionProblem, parse_words
-from labtui.practice.slurm.texts import time_limit
 
 STEPS = "steps.json"
-"""The file in a job's folder that tells its steps; `ledger.py` writes it."""
+"""The file in a job's folder that lists its steps; `srun.py` writes it."""
 
 NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "workdir", "wait"}
 SRUN: dict[str, tuple[str, str]] = {
-    **{name: told for name, told in KNOWN.items() if name not in NOT_SRUNS},
+    **{name: form for name, form in KNOWN.items() if name not in NOT_SRUNS},
     "cpu-bind": ("", "yes"),
     "disable-status": ("X", "no"),
     "distribution": ("m", "yes"),
@@ -64,10 +64,10 @@ class StepProblem(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobStep:
     """A step that fits the allocation. `cpus` is what it takes of it, 0 when it shares them with other steps.
 
-    `cpus_per_task` is None when nobody asked; `warnings` are lines for standard error.
+    `cpus_per_task` is None unless requested; `warnings` are lines for standard error.
     """
 
     command: tuple[str, ...]
@@ -81,7 +81,7 @@ class Step:
     warnings: tuple[str, ...] = ()
 
 
-def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> Step:
+def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     """The step inside the job that `environment` describes. Raises StepProblem."""
     options, command = read_words(words)
     job = environment.get("SLURM_JOB_ID", "")
@@ -91,23 +91,23 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> Step:
             f"srun: error: Unable to confirm allocation for job {other}: Invalid job id specified\n"
             f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {other}\n"
         )
-    asked_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
+    requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
     nodes = _nodes(options, int(environment.get("SLURM_JOB_NUM_NODES", "1")))
     tasks, warnings = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1"))
-    needed = tasks * (asked_cpus or 1)
+    needed = tasks * (requested_cpus or 1)
     if needed > available and "overcommit" not in options:
         raise StepProblem(
             "".join(warnings)
             + f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
     _check_gpus(options, environment)
-    exact = asked_cpus is not None or bool({"exact", "exclusive"} & options.keys())
-    return Step(
+    exact = requested_cpus is not None or bool({"exact", "exclusive"} & options.keys())
+    return JobStep(
         command=command,
         tasks=tasks,
         cpus=0 if "overlap" in options else min(needed, available) if exact else available,
-        cpus_per_task=asked_cpus,
+        cpus_per_task=requested_cpus,
         label="label" in options or environment.get("SLURM_LABELIO", "0") not in ("", "0"),
         unbuffered="unbuffered" in options or environment.get("SLURM_UNBUFFEREDIO", "0") not in ("", "0"),
         kill_on_bad_exit=options.get("kill-on-bad-exit", "0") != "0",
@@ -151,12 +151,12 @@ def _nodes(options: Mapping[str, str], allocated: int) -> int:
     text = options.get("nodes")
     if text is None:
         return allocated
-    told = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
-    if not told or int(told[1]) < 1:
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not match or int(match[1]) < 1:
         raise StepProblem(f'srun: error: "{text}" is not a valid node count\n', 255)
-    if int(told[1]) > allocated:
-        raise StepProblem(f"srun: error: Only allocated {allocated} nodes asked for {told[1]}\n")
-    return int(told[1])
+    if int(match[1]) > allocated:
+        raise StepProblem(f"srun: error: Only allocated {allocated} nodes asked for {match[1]}\n")
+    return int(match[1])
 
 
 def _tasks(
@@ -176,8 +176,8 @@ def _tasks(
 
 
 def _check_gpus(options: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    asked = [options.get(name, "0") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task")]
-    if "SLURM_JOB_GPUS" not in environment and any(text not in ("0", "none", "") for text in asked):
+    requested = [options.get(name, "0") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task")]
+    if "SLURM_JOB_GPUS" not in environment and any(text not in ("0", "none", "") for text in requested):
         raise StepProblem(
             "srun: error: Step requested GRES but job doesn't have GRES\n"
             f"srun: error: Unable to create step for job {environment.get('SLURM_JOB_ID', '')}: "

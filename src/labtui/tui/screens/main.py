@@ -1,8 +1,9 @@
-"""The one main screen: header, tasks, five panes, waiting line, problems, keys."""
+"""The one main screen: header, tasks, five panes, submission queue, problems, keys."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,27 +12,46 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
+from labtui.domain.errors import LabError
 from labtui.tui import actions
+from labtui.tui.guidance import context_keys
 from labtui.tui.messages import PaneAsked, RunChosen, TaskChosen
-from labtui.tui.view import Picture, task_rows, waiting_line
-from labtui.tui.widgets.chrome import KeyLine, OneLine, ProblemLines, TabBar
-from labtui.tui.widgets.header import HeaderBar
-from labtui.tui.widgets.task_line import TaskLine
+from labtui.tui.view import ViewState, lost_sentence, queued_here, tab_badges, task_rows
+from labtui.tui.widgets.header import HeaderBar, TaskLine
+from labtui.tui.widgets.tables_and_tabs import KeyLine, MessageLines, OneLine, ProblemLines, TabBar
 
 if TYPE_CHECKING:
     from textual.widgets import OptionList
 
     from labtui.tui.app import LabApp
+    from labtui.tui.widgets.answers_pane import AnswersPane
+    from labtui.tui.widgets.charts_pane import ChartsPane
+    from labtui.tui.widgets.run_panes import LogPane
 
-PANE_FOCUS = {"task": "#pane-task", "runs": "#runs-table", "log": "#log-out", "charts": "#pane-charts"}
+
+@runtime_checkable
+class Shows(Protocol):
+    """A part of the screen that takes its slice of the view state."""
+
+    def show(self, view_state: ViewState) -> None:
+        """Bring it up to date."""
+
+
+PANE_FOCUS = {
+    "task": "#pane-task",
+    "runs": "#runs-table",
+    "log": "#log-out",
+    "charts": "#pane-charts",
+    "answers": "#answer-cards",
+}
 
 
 class MainScreen(Screen[None]):
-    """Watches the app's picture and hands each part its slice. Panes are made when first shown."""
+    """Watches the app's view_state and hands each part its slice. Panes are made when first shown."""
 
     app: LabApp
     AUTO_FOCUS = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (108, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (120, "-wide"), (170, "-huge")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *actions.bindings("main"),
@@ -43,7 +63,7 @@ class MainScreen(Screen[None]):
     def __init__(self, pane: str = "task") -> None:
         super().__init__()
         self.pane = pane
-        self.picture: Picture | None = None
+        self.view_state: ViewState | None = None
 
     def compose(self) -> ComposeResult:
         """Top to bottom."""
@@ -55,24 +75,26 @@ class MainScreen(Screen[None]):
                 yield TabBar()
                 yield Vertical(id="panes")
         with Vertical(id="bottom"):
+            yield OneLine(id="lost", classes="lost-connection")
             yield OneLine(id="waiting")
             yield ProblemLines()
+            yield MessageLines()
             yield KeyLine()
 
     def on_mount(self) -> None:
         """What frames the panes is painted first; the pane comes into it."""
-        self.show(self.app.desk.picture())
+        self.show(self.app.view_model.view_state())
         self._after_switch()
         self.call_later(self._first_pane)
 
     async def _first_pane(self) -> None:
-        from labtui.tui.widgets.task_list import NextStep, TaskList
+        from labtui.tui.widgets.tasks import NextCard, TaskList
 
-        await self.query_one("#side").mount(TaskList(id="tasks"), NextStep())
+        await self.query_one("#side").mount(TaskList(id="tasks", classes="panel"), NextCard())
         await self._ensure_pane(self.pane)
         self._after_switch()
-        if self.picture is not None:
-            self.show(self.picture)
+        if self.view_state is not None:
+            self.show(self.view_state)
         self.app.call_after_refresh(self.app.begin)
         if self.query_one("#side").display and self.pane == "task":
             self.query_one("#tasks").focus()  # choosing a task is what one does first
@@ -91,42 +113,55 @@ class MainScreen(Screen[None]):
 
     def _make_pane(self, name: str) -> Widget:
         if name == "runs":
-            from labtui.tui.widgets.runs_pane import RunsPane
+            from labtui.tui.widgets.run_panes import RunsPane
 
             return RunsPane(id="pane-runs")
         if name == "log":
-            from labtui.tui.widgets.log_pane import LogPane
+            from labtui.tui.widgets.run_panes import LogPane
 
-            return LogPane(id="pane-log")
+            return LogPane(id="pane-log", classes="panel")
         if name == "charts":
             return self._make_charts()
         if name == "answers":
             from labtui.tui.widgets.answers_pane import AnswersPane
 
-            pane = AnswersPane(id="pane-answers")
-            pane.desk = self.app.answer_desk()
+            pane = AnswersPane(self.app.answer_files(), id="pane-answers")
             pane.report = self.app.report_sentence
             pane.stored = self.app.check_again
             return pane
-        from labtui.tui.widgets.task_pane import TaskPane
+        from labtui.tui.widgets.tasks import TaskPane
 
-        return TaskPane(id="pane-task")
+        return TaskPane(id="pane-task", classes="panel")
 
     def _make_charts(self) -> Widget:
-        from labtui.tui.gallery import Gallery
+        from labtui.tui.view_model import Gallery
         from labtui.tui.widgets.charts_pane import ChartsPane
 
         pane = ChartsPane(id="pane-charts")
-        pane.gallery = Gallery(self.app.desk, lambda: self.app.call_later(self.app.repaint))
+        pane.gallery = Gallery(self.app.view_model, self.app.repaint_soon)
         return pane
 
+    def _log(self) -> LogPane:
+        from labtui.tui.widgets.run_panes import LogPane
+
+        return self.query_one(LogPane)
+
+    def _charts(self) -> ChartsPane:
+        from labtui.tui.widgets.charts_pane import ChartsPane
+
+        return self.query_one(ChartsPane)
+
+    def _answers(self) -> AnswersPane:
+        from labtui.tui.widgets.answers_pane import AnswersPane
+
+        return self.query_one(AnswersPane)
+
     async def show_pane(self, name: str) -> None:
-        """Go to a pane."""
         self.pane = name
         await self._ensure_pane(name)
         self._after_switch()
-        if self.picture is not None:
-            self._show_pane(self.picture)
+        if self.view_state is not None:
+            self._show_pane(self.view_state)
         self.focus_pane()
 
     def _after_switch(self) -> None:
@@ -140,8 +175,17 @@ class MainScreen(Screen[None]):
         """The keys that work here; in a text that is written they are letters, but for two."""
         typing = self.focused is not None and self.focused.id == "answer-text"
         places = ("typing",) if typing else (self.pane, "main", "app")
+        view = self.view_state
+        first = context_keys(view, self.pane) if view is not None and not typing else ()
         for line in self.query(KeyLine):
-            line.show(actions.foot(*places))
+            line.show(self.keys(places, first))
+
+    def keys(self, places: Sequence[str], first: Sequence[str]) -> list[actions.Action]:
+        """What stands in the bottom line; nothing that changes something where one may only look."""
+        shown = actions.foot(*places, first=first)
+        if self.app.session.looking is None:
+            return shown
+        return [each for each in shown if actions.only_looks(each.name)]
 
     def on_descendant_focus(self) -> None:
         """Another part has the keys."""
@@ -153,7 +197,7 @@ class MainScreen(Screen[None]):
 
     def action_leave_text(self) -> None:
         """Leave an answer's text: keys are keys again."""
-        self.set_focus(None)
+        self._answers().leave()
 
     def focus_pane(self) -> None:
         """Put the focus where the arrow keys mean something."""
@@ -162,71 +206,76 @@ class MainScreen(Screen[None]):
         if wanted := PANE_FOCUS.get(self.pane):
             found = self.query(wanted)
             if found and found.first().display:
-                found.first().focus()
+                self.set_focus(found.first())  # at once: keys that wait already come after
                 return
         self.set_focus(None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of a pane work only there."""
-        if action in {"streams", "records", "search", "search_next", "follow"}:
+        if action in {"streams", "records", "search", "search_next", "follow", "wrap_lines"}:
             return self.pane == "log"
-        if action == "next_question":
+        if action == "write_answer":
             return self.pane == "answers"
         if action in {"chart", "chart_kind", "chart_network", "enlarge_chart"}:
             return self.pane == "charts"
         return True
 
-    # ------------------------------------------------------------------ the picture
+    # ------------------------------------------------------------------ the view_state
 
-    def show(self, picture: Picture) -> None:
-        """A new picture: each part takes its slice and repaints only what changed."""
-        self.picture = picture
+    def show(self, view_state: ViewState) -> None:
+        """A new view_state: each part takes its slice and repaints only what changed."""
+        self.view_state = view_state
         if not self.query(HeaderBar) or not self.query(KeyLine):
             return  # the screen is being taken down
         with self.app.batch_update():
-            self.query_one(HeaderBar).picture = picture
-            self.query_one(TaskLine).picture = picture
+            self.query_one(HeaderBar).view_state = view_state
+            self.query_one(TaskLine).view_state = view_state
             for widget in self.query_one("#side").children:
-                widget.show(picture)  # type: ignore[attr-defined]
-            self.query_one("#waiting", OneLine).text = waiting_line(picture)
-            self.query_one(ProblemLines).problems = picture.state.problems
-            self._show_pane(picture)
+                if isinstance(widget, Shows):
+                    widget.show(view_state)
+            self.query_one("#lost", OneLine).text = lost_sentence(view_state)
+            self.query_one("#waiting", OneLine).text = queued_here(view_state)
+            self.query_one(TabBar).badges = tab_badges(view_state)
+            self._show_keys()
+            self.query_one(ProblemLines).problems = view_state.state.problems
+            self._show_pane(view_state)
 
-    def show_age(self, picture: Picture) -> None:
+    def show_age(self, view_state: ViewState) -> None:
         """Only time went on."""
         for header in self.query(HeaderBar):
-            header.picture = picture
+            header.view_state = view_state
 
-    def _show_pane(self, picture: Picture) -> None:
+    def _show_pane(self, view_state: ViewState) -> None:
         found = self.query(f"#pane-{self.pane}")
         if not found:
             return
-        pane = found.first()
-        paths = self.app.desk.log_paths() if self.pane in {"runs", "log"} else {}
+        pane, logs = found.first(), self.app.view_model.log_paths
         if self.pane == "runs":
-            pane.show(picture, paths.get("out"))  # type: ignore[attr-defined]
+            from labtui.tui.widgets.run_panes import RunsPane
+
+            self.query_one(RunsPane).show(view_state, logs()["out"])
         elif self.pane == "log":
-            pane.show(picture, paths)  # type: ignore[attr-defined]
-        else:
-            pane.show(picture)  # type: ignore[attr-defined]
+            self._log().show(view_state, logs(), self.app.view_model.log_beside())
+        elif isinstance(pane, Shows):
+            pane.show(view_state)
 
     def on_resize(self) -> None:
         """Column gaps and folds depend on the width."""
-        if self.picture is not None:
-            self.call_after_refresh(self.show, self.picture)
+        if self.view_state is not None:
+            self.call_after_refresh(self.show, self.view_state)
 
     # ------------------------------------------------------------------ choosing
 
     @on(TaskChosen)
     def _task_chosen(self, event: TaskChosen) -> None:
         event.stop()
-        self.app.desk.choose_task(event.task_id)
+        self.app.view_model.choose_task(event.task_id)
         self.app.repaint()
 
     @on(RunChosen)
     async def _run_chosen(self, event: RunChosen) -> None:
         event.stop()
-        self.app.desk.choose_run(event.run_id)
+        self.app.view_model.choose_run(event.run_id)
         self.app.repaint()
         if event.open_log:
             await self.show_pane("log")
@@ -245,7 +294,6 @@ class MainScreen(Screen[None]):
     # ------------------------------------------------------------------ actions of this screen
 
     async def action_pane(self, name: str) -> None:
-        """Go to a pane."""
         await self.show_pane(name)
 
     def action_task_list(self) -> None:
@@ -256,9 +304,9 @@ class MainScreen(Screen[None]):
 
     def action_step_task(self, step: int) -> None:
         """The task before or after."""
-        names = [row.task_id for row in task_rows(self.app.desk.picture())]
-        if names and self.app.desk.task_id in names:
-            place = names.index(self.app.desk.task_id) + step
+        names = [row.task_id for row in task_rows(self.app.view_model.view_state())]
+        if names and self.app.view_model.task_id in names:
+            place = names.index(self.app.view_model.task_id) + step
             if 0 <= place < len(names):
                 self.app.go_to_task(names[place])
 
@@ -267,61 +315,92 @@ class MainScreen(Screen[None]):
         side = self.query_one("#body")
         if side.has_class("-open"):
             side.remove_class("-open")
-        elif self.pane == "log" and self.query_one("#pane-log").close_search():  # type: ignore[attr-defined]
+        elif self.pane == "log" and (self._log().close_search() or self._log().end_selecting()):
             return
         elif self.pane == "answers":
-            self.set_focus(None)
+            self._answers().leave()
             return
+        self.app.unmark_runs()
         self.focus_pane()
 
-    async def key_enter(self) -> None:
-        """In the answers pane: write."""
-        if self.pane == "answers" and self.focused is None:
-            self.query_one("#answer-text").focus()
+    def action_write_answer(self) -> None:
+        """Edit the chosen answer."""
+        self._answers().write()
+
+    def action_mark_run(self) -> None:
+        """Mark the selected run, or take its mark away."""
+        self.app.view_model.mark_run()
+        self.app.repaint()
+
+    def action_toggle_failed(self) -> None:
+        """Failed and cancelled runs: left out of the table, or shown."""
+        self.app.toggle_failed()
 
     def action_streams(self) -> None:
-        """Out, err or both."""
-        self.query_one("#pane-log").toggle_streams()  # type: ignore[attr-defined]
+        self._log().toggle_streams()
 
     def action_records(self) -> None:
         """Machine-readable records: shown or folded."""
-        self.query_one("#pane-log").toggle_records()  # type: ignore[attr-defined]
+        self._log().toggle_records()
 
     def action_search(self) -> None:
-        """Search the log."""
-        self.query_one("#pane-log").open_search()  # type: ignore[attr-defined]
+        self._log().open_search()
 
     def action_search_next(self, step: int) -> None:
         """Next or previous match."""
-        self.query_one("#pane-log").search_next(step)  # type: ignore[attr-defined]
+        self._log().search_next(step)
+
+    def action_select_lines(self) -> None:
+        """Select lines of the log."""
+        self._log().select()
+
+    def action_wrap_lines(self) -> None:
+        """Long lines in full, on a page of their own."""
+        self._log().wrap_lines()
+
+    def action_copy_lines(self) -> None:
+        """What is selected, to the clipboard."""
+        self._log().copy_selected()
+
+    def action_save_lines(self) -> None:
+        """What is selected, into a file."""
+        try:
+            self._log().save_selected(self.app.session.folder)
+        except LabError as error:
+            self.app.report(error)
+
+    def edit_log(self) -> None:
+        """A copy of the log in the student's editor."""
+        self._log().edit_copy(self.app.open_editor)
 
     def action_follow(self) -> None:
         """Follow the log's end."""
-        self.query_one("#pane-log").follow()  # type: ignore[attr-defined]
+        self._log().follow()
 
     def action_chart(self, step: int) -> None:
-        """Another chart."""
-        self.query_one("#pane-charts").step(step)  # type: ignore[attr-defined]
+        self._charts().step(step)
 
     def action_chart_network(self, step: int) -> None:
         """The charts of another network, or of all together."""
-        self.query_one("#pane-charts").step_network(step)  # type: ignore[attr-defined]
+        self._charts().step_network(step)
 
     def action_chart_kind(self) -> None:
         """Bars or lines."""
-        if not self.query_one("#pane-charts").switch_kind():  # type: ignore[attr-defined]
+        if not self._charts().switch_kind():
             self.notify("This chart has one form only.", markup=False)
 
     def action_enlarge_chart(self) -> None:
-        """One chart, or four."""
-        self.query_one("#pane-charts").enlarge()  # type: ignore[attr-defined]
+        self._charts().enlarge()
 
-    def action_next_question(self) -> None:
-        """The next question without an answer."""
-        self.query_one("#pane-answers").next_question()  # type: ignore[attr-defined]
+    async def action_next_question(self) -> None:
+        """Write the next answer that is missing, from any pane; after the last one go on."""
+        if self.pane != "answers":
+            await self.show_pane("answers")
+        if not self._answers().next_question():
+            self._answers().leave()
+            self.app.after_answers()
 
     async def action_plan(self) -> None:
-        """The plan of this task."""
         await self.app.open_plan()
 
     async def action_end_after(self) -> None:
@@ -329,16 +408,27 @@ class MainScreen(Screen[None]):
         self.app.ask_end_after()
 
     async def action_cancel_run(self) -> None:
-        """Cancel the selected run."""
         self.app.ask_cancel()
 
     async def action_halve_batch(self) -> None:
         """Half the batch after an out-of-memory."""
         await self.app.halve_batch()
 
+    async def action_do_next(self) -> None:
+        """The next step, as the card says."""
+        await self.app.do_next()
+
+    async def action_retry_run(self) -> None:
+        """Plan the selected run again."""
+        await self.app.retry_run()
+
+    def action_hold_run(self) -> None:
+        """Hold or release the selected run."""
+        self.app.hold_run()
+
     async def action_search_batch(self) -> None:
         """The largest batch that fits."""
-        await self.app.search_batch()  # type: ignore[attr-defined]
+        await self.app.search_batch()
 
     def action_push(self) -> None:
         """Send the scripts."""
@@ -357,5 +447,4 @@ class MainScreen(Screen[None]):
         self.app.export()
 
     def action_shell_commands(self) -> None:
-        """The plain commands."""
         self.app.show_shell_commands()

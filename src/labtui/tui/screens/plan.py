@@ -2,133 +2,115 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.coordinate import Coordinate
-from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import DataTable, Input, Static
 
-from labtui.core.model import JobForm, SubmissionDraft
-from labtui.errors import LabError, UsageError
-from labtui.tui import actions, plan_words
-from labtui.tui.messages import ActionEnded
-from labtui.tui.plan_table import (
+from labtui.domain.errors import LabError, UsageError
+from labtui.domain.model import JobForm, SubmissionDraft
+from labtui.lab.job_file import Answers
+from labtui.lab.plan_table import (
     EDITABLE,
+    OWN_WORDS,
     WORDS,
     PlanRow,
     cell,
     changed,
     drafts_from,
     form_of,
-    rows_of,
+    own_answer,
+    own_value,
     scaled,
 )
-from labtui.tui.screens.modal import STYLES
-from labtui.tui.screens.plan_fixing import PlanFixing
+from labtui.session.labs import files_stamp
+from labtui.tui import actions, plan_words
+from labtui.tui.messages import ActionEnded
+from labtui.tui.screens.plan_fixing import COLUMNS, PlanFixing, Previewed
+from labtui.tui.screens.prompts import STYLES
 from labtui.tui.themes import roles
-from labtui.tui.widgets.chrome import KeyLine
-from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
+from labtui.tui.widgets.tables_and_tabs import KeyedTable, KeyLine, MessageLines, Row
 
 if TYPE_CHECKING:
-    from labtui.core.lab.batch_search import Boundary
-    from labtui.core.lab.edition import Edition
-    from labtui.engine.planning import Preview
+    from labtui.lab.batch_search import Boundary
+    from labtui.preflight import FindingKey
+    from labtui.session.planning import Preview
 
-COLUMNS = (
-    Column("in", ""),
-    Column("model", " model"),
-    Column("gpus", " GPUs", right=True),
-    Column("batch", " batch", right=True),
-    Column("per_gpu", " /GPU", right=True),
-    Column("rate", " rate", right=True),
-    Column("epochs", " epochs", right=True),
-    Column("limit", " limit", right=True),
-    Column("job", "  job"),
-    Column("options", "  options"),
-)
 VIEWS = ("findings", "script", "files", "difference")
-LOOK_S = 40.0
-"""How long the plan waits for the cluster's word on paths before it leaves the findings as they are."""
+LOOK_EVERY_S = 1.0
 
 
-class Previewed(Message):
-    """Previews of all drafts, made in a thread; `ticket` tells late ones."""
-
-    def __init__(self, ticket: int, previews: list[Preview | LabError]) -> None:
-        super().__init__()
-        self.ticket = ticket
-        self.previews = previews
-
-
-class PlanScreen(PlanFixing, Screen[None]):
+class PlanScreen(PlanFixing):
     """Over the main screen; leaving it submits nothing."""
 
     CSS_PATH = STYLES / "plan.tcss"
     PLACES = ("plan",)
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("plan")]
-
-    def __init__(
-        self,
-        session: Any,
-        edition: Edition,
-        task_id: str,
-        drafts: tuple[SubmissionDraft, ...],
-    ) -> None:
-        super().__init__()
-        self.session, self.edition, self.task_id = session, edition, task_id
-        self.planned = drafts
-        self.rows = list(rows_of(drafts))
-        self.form = form_of(drafts)
-        self.drafts: tuple[SubmissionDraft, ...] = drafts
-        self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
-        self.previews: list[Preview | LabError] = []
-        self.verdicts: dict[SubmissionDraft, str] = {}
-        self.view = "findings"
-        self._ticket = 0
-        self._editing: tuple[int, str] | None = None
 
     def compose(self) -> ComposeResult:
         """Title, table, cost, the views, keys."""
         task = self.edition.task(self.task_id)
         title = Text(f" Plan of {self.task_id} {task.title if task else ''}", style="bold", no_wrap=True)
-        if self.session.settings.practice or self.session.profile.status == "practice":
-            title.append("  ").append(" practice: nothing real is used ", style="not bold reverse")
+        if self.session.practice:
+            title.append("   practice: nothing real is used", style="not bold")
         yield Static(title, markup=False, id="plan-title")
-        with Vertical(id="plan-body"):
-            yield KeyedTable(id="plan-table")
-            yield Static(Text(""), markup=False, id="plan-asked")
-            yield Input(id="plan-input", compact=True)
-            yield Static(Text(""), markup=False, id="plan-cost")
-            yield Static(Text(""), markup=False, id="plan-tabs")
-            yield KeyedTable(id="plan-findings")
-            with VerticalScroll(id="plan-text"):
+        with Container(id="plan-body"):
+            with Vertical(id="plan-left"):
+                with Vertical(id="plan-runs", classes="panel"):
+                    yield KeyedTable(id="plan-table")
+                    yield Static(Text(""), markup=False, id="plan-asked")
+                    yield Input(id="plan-input", compact=True)
+                yield Static(Text(""), markup=False, id="plan-cost", classes="panel")
+                with Vertical(id="plan-check", classes="panel"):
+                    yield KeyedTable(id="plan-findings")
+                    yield Static(Text(""), markup=False, id="plan-finding")
+            with VerticalScroll(id="plan-text", classes="panel"):
                 yield Static(Text(""), markup=False, id="plan-page")
-        yield KeyLine()
+        with Vertical(id="plan-bottom"):
+            yield MessageLines()
+            yield KeyLine()
+
+    _reasons: dict[FindingKey, str]  # why findings are overridden
+    _stopped_by = ""  # what the student was told that stops the plan
+    _checked = 0  # the ticket of the previews on the screen
+    _send_when_checked = False
+    _files: tuple[object, ...] = ()  # what the scripts and the own job file were when they were read
+    _rendered: list[PlanRow]  # the task's rows while an own job file is planned
 
     def on_mount(self) -> None:
-        """Fill and look for findings."""
+        """Fill and look for findings; a task without runs of its own begins with the student's job file."""
+        self._reasons = {}
+        if not self.planned and (own := self.session.job_files()):
+            self.job_file, self._rendered = own[0], []
         table = self.query_one("#plan-table", KeyedTable)
         table.cell_padding, table.cursor_type = 0, "cell"
         self.query_one("#plan-findings", KeyedTable).cell_padding = 0
+        for part, name in (("#plan-runs", "Runs"), ("#plan-cost", "Cost"), ("#plan-check", "Findings")):
+            self.query_one(part).border_title = name
         self._close_input()
         self.query_one(KeyLine).show(actions.foot("plan", "app"))
         self.recompute()
+        if self.done:
+            self.notify(self.done, markup=False)
+        self.set_interval(LOOK_EVERY_S, self._read_again)
         table.focus()
         table.move_cursor(row=0, column=2)
 
     # ------------------------------------------------------------------ the table
 
     def recompute(self) -> None:
-        """Drafts and previews from the rows."""
-        self.drafts = drafts_from(self.rows, self.planned, self.form, self.edition, self.session.profile)
+        """Drafts and previews from the rows, or from the student's own job file."""
+        self._send_when_checked = False
+        self._files = self._stamp()
+        self._make_drafts()
         jobs: dict[int, SubmissionDraft] = {}
         places = iter([draft for draft in self.drafts for _ in draft.runs])
         for index, row in enumerate(self.rows):
@@ -142,65 +124,46 @@ class PlanScreen(PlanFixing, Screen[None]):
         self._ticket += 1
         self._preview(self._ticket, self.drafts, dict(self.scripts))
 
+    def _make_drafts(self) -> None:
+        if self.job_file is not None:
+            try:
+                self._read_own(self.job_file)
+            except LabError as error:
+                self.app.report(error)
+                self.job_file, self.rows, self.form = None, self._rendered, form_of(self.planned)
+        if self.job_file is None:
+            self.drafts = drafts_from(self.rows, self.planned, self.form, self.edition, self.session.profile)
+        title = plan_words.runs_title(self.job_file, self.session.job_files())
+        self.query_one("#plan-runs").border_title = Text(title)
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Tells whether the scripts or the own job file were changed, by whatever program."""
+        own = self.job_file.stat() if self.job_file is not None and self.job_file.exists() else None
+        scripts = str(self.session.folder.scripts)
+        changed = frozenset(each for each in files_stamp(self.session.folder) if each[0].startswith(scripts))
+        return changed, own and (own.st_mtime_ns, own.st_size)
+
+    def _read_again(self) -> bool:
+        """Make the plan anew when its files were changed under it; says whether they were."""
+        if self._stamp() == self._files:
+            return False
+        self.recompute()
+        self.notify("The files have changed: checking them again.", markup=False, timeout=4)
+        return True
+
     def _job_number(self, draft: SubmissionDraft | None) -> int:
         return self.drafts.index(draft) + 1 if draft in self.drafts else 0
 
-    @work(thread=True, exit_on_error=False, group="previews")
-    def _preview(
-        self, ticket: int, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
-    ) -> None:
-        asked = self._ask_about_paths(drafts, scripts)
-        self.post_message(Previewed(ticket, self._previews(drafts, scripts)))
-        copies = None
-        with contextlib.suppress(LabError):
-            copies = self.session.look_at_shared()
-        for answer in filter(None, (asked, copies)):
-            with contextlib.suppress(LabError, TimeoutError):
-                answer.result(timeout=LOOK_S)
-                self.post_message(Previewed(ticket, self._previews(drafts, scripts)))
-
-    def _previews(
-        self, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
-    ) -> list[Preview | LabError]:
-        previews: list[Preview | LabError] = []
-        for draft in drafts:
-            try:
-                previews.append(self.session.preview(draft, script=scripts.get(draft)))
-            except LabError as error:
-                previews.append(error)
-        return previews
-
-    def _ask_about_paths(
-        self, drafts: tuple[SubmissionDraft, ...], scripts: dict[SubmissionDraft, str]
-    ) -> Any:
-        """Have the cluster asked whether data and container are there; None when there is nothing to ask now."""
-        paths: dict[str, None] = {}
-        for draft in drafts:
-            with contextlib.suppress(LabError):
-                paths.update(dict.fromkeys(self.session.paths_to_ask(draft, script=scripts.get(draft))))
-        return self.session.look_at(tuple(paths))
-
     def on_previewed(self, message: Previewed) -> None:
-        """The newest previews are there."""
-        if message.ticket == self._ticket:
-            self.previews = message.previews
-            self._show_views()
-
-    @property
-    def place(self) -> tuple[int, str]:
-        """Row and column under the cursor."""
-        cursor = self.query_one("#plan-table", KeyedTable).cursor_coordinate
-        return cursor.row, COLUMNS[cursor.column].key
-
-    @property
-    def current(self) -> int:
-        """The job the cursor is in, as an index into drafts and previews."""
-        row = self.place[0]
-        if not 0 <= row < len(self.rows) or not self.rows[row].included:
-            return 0
-        place = sum(1 for each in self.rows[:row] if each.included)
-        numbers = [index for index, draft in enumerate(self.drafts) for _ in draft.runs]
-        return numbers[place] if place < len(numbers) else 0
+        """Show them, unless the plan is another one by now."""
+        if message.ticket != self._ticket:
+            return
+        self.previews, self._checked = message.previews, message.ticket
+        if message.error is not None:
+            self.app.report(message.error)
+        self._show_views()
+        if self._send_when_checked:
+            self.action_send()
 
     @on(DataTable.CellHighlighted, "#plan-table")
     def _moved(self) -> None:
@@ -216,26 +179,51 @@ class PlanScreen(PlanFixing, Screen[None]):
         styles = roles(self.app)
         draft = self.drafts[self.current] if self.current < len(self.drafts) else None
         self.query_one("#plan-cost", Static).update(
-            plan_words.cost_line(self.drafts, self.previews, self.verdicts, styles).append_text(
-                plan_words.doubts(self.drafts, self._boundaries(), styles)
-            )
+            plan_words.cost_text(
+                self.drafts, self._other_form(), self.previews, self.verdicts, styles
+            ).append_text(plan_words.doubts(self.drafts, self._boundaries(), styles))
         )
         preview = self.previews[self.current] if self.current < len(self.previews) else None
-        self.query_one("#plan-tabs", Static).update(
-            plan_words.view_line(self.view, VIEWS, preview, self.current, edited=draft in self.scripts)
-        )
         findings = self.query_one("#plan-findings", KeyedTable)
-        rows = plan_words.finding_rows(preview, styles) if self.view == "findings" else []
+        rows = plan_words.finding_rows(preview, styles, self._reasons)
         findings.sync(plan_words.FINDING_COLUMNS, rows)
         findings.display = bool(rows)
-        page = plan_words.page(self.view, preview, draft, self.finding, self.session, styles)
+        self.query_one("#plan-finding", Static).update(
+            plan_words.finding_text(preview, draft, self.finding, self._reasons)
+        )
+        self.query_one("#plan-check").border_title = plan_words.findings_title(preview, self.current)
+        self._show_page(preview, draft)
+
+    def _show_page(self, preview: Preview | LabError | None, draft: SubmissionDraft | None) -> None:
+        """The script, the files or their difference: beside the findings, or instead of them on small screens."""
+        small = self.has_class("-narrow")
+        view = "script" if self.view == "findings" and not small else self.view
+        self.query_one("#plan-check").display = not small or view == "findings"
+        self.query_one("#plan-text").display = view != "findings"
+        edited = draft in self.scripts
+        self.query_one("#plan-text").border_title = plan_words.view_title(
+            view, preview, self.current, edited=edited
+        )
+        page = plan_words.page(view, preview, draft, self.session, roles(self.app))
         self.query_one("#plan-page", Static).update(page)
+
+    def _other_form(self) -> tuple[SubmissionDraft, ...]:
+        """The same runs in the other form, to compare what it may cost; empty where there is no other."""
+        if self.form is None:
+            return ()
+        other: JobForm = "one-job" if self.form == "job-per-size" else "job-per-size"
+        return drafts_from(self.rows, self.planned, other, self.edition, self.session.profile)
+
+    def on_resize(self) -> None:
+        """What stands beside the table depends on the width."""
+        self.call_after_refresh(self._show_views)
 
     def _boundaries(self) -> dict[str, Boundary]:
         """What this folder's runs tell about the batch that fits, by model."""
-        from labtui.engine.batches import known_boundary
+        from labtui.session.batches import known_boundary
 
-        models = {spec.model for draft in self.drafts for spec in draft.runs if spec.device == "gpu"}
+        specs = [spec for draft in self.drafts for spec in draft.runs]
+        models = {spec.model for spec in specs if spec.device == "gpu" and not spec.unknown}
         return {model: known_boundary(self.session, model) for model in models}
 
     @on(DataTable.RowHighlighted, "#plan-findings")
@@ -273,16 +261,24 @@ class PlanScreen(PlanFixing, Screen[None]):
         if column == "in":
             self.action_drop_row()
             return
-        if column not in EDITABLE or row >= len(self.rows):
+        if row >= len(self.rows):
             return
-        if column == "gpus" and self.rows[row].spec.device == "cpu":
+        spec, words = self.rows[row].spec, WORDS
+        if self.job_file is not None:
+            if not self._own_editable(row, column):
+                self._tell_own()
+                return
+            words = WORDS | OWN_WORDS
+        elif column not in EDITABLE:
+            return
+        elif column == "gpus" and spec.device == "cpu":
             self.notify("This run is on the CPU; GPU runs are rows of their own.", markup=False)
             return
         self._editing = (row, column)
         asked, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
         asked.display = line.display = True
-        asked.update(Text(f"Run {row + 1}, {WORDS[column]}: enter sets it, esc leaves it as it was."))
-        line.value = cell(self.rows[row], column)
+        asked.update(Text(f"Run {row + 1}, {words[column]}: enter sets it, esc leaves it as it was."))
+        line.value = cell(self.rows[row], column) if self.job_file is None else ""
         line.focus()
 
     @on(Input.Submitted, "#plan-input")
@@ -292,12 +288,21 @@ class PlanScreen(PlanFixing, Screen[None]):
             return
         row, column = self._editing
         try:
-            new = changed(self.rows[row], column, event.value)
+            if self.job_file is not None:
+                self._answer(column, own_value(column, event.value), row)
+            else:
+                new = changed(self.rows[row], column, event.value)
         except UsageError as error:
-            self.app.report(error)  # type: ignore[attr-defined]
+            self.app.report(error)
             return
         self._close_input()
-        self._change(row, new)
+        if self.job_file is not None:
+            self.recompute()
+        else:
+            self._change(row, new)
+
+    def _tell_own(self) -> None:
+        self.notify("Your job file says this. Press e to change it there.", markup=False)
 
     def _close_input(self) -> None:
         self._editing = None
@@ -307,6 +312,9 @@ class PlanScreen(PlanFixing, Screen[None]):
 
     def action_scale_cell(self, factor: float) -> None:
         """Double or halve the number under the cursor."""
+        if self.job_file is not None:
+            self._tell_own()
+            return
         row, column = self.place
         if column in EDITABLE and row < len(self.rows):
             try:
@@ -316,20 +324,63 @@ class PlanScreen(PlanFixing, Screen[None]):
 
     def action_drop_row(self) -> None:
         """Leave a run out, or take it back."""
+        if self.job_file is not None:
+            self._tell_own()
+            return
         row = self.place[0]
         old = self.rows[row]
         self._change(row, PlanRow(old.spec, old.origin, not old.included, old.limit))
 
     def action_toggle_form(self) -> None:
-        """One job for all sizes, or one job per size."""
-        if self.form is None:
-            self.notify("There is nothing to choose here: each run is a job of its own.", markup=False)
+        """One job for all sizes, one job per size, then each job file of the student's own."""
+        first = form_of(self.planned)
+        forms: list[JobForm | None] = [first]
+        if first is not None:
+            forms.append("one-job" if first == "job-per-size" else "job-per-size")
+        files = [None, *self.session.job_files()]
+        choices = [(form, None) for form in forms if self.planned] + [
+            (None, path) for path in files if path is not None
+        ]
+        if len(choices) == 1:
+            self.notify(
+                "There is one form here: each run is a job of its own. Your own job files go into slurm/.",
+                markup=False,
+            )
             return
-        self._become([*self.rows], "one-job" if self.form == "job-per-size" else "job-per-size")
+        now = (self.form, self.job_file)
+        form, path = choices[(choices.index(now) + 1) % len(choices) if now in choices else 0]
+        if path is not None:
+            self._plan_own(path)
+        elif self.job_file is not None:
+            self.job_file, self.rows, self.form = None, self._rendered, form
+            self.recompute()
+        else:
+            self._become([*self.rows], form)
+
+    def _plan_own(self, path: Path) -> None:
+        """Plan a job file of the student's own; the task's rows come back with the next form."""
+        if self.job_file is None:
+            self._rendered = [*self.rows]
+        self.job_file, self.form = path, None
+        self._answers, self._own_limit = Answers(), ""
+        self.recompute()
+        draft = self.drafts[0]
+        if draft.form != "own":  # it could not be read
+            return
+        self.notify(plan_words.own_sentence(draft, f"slurm/{path.name}"), markup=False)
+        asked = [
+            (row, place)
+            for row, run in enumerate(draft.runs)
+            for place, column in enumerate(COLUMNS)
+            if own_answer(column.key) in run.unknown
+        ]
+        self.focus_table_at(*(asked[0] if asked else (0, 2)))
 
     def action_next_view(self) -> None:
-        """Findings, job script, files, their difference from what was sent."""
-        self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+        """Job script, files, their difference from what was sent; on small screens the findings, too."""
+        views = VIEWS if self.has_class("-narrow") else VIEWS[1:]
+        shown = views.index(self.view) if self.view in views else 0
+        self.view = views[(shown + 1) % len(views)]
         self._show_views()
 
     def action_back(self) -> None:
@@ -346,9 +397,9 @@ class PlanScreen(PlanFixing, Screen[None]):
         for draft in self.drafts:
             self.verdicts[draft] = "asking Slurm ..."
             script = self.scripts.get(draft)
-            self.app.follow(  # type: ignore[attr-defined]
+            self.app.follow(
                 "test-only",
-                lambda draft=draft, script=script: self.session.test_only(draft, script=script),
+                partial(self.session.test_only, draft, script=script),
                 "",
                 about=draft,
             )
@@ -361,30 +412,88 @@ class PlanScreen(PlanFixing, Screen[None]):
             self._show_views()
 
     def action_send(self) -> None:
-        """Ask once more, then put everything into the waiting line."""
+        """Ask once more, then put everything into the submission queue."""
         if not self.drafts:
             self.notify("Every run is left out.", markup=False)
             return
-        stops = plan_words.stops(self.previews)
+        self._read_again()
+        self._send_when_checked = self._checked != self._ticket
+        if self._send_when_checked:
+            self.notify("Checking the files first ...", markup=False, timeout=2)
+            return
+        stops = plan_words.stops(self.previews, self._reasons)
         if stops:
-            self.view = "findings"
-            self._show_views()
-            self.notify(stops, severity="error", markup=False)
+            self._say_what_stops(stops)
             return
         from labtui.tui.screens.prompts import Confirm
 
         text, details = plan_words.question(self.drafts, self.previews, set(self.scripts))
+        details.append_text(plan_words.overrides_text(self.previews, self._reasons))
+        text = f"{self.done} {text}".strip()
         self.app.push_screen(Confirm(text, yes="Submit", no="Not yet", details=details), self._sent)
+
+    def action_override(self) -> None:
+        """Give a reason for the chosen finding alone, or take it back."""
+        finding = self.finding
+        if finding is None:
+            self.notify("There is no finding to override.", markup=False)
+            return
+        key = finding.key
+        if self._reasons.pop(key, None) is not None:
+            self.notify("It is not overridden any more.", markup=False)
+            self._show_views()
+            return
+        from labtui.tui.screens.prompts import AskReason
+
+        def answered(reason: str | None) -> None:
+            if reason:
+                self._reasons[key] = reason
+                self._show_views()
+
+        where = f"{finding.file}:{finding.line}" if finding.line else finding.file
+        self.app.push_screen(AskReason(f"{where}: {' '.join(finding.effect.split())}"), answered)
+
+    def _say_what_stops(self, stops: str) -> None:
+        """The errors; the second time, ask for a reason to submit all the same."""
+        seen, self._stopped_by = self._stopped_by == stops, stops
+        self.view = "findings"
+        self._show_views()
+        possible = plan_words.can_be_overridden(self.previews)
+        if seen and possible:
+            from labtui.tui.screens.prompts import AskReason
+
+            self.app.clear_notifications()  # the question says it again
+            self.app.push_screen(AskReason(stops), self._overridden)
+        else:
+            again = " Submit again to override it with a reason; O overrides one." if possible else ""
+            self.notify(f"{stops}{again}", severity="error", markup=False)
+
+    def _overridden(self, reason: str | None) -> None:
+        """The student's reason for all errors that have none yet; it is kept with the submission."""
+        if reason:
+            for key in plan_words.errors_of(self.previews):
+                self._reasons.setdefault(key, reason)
+            self._show_views()
+            self.action_send()
 
     def _sent(self, yes: bool | None) -> None:
         if not yes:
             return
-        for draft in self.drafts:
+        if (
+            self._read_again()
+            or self._checked != self._ticket
+            or plan_words.stops(self.previews, self._reasons)
+        ):
+            self.action_send()  # the cluster's word came meanwhile
+            return
+        from labtui.preflight import overridden
+
+        for draft, preview in zip(self.drafts, self.previews, strict=True):
             script = self.scripts.get(draft)
-            self.app.follow(  # type: ignore[attr-defined]
-                "submit", lambda draft=draft, script=script: self.session.submit(draft, script=script), ""
-            )
-        self.app.after_submit()  # type: ignore[attr-defined]
+            found = () if isinstance(preview, LabError) else overridden(preview.findings, self._reasons)
+            submit = partial(self.session.submit, draft, script=script, accepted=found)
+            self.app.follow("submit", submit, "")
+        self.app.after_submit()
         self.dismiss(None)
 
     def focus_table_at(self, row: int, column: int) -> None:

@@ -1,18 +1,94 @@
-"""Modals: questions of a login, yes or no, a single value. Text from a server is shown as data."""
+"""What lies over a screen: questions of the login, yes or no, minutes, and the labels to jump by."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.events import Key
+from textual.geometry import Offset
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from labtui.tui.screens.modal import Modal
-from labtui.tui.widgets.keyline import ModalKeys
+from labtui.domain.events import RunState, SubmissionState
+from labtui.slurm.states import early_end_refusal
+from labtui.tui.messages import ActionAsked
+from labtui.tui.widgets.tables_and_tabs import ModalKeys, TabBar
+
+STYLES = Path(__file__).parent.parent / "styles"
+_Answer = TypeVar("_Answer")
+
+
+class Modal(ModalScreen[_Answer]):
+    """A screen over another one."""
+
+    CSS_PATH = STYLES / "modals.tcss"
+
+    async def on_action_asked(self, message: ActionAsked) -> None:
+        """A click on one of the keys below does what the key does, here and in the wizard's app, too."""
+        message.stop()
+        await self.run_action(message.name)
+
+
+LETTERS = "asdfghjkl;qwertyuiop"
+
+
+@dataclass(frozen=True, slots=True)
+class JumpTarget:
+    """Where the label stands, and what it goes to: a widget, or an action of the registry."""
+
+    at: Offset
+    target: Widget | str
+
+
+def jump_targets(screen: Screen[object]) -> list[JumpTarget]:
+    """The tabs, then every visible part that takes the focus, from the top left on."""
+    targets = []
+    for bar in screen.query(TabBar):
+        targets += [
+            JumpTarget(bar.region.offset + Offset(at, 0), f"pane('{name}')")
+            for name, at in bar.places().items()
+        ]
+    parts = [each for each in screen.focus_chain if each.region.area and each.display]
+    parts.sort(key=lambda each: (each.region.y, each.region.x))
+    targets += [JumpTarget(each.region.offset, each) for each in parts]
+    return targets[: len(LETTERS)]
+
+
+class JumpScreen(Modal[Widget | str | None]):
+    """The labels over the screen as it is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+o", "leave", "leave", show=False)]
+
+    def __init__(self, targets: Sequence[JumpTarget]) -> None:
+        super().__init__(classes="jump")
+        self._targets = dict(zip(LETTERS, targets, strict=False))
+
+    def compose(self) -> ComposeResult:
+        """One label for each target."""
+        for letter, each in self._targets.items():
+            label = Static(Text(f" {letter} "), markup=False, classes="jump-label")
+            label.styles.offset = each.at
+            yield label
+
+    def on_key(self, event: Key) -> None:
+        """A letter goes there; any other key goes back."""
+        event.stop()
+        found = self._targets.get(event.character or "")
+        self.dismiss(found.target if found is not None else None)
+
+    def action_leave(self) -> None:
+        """Stay where one was."""
+        self.dismiss(None)
+
 
 TITLES = {
     "password": "Password",
@@ -23,7 +99,6 @@ TITLES = {
 
 
 def prompt_screen(question: Any) -> Modal[str | None]:
-    """The modal for a question of the login."""
     if question.kind == "host-key":
         return AskHostKey(question)
     return AskSecret(question)
@@ -63,11 +138,9 @@ class AskSecret(Modal[str | None]):
         self.action_accept()
 
     def action_accept(self) -> None:
-        """What was typed."""
         self.dismiss(self.query_one("#secret", Input).value)
 
     def action_refuse(self) -> None:
-        """No answer."""
         self.dismiss(None)
 
 
@@ -92,7 +165,7 @@ class Confirm(Modal[bool | None]):
                 with Vertical(classes="dialog-details"):
                     yield Static(self.details, markup=False)
             with Horizontal(classes="dialog-buttons"):
-                yield Button(Text(f"y  {self.yes}"), id="yes", variant="primary", compact=True)
+                yield Button(Text(f"y  {self.yes}"), id="yes", compact=True)
                 yield Button(Text(f"n  {self.no}"), id="no", compact=True)
 
     def on_mount(self) -> None:
@@ -105,11 +178,9 @@ class Confirm(Modal[bool | None]):
         self.dismiss(event.button.id == "yes")
 
     def action_answer(self, yes: bool) -> None:
-        """A key."""
         self.dismiss(yes)
 
     def action_other(self) -> None:
-        """The other button."""
         self.focus_next()
 
 
@@ -145,7 +216,7 @@ class AskHostKey(Modal[str | None]):
                 markup=False,
             )
             with Horizontal(classes="dialog-buttons"):
-                yield Button(Text("y  It is the same: connect"), id="yes", variant="primary", compact=True)
+                yield Button(Text("y  It is the same: connect"), id="yes", compact=True)
                 yield Button(Text("n  Do not connect"), id="no", compact=True)
 
     def on_mount(self) -> None:
@@ -162,5 +233,104 @@ class AskHostKey(Modal[str | None]):
         self.dismiss("yes" if yes else None)
 
     def action_other(self) -> None:
-        """The other button."""
         self.focus_next()
+
+
+class AskMinutes(Modal[int | None]):
+    """Whole minutes, or None when left. What makes no sense for this job is said before it is asked of Slurm."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False)]
+
+    def __init__(self, chosen: Sequence[tuple[RunState, SubmissionState | None]]) -> None:
+        """`chosen` is a run of each job that is meant, with its submission."""
+        super().__init__()
+        self.chosen = chosen
+
+    def _question(self) -> str:
+        if len(self.chosen) > 1:
+            numbers = ", ".join(f"#{run.run_id}" for run, _ in self.chosen)
+            return f"End each of the runs {numbers} how many minutes after its job's start?"
+        run, submission = self.chosen[0]
+        others = [number for number in (submission.run_ids if submission else ()) if number != run.run_id]
+        text = f"End run #{run.run_id} ({run.spec.label}) how many minutes after its job's start?"
+        if others:
+            text += f" The runs {', '.join(f'#{number}' for number in others)} are in the same job."
+        if submission is not None and submission.time_limit_minutes:
+            text += f" The job script asks for {submission.time_limit_minutes} min."
+        return text
+
+    def compose(self) -> ComposeResult:
+        """What it does, a line to type in, what is wrong with it."""
+        text = self._question()
+        with Vertical(classes="dialog"):
+            yield Static(Text(text), markup=False, classes="dialog-text")
+            yield Input(id="minutes", compact=True, type="integer", max_length=5)
+            yield Static(Text("", style="bold"), markup=False, id="minutes-problem")
+            yield ModalKeys(
+                ("enter", "sets the limit", "set_limit"),
+                ("esc", "leaves", "leave"),
+                note="Slurm ends the job then, labtui or not.",
+            )
+
+    def on_mount(self) -> None:
+        """Type at once."""
+        self.query_one("#minutes").focus()
+
+    @on(Input.Submitted, "#minutes")
+    def _answered(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_set_limit()
+
+    def action_set_limit(self) -> None:
+        """What was typed, if it makes sense for every job that is meant."""
+        text = self.query_one("#minutes", Input).value.strip()
+        minutes = int(text) if text.isascii() and text.isdecimal() else 0
+        for run, submission in self.chosen:
+            refusal = early_end_refusal(submission, minutes) if submission is not None else None
+            if refusal is not None:
+                which = f"Run #{run.run_id}: " if len(self.chosen) > 1 else ""
+                self.query_one("#minutes-problem", Static).update(Text(which + " ".join(refusal)))
+                return
+        self.dismiss(minutes)
+
+    def action_leave(self) -> None:
+        """No limit."""
+        self.dismiss(None)
+
+
+class AskReason(Modal[str | None]):
+    """Why findings are overridden, in the student's words; None when left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "leave", show=False)]
+
+    def __init__(self, stops: str) -> None:
+        super().__init__()
+        self.stops = stops
+
+    def compose(self) -> ComposeResult:
+        """What is overridden, and a line for the reason."""
+        with Vertical(classes="dialog"):
+            text = (
+                f"{self.stops} Why is it right all the same? The reason is kept and stands in the appendix."
+            )
+            yield Static(Text(text), markup=False, classes="dialog-text")
+            yield Input(id="reason", compact=True, max_length=200)
+            yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))
+
+    def on_mount(self) -> None:
+        """Type at once."""
+        self.query_one("#reason").focus()
+
+    @on(Input.Submitted, "#reason")
+    def _answered(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_override()
+
+    def action_override(self) -> None:
+        """What was typed, if anything."""
+        if reason := self.query_one("#reason", Input).value.strip():
+            self.dismiss(reason)
+
+    def action_leave(self) -> None:
+        """Nothing is overridden."""
+        self.dismiss(None)

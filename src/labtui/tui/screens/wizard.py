@@ -16,16 +16,16 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
-from labtui.errors import LabError, UsageError
+from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
-from labtui.tui.bridge import ScreenPrompter
-from labtui.tui.harmless import HarmlessApp
-from labtui.tui.messages import ActionAsked, PromptAsked
+from labtui.tui.messages import ActionAsked, PromptAsked, ScreenPrompter
 from labtui.tui.screens.prompts import prompt_screen
-from labtui.tui.widgets.keyline import Key, ModalKeys
+from labtui.tui.terminal_sanitizer import HarmlessApp
+from labtui.tui.widgets.tables_and_tabs import Key, ModalKeys
 
 if TYPE_CHECKING:
-    from labtui.engine.settings import Settings
+    from labtui.session.settings import Settings
+    from labtui.slurm.site_profile import Choices
 
 STYLES = Path(__file__).parent.parent / "styles"
 FIELDS = (
@@ -36,7 +36,15 @@ FIELDS = (
     ("identity", "Private key", "empty: your SSH agent and default keys; else a file"),
     ("group", "Your group", "for the slides; may be empty"),
 )
-GROUPS = ("user", "host", "group")
+SITE_FIELDS = (
+    ("queue", "GPU queue there", "empty: the one labtui chooses; a partition or a QoS"),
+    ("data_dir", "CIFAR-10 there", "empty: where it is found; the folder cifar-10-batches-py"),
+    ("training", "Python there", "with TensorFlow: a .sif image, a module, or a python"),
+)
+"""Asked only for a cluster without a profile, which is asked about everything else."""
+UNKNOWN_CLUSTER = "slurm"
+"""The profile of a cluster that labtui does not know."""
+GROUPS = ("user", "host", "group", "queue")
 """Fields before which there is a blank line."""
 KEYS: tuple[Key, ...] = (
     ("tab", "next field", "app.focus_next"),
@@ -51,10 +59,11 @@ class TestEnded(Message):
 
     __test__ = False
 
-    def __init__(self, ok: bool, text: str) -> None:
+    def __init__(self, ok: bool, text: str, folder: Path | None = None) -> None:
         super().__init__()
         self.ok = ok
         self.text = text
+        self.folder = folder
 
 
 class WizardScreen(Screen[None]):
@@ -68,8 +77,8 @@ class WizardScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Questions with what they mean; below them, always in view, the answer, two buttons and the keys."""
-        from labtui.engine.labs import list_editions
-        from labtui.engine.profiles import list_profiles, load_profile
+        from labtui.session.labs import list_editions
+        from labtui.session.settings import list_profiles, load_profile
 
         labs = [(Text(f"{entry.title}"), entry.id) for entry in list_editions() if not entry.problem]
         profiles = [load_profile(name) for name in list_profiles()]
@@ -79,7 +88,7 @@ class WizardScreen(Screen[None]):
             yield Static(Text(NO_ACCOUNT), markup=False)
             yield _row("Lab", Select(labs, allow_blank=False, id="lab", compact=True), first=True)
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
-            for name, title, meaning in FIELDS:
+            for name, title, meaning in (*FIELDS, *SITE_FIELDS):
                 field = Input(placeholder=meaning, id=name, compact=True)
                 yield _row(title, field, first=name in GROUPS)
             yield _row("Folder to make", Input(value=str(self.place), id="dir", compact=True))
@@ -93,6 +102,27 @@ class WizardScreen(Screen[None]):
     def on_mount(self) -> None:
         """Begin with the lab."""
         self.query_one("#lab").focus()
+        self._show_site_fields()
+
+    @on(Select.Changed, "#cluster")
+    def _show_site_fields(self) -> None:
+        for name, _, _ in SITE_FIELDS:
+            row = self.query_one(f"#{name}", Input).parent
+            if isinstance(row, Widget):
+                row.display = self._unknown_cluster
+
+    @property
+    def _unknown_cluster(self) -> bool:
+        return str(self.query_one("#cluster", Select).value) == UNKNOWN_CLUSTER
+
+    def _choices(self) -> Choices:
+        """What was typed about a cluster without a profile."""
+        from labtui.slurm.site_profile import Choices
+
+        typed: dict[str, Any] = {
+            name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in SITE_FIELDS
+        }
+        return Choices(account=self.query_one("#account", Input).value.strip(), **typed)
 
     # ------------------------------------------------------------------ what was typed
 
@@ -102,7 +132,7 @@ class WizardScreen(Screen[None]):
         Raises:
             UsageError: when something is missing or no number.
         """
-        from labtui.engine.settings import Settings, changed
+        from labtui.session.settings import Settings, changed
 
         typed = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in FIELDS}
         port = typed.pop("port")
@@ -129,22 +159,29 @@ class WizardScreen(Screen[None]):
         except LabError as error:
             self._say(f"{error.sentence} {error.hint}", ok=False)
             return
+        self._start_test(settings)
+
+    def _start_test(self, settings: Settings, place: str = "") -> None:
+        """Try the connection in a thread; with `place`, make the folder of a cluster without a profile there."""
         self._say("Connecting ...")
         prompter: Any = self.app.prompter  # type: ignore[attr-defined]
-        arguments = (settings, prompter, self.post_message)
+        choices = self._choices() if self._unknown_cluster else None
+        arguments = (settings, prompter, self.post_message, choices, place)
         threading.Thread(target=try_connection, args=arguments, name="labtui-test", daemon=True).start()
 
     def on_test_ended(self, message: TestEnded) -> None:
-        """Say how it went."""
+        """Say how it went; leave when a folder was made."""
         self._say(message.text, ok=message.ok)
+        if message.folder is not None:
+            self.app.exit(message.folder)
 
     # ------------------------------------------------------------------ making
 
     @on(Button.Pressed, "#make")
     def _make(self) -> None:
-        from labtui.core.lab.plan import withheld_scripts
-        from labtui.engine.folder import LabFolder
-        from labtui.engine.labs import load_edition
+        from labtui.lab.plan import withheld_scripts
+        from labtui.session.folder import LabFolder, refuse_lab_folder
+        from labtui.session.labs import load_edition
 
         try:
             settings = self.settings()
@@ -152,6 +189,10 @@ class WizardScreen(Screen[None]):
             if not place:
                 raise UsageError("Say where the folder should be.")
             self._check(settings)
+            if self._unknown_cluster:
+                refuse_lab_folder(place)
+                self._start_test(settings, place)
+                return
             withheld = withheld_scripts(load_edition(settings.edition))
             folder = LabFolder.create(place, settings, withheld=withheld)
         except LabError as error:
@@ -161,8 +202,8 @@ class WizardScreen(Screen[None]):
 
     def _check(self, settings: Settings) -> None:
         """Refuse what no connection could ever begin with."""
-        from labtui.engine.assembly import check_settings
-        from labtui.engine.profiles import load_profile
+        from labtui.session.assembly import check_settings
+        from labtui.session.settings import load_profile
 
         try:
             check_settings(settings, load_profile(settings.profile))
@@ -203,7 +244,6 @@ class WizardApp(HarmlessApp[Path | None]):
         self.prompter = ScreenPrompter()
 
     def get_default_screen(self) -> Screen[Any]:
-        """The form."""
         return WizardScreen(self.place)
 
     def on_mount(self) -> None:
@@ -219,12 +259,20 @@ class WizardApp(HarmlessApp[Path | None]):
         self.push_screen(prompt_screen(message.question), message.reply.put)
 
 
-def try_connection(settings: Settings, prompter: Any, post: Any) -> None:
-    """Log in, ask for the home directory, log out. Runs in a thread; posts `TestEnded`."""
-    from labtui.engine.profiles import load_profile
-    from labtui.engine.ssh import ssh_factory
+def try_connection(
+    settings: Settings, prompter: Any, post: Any, choices: Choices | None = None, place: str = ""
+) -> None:
+    """Log in and out; with `choices`, ask the cluster what it is like, and with `place` make the lab folder there.
 
+    Runs in a thread; posts `TestEnded`.
+    """
     try:
+        if choices is not None:
+            post(_ask_site(settings, prompter, choices, place))
+            return
+        from labtui.session.assembly import ssh_factory
+        from labtui.session.settings import load_profile
+
         cluster = ssh_factory(settings, load_profile(settings.profile))(prompter, lambda record: None)
         try:
             cluster.connect()
@@ -236,3 +284,16 @@ def try_connection(settings: Settings, prompter: Any, post: Any) -> None:
         post(TestEnded(False, f"{error.sentence} {error.hint}".strip()))
     except Exception as error:  # a thread has nobody else to tell
         post(TestEnded(False, f"The test ended unexpectedly ({type(error).__name__})."))
+
+
+def _ask_site(settings: Settings, prompter: Any, choices: Choices, place: str) -> TestEnded:
+    from labtui.lab.plan import withheld_scripts
+    from labtui.session.checkup import ask_cluster, lab_of_site, site_words
+    from labtui.session.labs import load_edition
+
+    setup = ask_cluster(settings, prompter, choices, lambda question: question.default, lambda host: None)
+    text = " ".join(site_words(setup))
+    if not place:
+        return TestEnded(setup.trial.ok, text)
+    folder = lab_of_site(place, settings, setup, withheld_scripts(load_edition(settings.edition)))
+    return TestEnded(True, text, folder.path)

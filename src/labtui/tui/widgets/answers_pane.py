@@ -1,122 +1,228 @@
-"""The questions of a task and the student's own text; beside it what bears on the question the cursor is in.
+"""The questions of a task as cards with the student's answers; beside them what belongs to the chosen question.
 
-What stands beside is made anew when the cursor comes to another question or the results change, never by a key press
-in a line. labtui writes no answer. What is typed is stored after a second without typing, when the pane is left, and on
-quitting; a file changed by another editor meanwhile is never overwritten.
+Enter on a card edits its answer alone. What stands beside is made anew when another question is chosen or the results
+change, never by a key press in a text. labtui writes no answer. What is typed is stored after a second without typing,
+when the text is left, and on quitting; a file changed by another editor meanwhile is never overwritten.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
-from itertools import islice
-from typing import Protocol
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote
 
+from rich.console import Group
+from rich.markdown import Markdown
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Click, Paste
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
-from textual.widgets.text_area import Selection
 
-from labtui.core.lab.answers import question_of
-from labtui.tui import bearing
-from labtui.tui.view import Picture
+from labtui.lab.edition import Task
+from labtui.lab.evidence import answer_text, one_line, with_answer
+from labtui.session.answers import AnswerFiles
+from labtui.tui import guidance
+from labtui.tui.view import ViewState
 from labtui.tui.widgets.chart import ChartView
-
-PLACEHOLDER = "<!-- your answer -->"
-"""What stands below each question of a new answer file."""
+from labtui.tui.widgets.tables_and_tabs import frame_texts
 
 SAVE_AFTER = 1.0
 WIDE, HIGH = 120, 16
-"""From this width of the window and this height of the pane on a chart stands beside the text."""
+"""From this width of the window and this height of the pane on a chart stands beside the answers."""
+PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".svg"}
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
-class AnswerDesk(Protocol):
-    """Where answers are kept. `save` returns a sentence when it could not keep the text as asked."""
-
-    def load(self, task_id: str) -> str:
-        """The Markdown of a task, with its questions as headings."""
-        ...
-
-    def save(self, task_id: str, text: str) -> str:
-        """Store it atomically; "" when all is well."""
-        ...
-
-    def changed_outside(self, task_id: str) -> bool:
-        """Whether somebody else wrote the file since it was loaded or saved here."""
-        ...
+class AnswerFacts(VerticalScroll):
+    """Facts and numbers. `tab` comes here and arrow keys scroll."""
 
 
-class Facts(VerticalScroll):
-    """Facts and numbers. `tab` comes here and arrow keys scroll; `enter` writes, as everywhere in this pane."""
+class AnswerText(TextArea):
+    """One answer. A pasted path of a picture becomes the picture, copied beside the answers."""
 
-    def key_enter(self) -> None:
-        """Write."""
-        self.screen.query_one("#answer-text").focus()
+    take_picture: Callable[[Path], str] = staticmethod(lambda path: "")
+
+    async def _on_paste(self, event: Paste) -> None:
+        path = picture_path(event.text)
+        markdown = self.take_picture(path) if path is not None and not self.read_only else ""
+        if markdown:
+            event.stop()
+            event.prevent_default()
+            self.insert(markdown)
+        else:
+            await super()._on_paste(event)
+
+
+class AnswerCard(Static):
+    """A question, and below it the answer as it will look."""
+
+    DEFAULT_CSS = """
+    AnswerCard { height: auto; }
+    """
+
+    def __init__(self, index: int) -> None:
+        super().__init__(Text(""), markup=False, classes="panel")
+        self.index = index
+
+    def show(self, task: Task, answer: str, styles: str) -> None:
+        """Question and answer; `styles` is that of what is missing."""
+        shown = _COMMENT.sub("", answer).strip()
+        missing = Text("No answer yet. Press enter to write.", style=styles)
+        question = Text(one_line(task.questions[self.index].text), style="bold")
+        frame_texts(self, f"Question {self.index + 1}", "answered" if shown else "open")
+        self.update(Group(question, Text(""), Markdown(shown) if shown else missing))
+
+
+class AnswerCards(VerticalScroll, can_focus=True):
+    """The cards in a column; the arrow keys choose one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "step(1)", "next question", show=False),
+        Binding("up", "step(-1)", "question before", show=False),
+        Binding("enter", "write", "write", show=False),
+    ]
+
+    def _pane(self) -> AnswersPane:
+        return self.query_ancestor(AnswersPane)
+
+    def action_step(self, step: int) -> None:
+        """The question after or before."""
+        pane = self._pane()
+        pane.choose(pane.question + step)
+
+    def action_write(self) -> None:
+        """Edit the chosen answer."""
+        self._pane().write()
+
+    def on_click(self, event: Click) -> None:
+        """A click chooses a card, a second one edits it."""
+        card = next(
+            (each for each in self.query(AnswerCard) if each.region.contains_point(event.screen_offset)), None
+        )
+        if card is not None:
+            pane = self._pane()
+            again = pane.question == card.index
+            pane.choose(card.index)
+            if again:
+                pane.write()
 
 
 class AnswersPane(Container):
-    """Editor and facts."""
+    """Cards, editor and facts."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, files: AnswerFiles | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.desk: AnswerDesk | None = None
+        self.files = files
         self.report: Callable[[str], None] = lambda sentence: None
         self.stored: Callable[[], None] = lambda: None  # a box may tick by what was just written
-        self._task_id = ""
-        self._saved = ""
+        self.question = 0
+        self._asked: Task | None = None
+        self._text = ""  # the whole file
+        self._loaded = ""  # the answer in the editor as it was
         self._timer: Timer | None = None
-        self._picture: Picture | None = None
-        self._place: tuple[int, int] | None = None  # line of the cursor, lines there are
-        self._question: int | None = None
+        self._view_state: ViewState | None = None
         self._beside: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Chart, facts and numbers on one side, the text on the other."""
+        """Chart, facts and numbers on one side, the answers on the other."""
         with Vertical(id="answer-side"):
-            yield ChartView(id="answer-chart")
-            with Facts(id="answer-facts"):
+            yield ChartView(id="answer-chart", classes="panel")
+            with AnswerFacts(id="answer-facts", classes="panel"):
                 yield Static(Text(""), id="answer-numbers", markup=False)
         with Container(id="answer-main"):
-            yield Static(Text(""), id="answer-state", markup=False)
-            yield TextArea(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
+            yield AnswerCards(id="answer-cards")
+            with Vertical(id="answer-edit", classes="panel"):
+                yield Static(Text(""), id="answer-question", markup=False)
+                yield AnswerText(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
+
+    def on_mount(self) -> None:
+        """The cards first; the editor when it is asked for."""
+        self.query_one("#answer-edit").display = False
+        self.query_one("#answer-facts").border_title = "Facts and numbers"
+        self.editor.take_picture = self._take_picture
 
     @property
-    def editor(self) -> TextArea:
-        """The student's text."""
-        return self.query_one("#answer-text", TextArea)
+    def editor(self) -> AnswerText:
+        """The answer that is being written."""
+        return self.query_one("#answer-text", AnswerText)
 
-    def show(self, picture: Picture) -> None:
+    @property
+    def writing(self) -> bool:
+        """Whether the editor is open."""
+        return bool(self.query_one("#answer-edit").display)
+
+    def show(self, view_state: ViewState) -> None:
         """Another task, new numbers, or a file changed by another editor."""
-        self._picture = picture
-        if self.desk is None or not picture.task_id or picture.loading:
+        self._view_state = view_state
+        task = view_state.task
+        if self.files is None or task is None or view_state.loading:
             self._show_beside()
             return
-        other = picture.task_id != self._task_id
-        if other:
-            self.keep()
-        if other or (not self.dirty and self.desk.changed_outside(picture.task_id)):
-            self._load(picture.task_id, other=other)
-        self.editor.read_only = picture.read_only
-        self._follow_cursor()
+        if self._asked is None or self._asked.id != task.id:
+            self.leave()
+            self._asked, self.question = task, 0
+            self._load()
+            self.question = next((at for at, done in enumerate(self._answered()) if not done), 0)
+            self._show_cards()
+        elif not self.dirty and self.files.changed_outside(task.id):
+            self._load()
+        self.editor.read_only = view_state.read_only
         self._show_beside()
-        self._show_state()
 
-    def _load(self, task_id: str, *, other: bool) -> None:
-        if self.desk is None:
+    def _load(self) -> None:
+        if self.files is None or self._asked is None:
             return
-        self._task_id = task_id
-        text = self.desk.load(task_id)
-        self._saved = text
-        place = self.editor.cursor_location
-        self.editor.load_text(text)
-        self._saved = self.editor.text
-        self._place = None
-        if other:
-            self._to_placeholder(-1)
-        else:
-            self.editor.move_cursor(place)
+        self._text = self.files.load(self._asked.id)
+        if self.writing:
+            self._open_answer(keep_place=True)
+        self._show_cards()
+
+    # ------------------------------------------------------------------ cards
+
+    def _answered(self) -> list[bool]:
+        task = self._asked
+        count = len(task.questions) if task is not None else 0
+        return [
+            bool(task and _COMMENT.sub("", answer_text(task, self._text, at)).strip()) for at in range(count)
+        ]
+
+    def _show_cards(self) -> None:
+        """One card for each question; as many as there are, each brought up to date."""
+        task = self._asked
+        if task is None:
+            return
+        cards = self.query_one(AnswerCards)
+        there = list(cards.query(AnswerCard))
+        if len(there) != len(task.questions):
+            cards.remove_children()
+            there = [AnswerCard(at) for at in range(len(task.questions))]
+            cards.mount_all(there)
+            if not there:
+                cards.mount(Static(Text("This task asks no question."), markup=False))
+        for card in there:
+            card.show(task, answer_text(task, self._text, card.index), "italic")
+        self._mark()
+
+    def _mark(self) -> None:
+        for card in self.query(AnswerCard):
+            chosen = card.index == self.question
+            card.set_class(chosen, "-chosen")
+            if chosen:
+                card.scroll_visible(animate=False)
+
+    def choose(self, question: int) -> None:
+        """Another question; numbers beyond the first and the last stay there."""
+        count = len(self._asked.questions) if self._asked is not None else 0
+        self.question = max(0, min(count - 1, question))
+        self._mark()
+        self._show_beside()
 
     # ------------------------------------------------------------------ what stands beside
 
@@ -126,44 +232,27 @@ class AnswersPane(Container):
         self.set_class(wide, "-chart")
         self._show_beside()
 
-    @on(TextArea.SelectionChanged, "#answer-text")
-    def _moved(self, event: TextArea.SelectionChanged) -> None:
-        event.stop()
-        if self._follow_cursor():
-            self._show_beside()
-
-    def _follow_cursor(self) -> bool:
-        """Look in which question the cursor is, if it went to another line; says whether it is another question."""
-        place = (self.editor.cursor_location[0], self.editor.document.line_count)
-        if place == self._place or self._picture is None:
-            return False
-        self._place = place
-        task, before = self._picture.task, self._question
-        lines = islice(self.editor.document.lines, place[0] + 1)
-        self._question = question_of(task, lines) if task is not None else None
-        return self._question != before
-
     def _show_beside(self) -> None:
-        picture = self._picture
-        if picture is None:
+        view_state = self._view_state
+        if view_state is None:
             return
         charted = self.has_class("-chart")
-        what = (picture.task_id, self._question, charted)
-        shown = (picture.results, picture.charts, picture.edition, what)
+        what = (view_state.task_id, self.question, charted)
+        shown = (view_state.results, view_state.charts, view_state.edition, what)
         if shown == self._beside:
             return
         other = self._beside[-1:] != (what,)
         self._beside = shown
-        text = bearing.text_beside(picture, self._question, charted=charted)
+        text = guidance.text_beside(view_state, self.question, charted=charted)
         self.query_one("#answer-numbers", Static).update(text)
         if other:
             self.query_one("#answer-facts").scroll_home(animate=False)
         self._show_chart()
 
     def _show_chart(self) -> None:
-        if self._picture is None or not self.has_class("-chart"):
+        if self._view_state is None or not self.has_class("-chart"):
             return
-        chart = bearing.chart_beside(self._picture, self._question)
+        chart = guidance.chart_beside(self._view_state, self.question)
         view = self.query_one("#answer-chart", ChartView)
         view.set_class(chart is None, "-nothing")
         if view.spec != chart:
@@ -171,27 +260,55 @@ class AnswersPane(Container):
 
     # ------------------------------------------------------------------ the text
 
-    def next_question(self) -> None:
-        """Go to the next place where an answer is missing, and write there."""
-        here = self.editor.cursor_location[0]
-        if not self._to_placeholder(here if self.editor.has_focus else here - 1):
-            self.report("Every question here has an answer.")
+    def write(self) -> None:
+        """Edit the chosen answer."""
+        if self._asked is None or not self._asked.questions:
+            return
+        self.query_one("#answer-edit").display = True
+        self.query_one(AnswerCards).display = False
+        self._open_answer(keep_place=False)
         self.screen.set_focus(self.editor)  # at once: `focus` would come after keys that wait already
 
-    def _to_placeholder(self, after: int) -> bool:
-        """Select the next placeholder below line `after`, or the first one: what is typed takes its place."""
-        lines = self.editor.text.split("\n")
-        places = [number for number, line in enumerate(lines) if line.strip() == PLACEHOLDER]
-        if not places:
+    def _open_answer(self, *, keep_place: bool) -> None:
+        task = self._asked
+        if task is None:
+            return
+        place = self.editor.cursor_location
+        self.editor.load_text(answer_text(task, self._text, self.question))
+        self._loaded = self.editor.text
+        self.editor.move_cursor(place if keep_place else self.editor.document.end)
+        self.query_one("#answer-question", Static).update(
+            Text(one_line(task.questions[self.question].text), style="bold")
+        )
+        self._show_state()
+
+    def leave(self) -> None:
+        """Store what was typed and show the cards again."""
+        self.keep()
+        if self.writing:
+            self.query_one("#answer-edit").display = False
+            cards = self.query_one(AnswerCards)
+            cards.display = True
+            self.screen.set_focus(cards)
+        self._show_cards()
+
+    def next_question(self) -> bool:
+        """Go to the next question without an answer, and write there; False when every question has one."""
+        self.keep()
+        answered = self._answered()
+        first = self.question + 1 if self.writing else self.question
+        order = [*range(first, len(answered)), *range(first)]
+        ahead = next((at for at in order if not answered[at]), None)
+        if ahead is None:
             return False
-        line = next((number for number in places if number > after), places[0])
-        self.editor.selection = Selection((line, 0), (line, len(lines[line])))
+        self.choose(ahead)
+        self.write()
         return True
 
     @property
     def dirty(self) -> bool:
         """Whether there is text that is not stored."""
-        return bool(self._task_id) and self.editor.text != self._saved
+        return self._asked is not None and self.writing and self.editor.text != self._loaded
 
     @on(TextArea.Changed, "#answer-text")
     def _typed(self, event: TextArea.Changed) -> None:
@@ -202,36 +319,54 @@ class AnswersPane(Container):
             self._timer = self.set_timer(SAVE_AFTER, self.keep)
         self._show_state()
 
-    def on_descendant_focus(self) -> None:
-        """The line above says how to leave the text."""
-        self._show_state()
-
     def on_descendant_blur(self) -> None:
         """Leaving the editor stores its text."""
         self.keep()
-        self._show_state()
 
     def keep(self) -> None:
         """Store what was typed."""
-        if self.desk is None or not self.dirty:
+        task = self._asked
+        if self.files is None or task is None or not self.dirty:
             return
-        text = self.editor.text
-        problem = self.desk.save(self._task_id, text)
+        answer = self.editor.text
+        text = with_answer(task, self._text, self.question, answer)
+        problem = self.files.save(task.id, text)
         if problem:
             self.report(problem)
         else:
-            self._saved = text
+            self._text, self._loaded = text, answer
             self.stored()
         self._show_state()
 
+    def _take_picture(self, path: Path) -> str:
+        """Copy a picture beside the answers; the Markdown that shows it, or "" when it cannot be copied."""
+        if self.files is None or self._asked is None:
+            return ""
+        name, problem = self.files.keep_picture(self._asked.id, path)
+        if problem:
+            self.report(problem)
+        return f"![{path.stem}]({name})" if name else ""
+
     def _show_state(self) -> None:
-        state = "not stored yet" if self.dirty else "stored"
-        how = (
-            "esc leaves the text"
-            if self.editor.has_focus
-            else "enter writes, ^n next question, e your editor"
-        )
-        line = Text(f"answers/{self._task_id}.md  ", style="bold").append(
-            f"{state}; {how}", style="dim not bold"
-        )
-        self.query_one("#answer-state", Static).update(line, layout=False)
+        empty = not self.query_one("#answer-text", TextArea).text.strip()
+        state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
+        title = f"Answer to question {self.question + 1}"
+        frame_texts(self.query_one("#answer-edit"), title, f"{state}; esc goes back, ^n next question")
+
+
+def picture_path(text: str) -> Path | None:
+    """The picture that a pasted text names, as terminals paste a file dropped on them; None for any other text."""
+    text = text.strip()
+    if not text or "\n" in text or len(text) > 1024:
+        return None
+    if text.startswith("file://"):
+        text = unquote(text.removeprefix("file://"))
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    for candidate in (text, words[0] if len(words) == 1 else ""):
+        path = Path(candidate).expanduser() if candidate else None
+        if path is not None and path.suffix.lower() in PICTURES and path.is_file():
+            return path
+    return None

@@ -1,29 +1,141 @@
-"""All charts of the task with the numbers beside them: four at once on large screens, one at a time on small ones."""
+"""The charts of the task with their names and numbers: as many at once as have eight rows each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.events import Click
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Static
 
-from labtui.core.charts import ChartSpec, Kind, switchable, with_kind
-from labtui.core.results.gallery import family
-from labtui.tui.view import NUMBER_COLUMNS, Picture, number_rows
-from labtui.tui.widgets.chart import ChartView
-from labtui.tui.widgets.chart_names import ChartNames
-from labtui.tui.widgets.chart_numbers import chart_table
-from labtui.tui.widgets.keyed_table import Column, KeyedTable, Row
+from labtui.results.chart_catalog import family
+from labtui.results.chart_spec import ChartSpec, Kind, switchable, with_kind
+from labtui.tui.view import NUMBER_COLUMNS, ViewState, number_rows
+from labtui.tui.widgets.chart import ChartView, chart_table
+from labtui.tui.widgets.plot_text import FRAME_ROWS, LEAST_ROWS
+from labtui.tui.widgets.plot_values import plain
+from labtui.tui.widgets.tables_and_tabs import KeyedTable, Row, TableColumn
 
 if TYPE_CHECKING:
-    from labtui.tui.gallery import Gallery
+    from labtui.tui.view_model import Gallery
+
+
+SHORT = {
+    "epoch-time": "time",
+    "throughput": "img/s",
+    "speedup": "speedup",
+    "efficiency": "eff.",
+    "throughput-per-gpu": "img/s/GPU",
+    "first-epoch": "1st epoch",
+    "cpu-gpu": "CPU:GPU",
+    "efficiency-loss": "losses",
+    "amdahl": "Amdahl",
+    "gustafson": "Gustafson",
+    "epochs": "epochs",
+    "accuracy": "accuracy",
+    "gpu-utilization": "GPU use",
+}
+MOST_LINES = 2
+
+
+def short_name(key: str) -> str:
+    """What a chart is called in a list; jobs keep their number."""
+    kind = family(key)
+    name = SHORT.get(kind, kind)
+    return f"{name} {key.removeprefix(kind + '-')}" if kind == "gpu-utilization" and key != kind else name
+
+
+class ChartNames(Widget):
+    """Where one is among the charts, their names, and the networks where there are several."""
+
+    DEFAULT_CSS = """
+    ChartNames { height: auto; width: 1fr; }
+    """
+
+    class Asked(Message):
+        """A name was clicked: that of a chart, or of a network ("" for all together)."""
+
+        def __init__(self, *, chart: str | None = None, network: str | None = None) -> None:
+            super().__init__()
+            self.chart = chart
+            self.network = network
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[tuple[str, ...], str, tuple[str, ...], str | None] = ((), "", (), None)
+
+    def show(
+        self, keys: Sequence[str], chosen: str, networks: Sequence[str] = (), network: str | None = None
+    ) -> None:
+        """Other charts, another chosen one, another network."""
+        shown = (tuple(keys), chosen, tuple(networks), network)
+        if shown != self._shown:
+            self._shown = shown
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the names need."""
+        return max(1, len(self._lines(width)))
+
+    def render(self) -> Text:
+        """The lines; each name carries what a click on it means."""
+        return Text("\n").join(self._lines(self.size.width)) if self._shown[0] else Text("")
+
+    def _lines(self, width: int) -> list[Text]:
+        keys, chosen, networks, network = self._shown
+        if not keys:
+            return []
+        at = keys.index(chosen) if chosen in keys else 0
+        place = Text(f"{at + 1} of {len(keys)} ", style="bold", no_wrap=True, end="")
+        names = [_name(short_name(key), key == chosen, chart=key) for key in keys]
+        lines, spot = _flow(place, names, at, width)
+        first = min(max(0, spot - 1), max(0, len(lines) - MOST_LINES))
+        lines = lines[first : first + MOST_LINES]
+        if len(networks) > 1:
+            chips = [_name("all networks", network is None, network="")]
+            chips += [_name(plain(each), each == network, network=each) for each in networks]
+            wanted = 0 if network is None else networks.index(network) + 1
+            flowed, spot = _flow(Text("", end=""), chips, wanted, width)
+            lines.append(flowed[spot])
+        return lines
+
+    def on_click(self, event: Click) -> None:
+        meta = event.style.meta
+        if "chart" in meta or "network" in meta:
+            event.stop()
+            self.post_message(self.Asked(chart=meta.get("chart"), network=meta.get("network")))
+
+
+def _name(name: str, chosen: bool, **meta: str) -> Text:
+    style = Style(reverse=chosen, bold=chosen, meta=meta)
+    return Text(f" {name} ", style=style, no_wrap=True, end="")
+
+
+def _flow(start: Text, names: Sequence[Text], chosen: int, width: int) -> tuple[list[Text], int]:
+    """The names on as many lines as they need, and which line has the chosen one."""
+    lines, spot = [Text(no_wrap=True, end="").append_text(start)], 0
+    for place, name in enumerate(names):
+        if lines[-1].cell_len and lines[-1].cell_len + name.cell_len > width:
+            lines.append(Text(no_wrap=True, end=""))
+        lines[-1].append_text(name)
+        if place == chosen:
+            spot = len(lines) - 1
+    return lines, spot
+
 
 KEYS = ("epoch-time", "throughput", "speedup", "efficiency")
 PAGE = 4
 SIDE = 36
+LEAST_HEIGHT = LEAST_ROWS + FRAME_ROWS + 4
+"""Of a chart with its frame and a legend of two lines."""
 
 
 class ChartsPane(Container, can_focus=True):
@@ -44,7 +156,7 @@ class ChartsPane(Container, can_focus=True):
         self._network: str | None = None
         self._networks: tuple[str, ...] = ()
         self._charts: dict[str, ChartSpec] = {}
-        self._picture: Picture | None = None
+        self._view_state: ViewState | None = None
 
     def compose(self) -> ComposeResult:
         """The names, the four charts, places for four others, the numbers, the notes."""
@@ -52,9 +164,9 @@ class ChartsPane(Container, can_focus=True):
         with Container(id="chart-body"):
             with Container(id="chart-grid"):
                 for key in KEYS:
-                    yield ChartView(key, id=f"chart-{key}")
+                    yield ChartView(key, id=f"chart-{key}", classes="panel")
                 for place in range(PAGE):
-                    yield ChartView(id=f"chart-more-{place}")
+                    yield ChartView(id=f"chart-more-{place}", classes="panel")
             with Container(id="chart-side"):
                 yield KeyedTable(id="chart-numbers")
                 yield Static(Text(""), id="chart-notes", markup=False)
@@ -67,9 +179,9 @@ class ChartsPane(Container, can_focus=True):
         table.can_focus = False
         self._apply()
 
-    def show(self, picture: Picture) -> None:
+    def show(self, view_state: ViewState) -> None:
         """Bring charts and numbers up to date."""
-        self._picture = picture
+        self._view_state = view_state
         self._take()
         self._apply()
 
@@ -96,7 +208,6 @@ class ChartsPane(Container, can_focus=True):
             self.choose(keys[(at + direction) % len(keys)])
 
     def choose(self, key: str) -> None:
-        """This chart."""
         self._stepped = True
         self._chosen = key
         self._apply()
@@ -150,35 +261,44 @@ class ChartsPane(Container, can_focus=True):
     @property
     def _small(self) -> bool:
         """Whether the window has room for one chart only, with the numbers beside it."""
-        return not (self.screen.has_class("-wide") and self.screen.has_class("-tall"))
+        wide = self.screen.has_class("-wide") or self.screen.has_class("-huge")
+        return not (wide and self.screen.has_class("-tall"))
 
-    def _page(self) -> list[str]:
-        """The keys of the charts on the page of the chosen one; the first page is always the same four."""
+    def _fitting(self) -> int:
+        """How many charts fit so that each has its eight rows: four, two side by side, or one."""
+        if self._small or self._enlarged:
+            return 1
+        below = self.size.height * 4 // 10  # at most; the notes of further charts take as much
+        if self._chosen in KEYS:
+            below = min(below, len(self._task_numbers(small=False)[1]) + 1)
+        room = self.size.height - 1 - below
+        return PAGE if room >= 2 * LEAST_HEIGHT else 2
+
+    def _page(self, count: int) -> list[str]:
+        """The keys of the charts on the page of the chosen one; the first pages are always the same four."""
         further = [key for key in self._charts if key not in KEYS]
-        if self._chosen not in further:
-            return list(KEYS)
-        start = further.index(self._chosen) // PAGE * PAGE
-        return further[start : start + PAGE]
+        group = further if self._chosen in further else list(KEYS)
+        start = group.index(self._chosen) // count * count if self._chosen in group else 0
+        return group[start : start + count]
 
     def _apply(self) -> None:
-        page, small = self._page(), self._small
-        one = small or self._enlarged
+        count = self._fitting()
+        page = self._page(count)
         self.query_one(ChartNames).show(list(self._charts), self._chosen, self._networks, self._network)
         views = [self.query_one(f"#chart-{key}", ChartView) for key in KEYS]
         more = [self.query_one(f"#chart-more-{place}", ChartView) for place in range(PAGE)]
         for key, view in zip(KEYS, views, strict=True):
             _give(view, self._charts.get(key))
-        first = page == list(KEYS)
+            view.display = key in page
+            view.mark(count > 1 and key == self._chosen)
         for place, view in enumerate(more):
-            _give(view, self._charts.get(page[place]) if not first and place < len(page) else None)
-        shown = dict(zip(page, views if first else more, strict=False))
-        for view in (*views, *more):
-            key = next((key for key, each in shown.items() if each is view), None)
-            view.display = key is not None and (not one or key == self._chosen)
-            view.mark(not one and key == self._chosen)
-        self._arrange(1 if one else len(page))
-        self._show_numbers(small)
-        self._show_notes(page if first and not one else [self._chosen])
+            key = page[place] if place < len(page) and page[place] not in KEYS else ""
+            _give(view, self._charts.get(key))
+            view.display = bool(key)
+            view.mark(count > 1 and key == self._chosen)
+        self._arrange(len(page))
+        self._show_numbers(self._small)
+        self._show_notes(page)
 
     def _arrange(self, count: int) -> None:
         grid = self.query_one("#chart-grid").styles
@@ -186,20 +306,27 @@ class ChartsPane(Container, can_focus=True):
         grid.grid_size_rows = 1 if count < 3 else 2
 
     def _show_numbers(self, small: bool) -> None:
-        table, spec = self.query_one(KeyedTable), self._charts.get(self._chosen)
-        titles, rows = self._task_numbers(small)
-        if spec is not None and self._chosen not in KEYS:
-            titles, rows = chart_table(spec, SIDE - 1 if small else max(SIDE, self.size.width * 6 // 10))
-        columns = [Column(str(at), f"{'  ' if at else ''}{title}", at > 0) for at, title in enumerate(titles)]
+        table = self.query_one(KeyedTable)
+        titles, rows = self._table(small)
+        columns = [
+            TableColumn(str(at), f"{'  ' if at else ''}{title}", at > 0) for at, title in enumerate(titles)
+        ]
         table.sync(columns, [_row(place, cells) for place, cells in enumerate(rows)])
         table.display = bool(rows)
 
+    def _table(self, small: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Titles and rows below (or beside) the charts: the task's numbers, or those of another chosen chart."""
+        spec = self._charts.get(self._chosen)
+        if spec is None or self._chosen in KEYS:
+            return self._task_numbers(small)
+        return chart_table(spec, SIDE - 1 if small else max(SIDE, self.size.width * 6 // 10))
+
     def _task_numbers(self, small: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """The numbers of the lab's four charts: all of them, or those of the chart that is shown."""
-        if self._picture is None:
+        if self._view_state is None:
             return (), ()
         models = frozenset({self._network}) if self._network is not None else None
-        rows = number_rows(self._picture, models)
+        rows = number_rows(self._view_state, models)
         chosen = KEYS.index(self._chosen) if self._chosen in KEYS else 0
         keep = (0, chosen + 1) if small else range(len(NUMBER_COLUMNS))
         titles = tuple(NUMBER_COLUMNS[at] for at in keep)

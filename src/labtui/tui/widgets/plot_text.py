@@ -12,14 +12,28 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from labtui.core.charts import ChartSpec, Point, Series, stacked
-from labtui.tui.widgets import plot_look as look
-from labtui.tui.widgets.plot_look import Colour, Palette, number_text, plain
-from labtui.tui.widgets.plot_values import Occupied, Plane, part_rows, stands_below, valued_points
+from labtui.results.chart_spec import ChartSpec, Point, Series, stacked
+from labtui.tui.widgets import plot_values as look
+from labtui.tui.widgets.plot_values import (
+    Colour,
+    Occupied,
+    Palette,
+    Plane,
+    number_text,
+    part_rows,
+    plain,
+    row_scale,
+    stands_below,
+    tick_texts,
+    valued_points,
+)
 
 LARGEST = 1e12
-MIN_WIDTH, MIN_HEIGHT = 24, 7
-DASHES = 24
+LEAST_ROWS = 8
+"""With fewer rows a chart misleads: different values stand on one row. Then the numbers stand there as a list."""
+FRAME_ROWS = 3
+"""Axis, ticks and label below the plot."""
+MIN_WIDTH, MIN_HEIGHT = 24, LEAST_ROWS + FRAME_ROWS
 THEME = "labtui"
 _MOST_MARKS = 40
 """A series with more points is drawn as a line with a mark here and there."""
@@ -77,24 +91,26 @@ class _Drawing:
         self, figure: Any, plotext: Any, spec: ChartSpec, palette: Palette, width: int, height: int
     ) -> None:
         self.figure, self.plotext, self.spec, self.palette = figure, plotext, spec, palette
-        self.rows = height - 3  # what ticks and label leave
+        self.rows = height - FRAME_ROWS
         self.bars = spec.kind == "bars"
         self.stacked = self.bars and stacked(spec)
         self.measured = look.measured_series(spec)
         self.marks = look.marks_of(spec)
+        self.colours = palette.colours(spec)
         self.others = [series for series in spec.series if series.role != "measured" and series.points]
         self.places = sorted({point.x for series in self.measured for point in series.points})
-        low, high = self._y_limits()
-        self.y_ticks = _round_ticks(low, high)
-        self.y_labels = [number_text(tick, percent=spec.percent) for tick in self.y_ticks]
+        scale = row_scale(*self._y_range(), self.rows, above=1 if self.bars and not self.stacked else 0)
+        self.y_ticks = scale.ticks
+        self.y_labels = tick_texts(scale.ticks, percent=spec.percent)
         columns = max(1, width - max((len(label) for label in self.y_labels), default=0) - 1)
         x_low, x_high = self._x_limits()
-        self.plane = Plane(columns, self.rows, x_low, x_high, low, high)
+        self.plane = Plane(columns, self.rows, x_low, x_high, scale.low, scale.high)
         self.taken = Occupied(self.plane)
 
     # ------------------------------------------------------------------ axes
 
-    def _y_limits(self) -> tuple[float, float]:
+    def _y_range(self) -> tuple[float, float]:
+        """The lowest and the highest value that must be on the chart."""
         numbers = [
             number
             for series in self.spec.series
@@ -106,11 +122,7 @@ class _Drawing:
         top = max([*numbers, *([] if self.spec.y_max is None else [self.spec.y_max])])
         if self.bars:
             low = min(low, 0.0)
-        if self.stacked:
-            top = max(1.0, top)
-        span = top - low or abs(top) or 1.0
-        room = 1.7 if self.bars and not self.stacked else 0.7  # cells above the highest mark, for its value
-        return low, top + span * room / max(1.0, self.rows - room)
+        return low, max(1.0, top) if self.stacked else top
 
     def _x_limits(self) -> tuple[float, float]:
         if self.bars:
@@ -130,7 +142,9 @@ class _Drawing:
         figure.ruler("x").lim(plane.x_low, plane.x_high).ticks(
             [place for place, _ in ticks], [name for _, name in ticks]
         )
-        figure.ruler("y").lim(plane.y_low, plane.y_high).ticks(self.y_ticks, self.y_labels).alignment("edge")
+        figure.ruler("y").lim(plane.y_low, plane.y_high).ticks(list(self.y_ticks), self.y_labels).alignment(
+            "edge"
+        )
         figure.label(plain(self.spec.x_label), "x")
 
     def _x_ticks(self) -> list[tuple[float, str]]:
@@ -186,10 +200,12 @@ class _Drawing:
         for series in fits:
             points = sorted(series.points, key=lambda point: point.x)
             places = [(self._x(point.x), point.y) for point in points]
-            self._curve(places, self.palette.colour(len(self.measured)), faint=True)
+            self._curve(places, self.palette.text, faint=True)
         if not self.bars:
             for index, series in enumerate(self.measured):
                 self._line(series, index, joined=not fits)
+            for index, series in enumerate(self.measured):
+                self._signs(series, index)
         self._errors_and_values()
 
     def _errors_and_values(self) -> None:
@@ -207,11 +223,11 @@ class _Drawing:
         return self.plotext.marker(symbol, self.plotext.pixel(colour))
 
     def _dots(self, places: Sequence[tuple[float, float]], symbol: str, colour: Colour) -> None:
+        """A sign in the middle of the cell of each place, so that plotext's rounding cannot move it."""
         if places:
             marker = self._marker(symbol, colour)
-            self.figure.draw(
-                self.figure.signal([x for x, _ in places], [y for _, y in places], marker=marker)
-            )
+            cells = [self.plane.centre(*self.plane.cell(x, y)) for x, y in places]
+            self.figure.draw(self.figure.signal([x for x, _ in cells], [y for _, y in cells], marker=marker))
 
     def _offset(self, index: int) -> tuple[float, float]:
         """Where a series' bar stands beside its place, and how wide it is."""
@@ -225,16 +241,26 @@ class _Drawing:
 
     def _bar(self, point: Point, index: int) -> None:
         offset, width = self._offset(index)
-        low, high = min(0.0, point.y), max(0.0, point.y)
         symbol = self.marks[index]
         if point.live or point.hollow:
             symbol = look.LIVE_MARK if point.live else look.HOLLOW_BAR
         at = self._x(point.x) + offset
         left, right = at - width * 0.46, at + width * 0.46
-        marker = self._marker("hd" if symbol == look.BAR_MARK else symbol, self.palette.colour(index))
-        self.figure.draw(self.figure.rectangle((left, right), (low, high), marker=marker))
-        (first, top), (last, bottom) = self.plane.cell(left, high), self.plane.cell(right, low)
-        self.taken.block(range(first, last + 1), range(top, bottom + 1))
+        bottom, top = (self.plane.cell(0, y)[1] for y in (min(0.0, point.y), max(0.0, point.y)))
+        low, high = 2 * (self.rows - 1 - bottom), 2 * (self.rows - 1 - top)
+        if symbol == look.BAR_MARK and point.y > 0:  # half cells, where the filling has them
+            high = max(low, self._level(point.y))
+        half = self.plane.row_height / 2
+        foot, head = (self.plane.y_low + (level + 0.5) * half for level in (low, high))
+        marker = self._marker("hd" if symbol == look.BAR_MARK else symbol, self.colours[index])
+        self.figure.draw(self.figure.rectangle((left, right), (foot, head), marker=marker))
+        first, last = (self.plane.cell(side, 0.0)[0] for side in (left, right))
+        self.taken.block(range(first, last + 1), range(self.rows - 1 - high // 2, self.rows - low // 2))
+
+    def _level(self, y: float) -> int:
+        """The half row, counted from below, whose upper edge is nearest to a value; the middle of a row is even."""
+        halves = (y - self.plane.y_low) / (self.plane.row_height / 2)
+        return min(2 * self.rows - 1, max(0, round(halves - 1e-9) - 1))
 
     def _parts(self) -> None:
         """Stacked bars in whole cells; each share is written into its part where there is room."""
@@ -249,7 +275,7 @@ class _Drawing:
 
     def _part(self, x: float, index: int, share: float, top: int, bottom: int) -> None:
         at, half = self._x(x), 0.33
-        marker = self._marker(self.marks[index], self.palette.colour(index))
+        marker = self._marker(self.marks[index], self.colours[index])
         high, low = (self.plane.centre(0, row)[1] for row in (top, bottom))
         self.figure.draw(self.figure.rectangle((at - half, at + half), (low, high), marker=marker))
         label = f" {number_text(share, percent=self.spec.percent, exact=True)} "
@@ -259,22 +285,30 @@ class _Drawing:
 
     def _line(self, series: Series, index: int, *, joined: bool) -> None:
         points = sorted(series.points, key=lambda point: point.x)
-        colour = self.palette.colour(index)
         places = [(point.x, point.y) for point in points]
         if len(points) > _MOST_MARKS:
-            places = _means(places, max(4, self.plane.columns // 2))
-            self._curve(places, colour, faint=False)
+            self._curve(self._thinned(places), self.colours[index], faint=False)
+            return
+        if joined:
+            self._curve(places, self.colours[index], faint=False)
+        self._intervals(series, index)
+
+    def _signs(self, series: Series, index: int) -> None:
+        """The marks of a series, after all lines: no line covers a mark."""
+        points, colour = sorted(series.points, key=lambda point: point.x), self.colours[index]
+        if len(points) > _MOST_MARKS:
+            places = self._thinned([(point.x, point.y) for point in points])
             step = max(1, len(places) // _MARKS_ON_LONG)
             self._dots(places[index * step // 4 :: step], self.marks[index], colour)
             return
-        if joined:
-            self._curve(places, colour, faint=False)
-        self._intervals(series, index)
         place = look.MARKS.index(self.marks[index]) if self.marks[index] in look.MARKS else index
         for point in points:
             marks = look.HOLLOW_MARKS if point.hollow else look.MARKS
             self._dots([(point.x, point.y)], marks[place % len(marks)], colour)
             self.taken.mark(point.x, point.y)
+
+    def _thinned(self, places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return _means(places, max(4, self.plane.columns // 2))
 
     def _curve(self, places: Sequence[tuple[float, float]], colour: Colour, *, faint: bool) -> None:
         xs, ys = [x for x, _ in places], [y for _, y in places]
@@ -283,17 +317,44 @@ class _Drawing:
 
     def _dotted(self, series: Series) -> None:
         points = sorted(series.points, key=lambda point: point.x)
+        if self.bars:
+            self._caps(points)
+            return
         if len(points) < 2:
             return
         places = []
         for first, second in pairwise(points):
-            for step in range(DASHES):
-                share = step / DASHES
-                x = first.x + (second.x - first.x) * share
-                places.append((self._x(x), first.y + (second.y - first.y) * share))
-        places.append((self._x(points[-1].x), points[-1].y))
-        self._dots(places, look.IDEAL_MARK, self.palette.quiet)
+            steps = max(2, abs(self.plane.cell(second.x, 0)[0] - self.plane.cell(first.x, 0)[0]))
+            for step in range(steps):
+                share = step / steps
+                places.append(
+                    (first.x + (second.x - first.x) * share, first.y + (second.y - first.y) * share)
+                )
+        places.append((points[-1].x, points[-1].y))
+        marker = self._marker("braille", self.palette.quiet)
+        xs, ys = [x for x, _ in places], [y for _, y in places]
+        self.figure.draw(self.figure.signal(xs, ys, marker=marker))  # one dot in each column
         self.taken.line(places, faint=True)
+
+    def _caps(self, points: Sequence[Point]) -> None:
+        """Over bars an ideal has no line, which would bend: it is a cap over each place."""
+        for point in points:
+            if point.x in self.places:
+                at, row = self._x(point.x), self._cap_row(point)
+                first, last = (self.plane.cell(at + side * 0.42, point.y)[0] for side in (-1, 1))
+                cells = [(column, row) for column in range(first, last + 1)]
+                free = [cell for cell in cells if cell not in self.taken.costs]
+                self._dots([self.plane.centre(*cell) for cell in free], look.IDEAL_CAP, self.palette.quiet)
+                self.taken.block(range(first, last + 1), (row,), cost=1)
+
+    def _cap_row(self, point: Point) -> int:
+        """The row of an ideal; that of the bar's own top where it is reached exactly, never one above it."""
+        reached = any(
+            each.x == point.x and each.y == point.y and not (each.live or each.hollow)
+            for series in self.measured
+            for each in series.points
+        )
+        return self.rows - 1 - self._level(point.y) // 2 if reached else self.plane.cell(0, point.y)[1]
 
     def _band(self, series: Series) -> None:
         """A shade from the lower to the upper bound in every column."""
@@ -319,7 +380,7 @@ class _Drawing:
 
     def _intervals(self, series: Series, index: int) -> None:
         offset = self._offset(index)[0] if self.bars else 0.0
-        colour = self.palette.text if self.bars else self.palette.colour(index)
+        colour = self.palette.text if self.bars else self.colours[index]
         for point in series.points:
             self._interval(self._x(point.x) + offset, point, colour)
 
@@ -345,7 +406,7 @@ class _Drawing:
         if not self.bars and not self.spec.x_ticks:
             return  # a course over time has no positions of its own
         for place, point in valued_points(self.spec, self.measured):
-            colour = self.palette.colour(place) if len(self.measured) > 1 else self.palette.text
+            colour = self.colours[place] if len(self.measured) > 1 else self.palette.text
             at = self._x(point.x) + (self._offset(place)[0] if self.bars else 0.0)
             top = point.y
             if self.bars and point.hi is not None and self._worth_drawing(point):
@@ -354,7 +415,7 @@ class _Drawing:
 
     def _value(self, at: float, point: Point, top: float, colour: Colour, *, below: bool = False) -> None:
         label = number_text(point.y, percent=self.spec.percent, exact=True)
-        found = self.taken.put(at, top, len(label), below=below, bars=self.bars)
+        found = self.taken.put(at, top, len(label), value=point.y, below=below, bars=self.bars)
         if found is not None:
             x, y = self.plane.centre(*found)
             self._text(x, y, label, colour, "left")

@@ -1,4 +1,11 @@
-"""Where values stand beside their marks: on free cells, off other values, as little over lines as can be. Pure."""
+"""How a chart looks in cells: colours, marks, legend, the scale of its rows, where values stand. Pure: no plotext.
+
+Colours never are the only sign: lines differ by their marks, bars by their filling, a band by its shade.
+
+Ticks lie in the middle of rows, a whole number of rows apart, so each mark stands on the row nearest to its value.
+Values stand on free cells, off other values, as little over lines as can be, and a larger one is never below a
+smaller one.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +14,221 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from labtui.core.charts import ChartSpec, Point, Series
+from labtui.results.chart_spec import ChartSpec, Point, Series, series_hues, stacked
+
+Colour = tuple[int, int, int] | int | str
+MARKS = ("●", "◆", "▲", "■", "▼", "✚")
+HOLLOW_MARKS = ("○", "◇", "△", "□", "▽", "✛")
+BAR_MARK, LIVE_MARK, HOLLOW_BAR = "█", "▒", "░"
+BAR_MARKS = (BAR_MARK, "▚", "╳", "≡", "╱", "┼")
+IDEAL_MARK = "·"
+IDEAL_CAP = "┄"
+FIT_MARK = "⠒"
+BAND_MARK = "░"
+EXPECTED_MARK = "◎"
+LIVE_SIGN = "▶"
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours of one theme: `series` by slot, `quiet` for axes and ideal line; ``default`` leaves a cell as it is."""
+
+    series: tuple[Colour, ...]
+    quiet: Colour = "default"
+    text: Colour = "default"  # plotext gives a text without colour one of its own
+    faint: Colour = "default"  # the shade of a band
+
+    def colour(self, hue: int) -> Colour:
+        """The colour of a slot of `chart_spec`."""
+        return self.series[hue % len(self.series)]
+
+    def colours(self, spec: ChartSpec) -> tuple[Colour, ...]:
+        """The colour of each measured series with marks."""
+        return tuple(self.colour(hue) for hue in series_hues(spec))
+
+
+# Networks have colours of Okabe and Ito, GPU counts a scale from violet to yellow: told apart by colour-blind
+# readers, and the mark differs too. In the order of the colour slots: networks, CPU, GPU counts, everything else.
+DARK = Palette(
+    (
+        (86, 180, 233), (230, 159, 0), (0, 190, 140), (232, 112, 60),
+        (158, 168, 180),
+        (160, 140, 240), (226, 130, 190), (240, 215, 90), (240, 245, 200),
+        (110, 200, 205), (200, 170, 130), (150, 190, 110), (190, 150, 170),
+    ),
+    quiet=(128, 136, 146),
+    text=(216, 222, 230),
+    faint=(84, 92, 104),
+)  # fmt: skip
+LIGHT = Palette(
+    (
+        (0, 98, 160), (190, 80, 0), (0, 120, 88), (150, 60, 20),
+        (95, 104, 114),
+        (98, 70, 190), (178, 50, 125), (128, 98, 0), (70, 75, 30),
+        (0, 115, 125), (125, 90, 45), (75, 110, 30), (120, 70, 95),
+    ),
+    quiet=(110, 118, 128),
+    text=(31, 40, 48),
+    faint=(176, 184, 192),
+)  # fmt: skip
+ANSI = Palette(
+    (
+        "blue+", "yellow", "green", "red",
+        "default",
+        "magenta", "red+", "yellow+", "cyan",
+        "cyan", "yellow", "green", "magenta",
+    )
+)  # fmt: skip
+NO_COLOUR = Palette(("default",))
+
+
+def measured_series(spec: ChartSpec) -> tuple[Series, ...]:
+    return tuple(each for each in spec.series if each.role == "measured" and each.points)
+
+
+def marks_of(spec: ChartSpec) -> tuple[str, ...]:
+    """The mark (or the filling of the bars) of each measured series; a series of warm-ups is hollow throughout."""
+    marks, filled = [], 0
+    for place, series in enumerate(measured_series(spec)):
+        hollow = all(point.hollow for point in series.points)
+        if spec.kind == "lines":
+            marks.append((HOLLOW_MARKS if hollow else MARKS)[place % len(MARKS)])
+        elif hollow:
+            marks.append(HOLLOW_BAR)
+        else:
+            marks.append(BAR_MARKS[filled % len(BAR_MARKS)])
+            filled += 1
+    return tuple(marks)
+
+
+def legend(spec: ChartSpec, palette: Palette) -> list[tuple[str, str, Colour]]:
+    """Mark, name and colour of each series, for lines of our own under the chart."""
+    entries: list[tuple[str, str, Colour]] = []
+    measured = measured_series(spec)
+    names = short_names([series.name for series in measured])
+    for mark, series, name, colour in zip(
+        marks_of(spec), measured, names, palette.colours(spec), strict=True
+    ):
+        live = spec.kind == "lines" and any(point.live for point in series.points)
+        entries.append((mark, f"{name} {LIVE_SIGN}" if live else name, colour))
+    for series in spec.series:
+        if series.points and series.role != "measured":
+            entries.append(_other_entry(spec, series, palette))
+    return [*entries, *_signs(spec, measured, palette)]
+
+
+def _other_entry(spec: ChartSpec, series: Series, palette: Palette) -> tuple[str, str, Colour]:
+    if series.role == "band":
+        return BAND_MARK * 2, series.name, palette.faint
+    if series.role == "fit":
+        return FIT_MARK * 2, series.name, palette.text
+    if series.role == "reference" and len(series.points) == 1:
+        return EXPECTED_MARK, series.name, palette.text
+    return (IDEAL_CAP if spec.kind == "bars" else IDEAL_MARK) * 2, series.name, palette.quiet
+
+
+def tick_texts(ticks: Sequence[float], *, percent: bool) -> list[str]:
+    """The ticks of an axis as numbers; with more digits where two of them would look alike."""
+    texts = [number_text(tick, percent=percent) for tick in ticks]
+    if len(set(texts)) == len(texts):
+        return texts
+    scale, unit = (100.0, " %") if percent else (1.0, "")
+    return [f"{tick * scale:.6g}{unit}" for tick in ticks]
+
+
+def _signs(spec: ChartSpec, measured: Sequence[Series], palette: Palette) -> list[tuple[str, str, Colour]]:
+    """What live and hollow marks mean, where there are any that no series is named after."""
+    points = [point for series in measured for point in series.points]
+    signs: list[tuple[str, str, Colour]] = []
+    if any(point.live for point in points):
+        drawn = spec.kind == "bars" and not stacked(spec)
+        signs.append((LIVE_MARK if drawn else LIVE_SIGN, "still running", palette.text))
+    solid = [series for series in measured if not all(point.hollow for point in series.points)]
+    if any(point.hollow for series in solid or measured for point in series.points):
+        signs.append((HOLLOW_BAR if spec.kind == "bars" else HOLLOW_MARKS[0], "warm-up", palette.text))
+    return signs
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names without the words they all begin with: ``1 GPU``, ``2 GPUs`` for ``ResNet50 · 1 GPU`` and so on."""
+    if len(names) < 2:
+        return list(names)
+    for cut in (" · ", ", "):
+        heads = {name.partition(cut)[0] for name in names}
+        if len(heads) == 1 and all(name.partition(cut)[2] for name in names):
+            return [name.partition(cut)[2] for name in names]
+    return list(names)
+
+
+def plain(label: str) -> str:
+    """A label from outside as one line of at most 40 printable characters."""
+    return "".join(character if character.isprintable() else " " for character in label)[:40]
+
+
+def number_text(value: float, *, percent: bool, exact: bool = False) -> str:
+    """A number on an axis; with `exact` at a mark, with the digits a student copies."""
+    if percent:
+        return f"{value * 100:.0f} %"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if not exact or abs(value) < 0.01:
+        return f"{value:.3g}"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
+
 
 MOST_POSITIONS = 8
 MOST_VALUES = 24
 _NEVER = 1000
 _LINE = 3
 _FAINT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowScale:
+    """What the rows of a chart stand for: `low` and `high` are the edges of the lowest and highest row."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+
+def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
+    """A scale with round ticks in the middle of rows, a whole number of rows apart; `above` rows stay free on top.
+
+    `low` lies on the lowest row or above it, `high` on a row below the free ones.
+    """
+    span = high - low
+    if not span > abs(high) * 1e-9:
+        span = abs(high) * 0.1 or 1.0
+        high = low + span
+    best: tuple[float, RowScale] | None = None
+    for step in _round_steps(span / rows, span * 4):
+        first = math.floor(low / step + 1e-9) * step
+        finest = (high - first) / max(0.5, rows - 0.5 - above)
+        apart = min(math.floor(step / finest + 1e-9), rows - 1)
+        if apart < 1:
+            continue
+        each = step / apart
+        count = (rows - 1) // apart + 1
+        waste = each * rows / span
+        cost = waste + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + (0.2 if apart == 1 else 0.0)
+        if best is None or cost < best[0]:
+            ticks = tuple(round(first / step + place) * step for place in range(count))
+            best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
+    if best is None:  # the numbers leave no room for round ones
+        return RowScale(low - span / rows, high + span / rows, (low, high))
+    return best[1]
+
+
+def _round_steps(least: float, most: float) -> Iterable[float]:
+    """1, 2 and 5 times each power of ten from `least` to `most`."""
+    power = math.floor(math.log10(least)) if least > 0 else 0
+    while 10.0**power <= most:
+        for factor in (1, 2, 5):
+            step = float(f"{factor}e{power}")
+            if least <= step <= most:
+                yield step
+        power += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +242,11 @@ class Plane:
     y_low: float
     y_high: float
 
+    @property
+    def row_height(self) -> float:
+        return (self.y_high - self.y_low) / self.rows
+
     def cell(self, x: float, y: float) -> tuple[int, int]:
-        """The cell of a point."""
         return (
             _place(x, self.x_low, self.x_high, self.columns),
             self.rows - 1 - _place(y, self.y_low, self.y_high, self.rows),
@@ -55,6 +273,8 @@ class Occupied:
 
     plane: Plane
     costs: dict[tuple[int, int], int] = field(default_factory=dict)
+    values: list[tuple[float, int]] = field(default_factory=list)
+    """Values that stand already, with their rows."""
 
     def mark(self, x: float, y: float) -> None:
         """A mark must never be covered."""
@@ -89,18 +309,28 @@ class Occupied:
         beside = max(self.costs.get((at, row), 0) for at in (column - 1, column + width))
         return None if total >= _NEVER else total + (2 if beside >= _NEVER else 0)
 
+    def in_order(self, value: float, row: int) -> bool:
+        """Whether a value on this row stands above all smaller ones and below all larger ones, or beside them."""
+        return all(
+            (other_row >= row or other >= value) and (other_row <= row or other <= value)
+            for other, other_row in self.values
+        )
+
     def put(
-        self, x: float, y: float, width: int, *, below: bool = False, bars: bool = False
+        self, x: float, y: float, width: int, *, value: float, below: bool = False, bars: bool = False
     ) -> tuple[int, int] | None:
-        """The best place for a value of so many cells at a mark: its first cell, taken from now on."""
+        """The best place for a value of so many cells at a mark: its first cell, taken from now on, or None."""
         column, row = self.plane.cell(x, y)
         best: tuple[int, int, int] | None = None
         for rank, (dx, dy) in enumerate(_around(width, below=below, bars=bars)):
             price = self.price(column + dx, row + dy, width)
-            if price is not None and (best is None or price + rank < best[0]):
+            if price is None or not self.in_order(value, row + dy):
+                continue
+            if best is None or price + rank < best[0]:
                 best = (price + rank, column + dx, row + dy)
         if best is None:
             return None
+        self.values.append((value, best[2]))
         self.block(range(best[1], best[1] + width), (best[2],))
         return best[1], best[2]
 

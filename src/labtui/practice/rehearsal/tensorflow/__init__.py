@@ -3,32 +3,37 @@
 What a script asks for beyond it gets an AttributeError that says so, never a silent wrong answer.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import types
+from typing import Any, NoReturn
 
 from labtui.practice.rehearse import CLOCK
 
 from . import _model
 
 __version__ = "2.11.0"
+STAMP = "practice: yes (labtui's rehearsal of TensorFlow: nothing was trained)"
+print(STAMP, flush=True)
 
 SENTENCE = "is not part of the rehearsal; with `labtui practice --train` the training is real."
 
 
-def _module(name, **content):
+def _module(name: str, **content: Any) -> Any:
     module = types.ModuleType(f"{__name__}.{name}")
     module.__dict__.update(content)
 
-    def missing(attribute):
+    def missing(attribute: str) -> NoReturn:
         raise AttributeError(f"tf.{name}.{attribute} {SENTENCE}")
 
-    module.__getattr__ = missing
+    module.__getattr__ = missing  # type: ignore[method-assign]
     sys.modules[module.__name__] = module
     return module
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> NoReturn:
     raise AttributeError(f"tf.{name} {SENTENCE}")
 
 
@@ -36,38 +41,38 @@ def __getattr__(name):
 
 
 class PhysicalDevice:
-    def __init__(self, kind, number):
+    def __init__(self, kind: str, number: int) -> None:
         self.device_type, self.name = kind, f"/physical_device:{kind}:{number}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"PhysicalDevice(name='{self.name}', device_type='{self.device_type}')"
 
 
-def _gpu_numbers():
-    """The GPUs this process may see: none without --nv, else those Slurm gave to the job."""
-    told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return [part for part in told.split(",") if part.strip().isdigit()]
+def _gpu_numbers() -> list[str]:
+    """The GPUs this process can use: none without --nv, else those Slurm gave to the job."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [part for part in visible.split(",") if part.strip().isdigit()]
 
 
-def list_physical_devices(device_type=None):
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     gpus = [PhysicalDevice("GPU", number) for number in range(len(_gpu_numbers()))]
     devices = [PhysicalDevice("CPU", 0), *gpus]
     return [device for device in devices if device_type in (None, device.device_type)]
 
 
 class LogicalDeviceConfiguration:
-    def __init__(self, *_arguments, **_options):
+    def __init__(self, *_arguments: object, **_options: object) -> None:
         pass
 
 
-def _nothing(*_arguments, **_options):
+def _nothing(*_arguments: object, **_options: object) -> None:
     return None
 
 
 _logical = {"cpu": 1}
 
 
-def set_logical_device_configuration(_device, configurations):
+def set_logical_device_configuration(_device: object, configurations: list[object]) -> None:
     _logical["cpu"] = len(configurations)
 
 
@@ -100,31 +105,31 @@ test = _module("test", is_built_with_cuda=lambda: True, is_gpu_available=lambda:
 class Strategy:
     """Replicas and the kind of device they are on."""
 
-    def __init__(self, replicas=1, gpus=None, mirrored=False):
+    def __init__(self, replicas: int = 1, gpus: int | None = None, mirrored: bool = False) -> None:
         self.num_replicas_in_sync = replicas
         self.gpus = (1 if _gpu_numbers() else 0) if gpus is None else gpus
         self.mirrored = mirrored
 
-    def scope(self):
+    def scope(self) -> Strategy:
         return self
 
-    def __enter__(self):
+    def __enter__(self) -> Strategy:
         _current.append(self)
         return self
 
-    def __exit__(self, *_error):
+    def __exit__(self, *_error: object) -> None:
         _current.pop()
 
 
-_current = []
+_current: list[Strategy] = []
 
 
-def get_strategy():
+def get_strategy() -> Strategy:
     return _current[-1] if _current else Strategy()
 
 
 class MirroredStrategy(Strategy):
-    def __init__(self, devices=None, cross_device_ops=None):
+    def __init__(self, devices: list[object] | None = None, cross_device_ops: object = None) -> None:
         seen = len(_gpu_numbers())
         names = [str(name).lower() for name in devices] if devices else []
         on_cpu = any("cpu" in name for name in names) or (not names and not seen)
@@ -159,15 +164,17 @@ distribute = _module(
 class Dataset:
     """A pipeline of which the number of images, the batch, and repetition are known."""
 
-    def __init__(self, images, batch_size=None, image_size=128, endless=False):
+    def __init__(
+        self, images: int, batch_size: int | None = None, image_size: int = 128, endless: bool = False
+    ) -> None:
         self._images, self._batch, self._size, self._endless = images, batch_size, image_size, endless
 
     @staticmethod
-    def from_tensor_slices(tensors):
+    def from_tensor_slices(tensors: Any) -> Dataset:
         first = tensors[0] if isinstance(tensors, (tuple, list)) else tensors
         return Dataset(len(first))
 
-    def _same(self, **changes):
+    def _same(self, **changes: Any) -> Dataset:
         clone = Dataset(self._images, self._batch, self._size, self._endless)
         clone.__dict__.update(
             {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
@@ -175,39 +182,41 @@ class Dataset:
         clone.__dict__.update(changes)
         return clone
 
-    def map(self, function, num_parallel_calls=None, deterministic=None):
-        # The size after resizing is read off the function where it is told there; the lab's is 128.
+    def map(self, function: Any, num_parallel_calls: object = None, deterministic: object = None) -> Dataset:
+        # A closure over `image_size` gives the size after resizing; the lab's is 128.
         cells = getattr(function, "__closure__", None) or ()
         names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
-        told = dict(zip(names, (cell.cell_contents for cell in cells)))
-        return self._same(_size=told.get("image_size", self._size))
+        closure = dict(zip(names, (cell.cell_contents for cell in cells)))
+        return self._same(_size=closure.get("image_size", self._size))
 
-    def batch(self, batch_size, drop_remainder=False, **_options):
+    def batch(self, batch_size: int, drop_remainder: bool = False, **_options: object) -> Dataset:
         images = self._images - self._images % batch_size if drop_remainder else self._images
         return self._same(_batch=int(batch_size), _images=images)
 
-    def repeat(self, count=None):
-        return self._same(_endless=True) if count in (None, -1) else self._same(_images=self._images * count)
+    def repeat(self, count: int | None = None) -> Dataset:
+        if count is None or count == -1:
+            return self._same(_endless=True)
+        return self._same(_images=self._images * count)
 
-    def take(self, count):
+    def take(self, count: int) -> Dataset:
         return self._same(_images=min(self._images, count * (self._batch or 1)), _endless=False)
 
-    def cache(self, *_arguments):
+    def cache(self, *_arguments: object) -> Dataset:
         return self._same()
 
     prefetch = shuffle = with_options = cache
 
-    def __len__(self):
+    def __len__(self) -> int:
         if self._endless:
             raise TypeError("The dataset is infinite.")
         return -(-self._images // (self._batch or 1))
 
-    def cardinality(self):
+    def cardinality(self) -> int:
         return len(self)
 
 
 class Options:
-    def __init__(self):
+    def __init__(self) -> None:
         self.experimental_distribute = types.SimpleNamespace(auto_shard_policy=None)
         self.threading = types.SimpleNamespace()
 
@@ -221,7 +230,7 @@ data = _module(
 )
 
 
-def _not_computed(*_arguments, **_options):
+def _not_computed(*_arguments: object, **_options: object) -> NoReturn:
     raise NotImplementedError(f"Computing on tensors {SENTENCE}")
 
 
@@ -252,14 +261,15 @@ errors = _module(
     InvalidArgumentError=InvalidArgumentError,
 )
 
-keras = _model.build(_module, get_strategy, ResourceExhaustedError, CLOCK, Dataset)
+if CLOCK is None:
+    raise ImportError("The rehearsal of TensorFlow runs only inside practice jobs.")
+keras = _model.build(_module, get_strategy, ResourceExhaustedError, CLOCK)
 
 if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0") == "0":
     print(
-        "I tensorflow/core/platform/cpu_feature_guard.cc:194] This TensorFlow binary is optimized "
-        "with oneAPI Deep Neural "
-        "Network Library (oneDNN) to use the following CPU instructions in performance-critical "
-        "operations: AVX2 AVX512F FMA",
+        "I tensorflow/core/platform/cpu_feature_guard.cc:194] This TensorFlow binary is optimized with oneAPI Deep "
+        "Neural Network Library (oneDNN) to use the following CPU instructions in performance-critical operations: "
+        "AVX2 AVX512F FMA",
         file=sys.stderr,
         flush=True,
     )

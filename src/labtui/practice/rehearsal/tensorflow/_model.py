@@ -1,50 +1,58 @@
-"""`tf.keras` of the rehearsal: networks that know their name, optimizers that know their rate, and `fit`.
+"""`tf.keras` of the rehearsal: networks with a name, optimizers with a rate, and `fit`.
 
 `fit` prints Keras 2.11's lines (verbose 1 and 2), calls the callbacks where Keras calls them, and takes the time from
 `labtui.practice.timing`.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import random
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 from labtui.practice import timing
+from labtui.practice.rehearse import RehearsedTime
+
+Logs = Mapping[str, float]
 
 BAR = 30
 
 
 class Callback:
-    def __init__(self):
-        self.model = None
-        self.params = {}
+    def __init__(self) -> None:
+        self.model: Model | None = None
+        self.params: dict[str, Any] = {}
 
-    def set_model(self, model):
+    def set_model(self, model: Model) -> None:
         self.model = model
 
-    def set_params(self, params):
+    def set_params(self, params: dict[str, Any]) -> None:
         self.params = params
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         pass
 
     on_train_end = on_train_begin
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         pass
 
     on_epoch_end = on_epoch_begin
 
 
 class History(Callback):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.epoch, self.history = [], {}
+        self.epoch: list[int] = []
+        self.history: dict[str, list[float]] = {}
 
 
 class Optimizer:
-    def __init__(self, learning_rate=0.01, **options):
+    def __init__(self, learning_rate: Any = 0.01, **options: Any) -> None:
         self.learning_rate = options.pop("lr", learning_rate)
         self.lr = self.learning_rate
 
@@ -54,38 +62,40 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    def __init__(self, learning_rate=0.001, **options):
+    def __init__(self, learning_rate: Any = 0.001, **options: Any) -> None:
         super().__init__(learning_rate, **options)
 
 
 class Accuracy:
-    def __init__(self, name="accuracy"):
+    def __init__(self, name: str = "accuracy") -> None:
         self.name = name
 
 
 class Model:
     """A network of the lab. Only what the log shows of it is real."""
 
-    clock = None
-    out_of_memory = None
-    strategy_now = None
+    clock: ClassVar[RehearsedTime]
+    out_of_memory: ClassVar[type[Exception]]
+    strategy_now: ClassVar[Callable[[], Any]]
 
-    def __init__(self, constructor):
+    def __init__(self, constructor: str) -> None:
         self.constructor = constructor
         self.name = timing.NETWORKS[constructor].keras_name
         self.distribute_strategy = Model.strategy_now()
-        self.optimizer = None
+        self.optimizer: Optimizer | None = None
 
-    def count_params(self):
+    def count_params(self) -> int:
         return timing.NETWORKS[self.constructor].parameters
 
-    def summary(self, *_arguments, **_options):
+    def summary(self, *_arguments: object, **_options: object) -> None:
         print(f'Model: "{self.name}"\nTotal params: {self.count_params():,}', flush=True)
 
-    def compile(self, optimizer=None, loss=None, metrics=None, **_options):
+    def compile(
+        self, optimizer: object = None, loss: object = None, metrics: object = None, **_options: object
+    ) -> None:
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else SGD()
 
-    def _training(self, dataset):
+    def _training(self, dataset: Any) -> timing.Training:
         strategy = self.distribute_strategy
         return timing.Training(
             network=self.constructor,
@@ -97,11 +107,22 @@ class Model:
             mirrored=strategy.mirrored,
         )
 
-    def fit(self, x=None, y=None, epochs=1, verbose=1, callbacks=None, steps_per_epoch=None, **_options):
+    def fit(
+        self,
+        x: Any = None,
+        y: object = None,
+        epochs: int = 1,
+        verbose: int = 1,
+        callbacks: Iterable[Callback] | None = None,
+        steps_per_epoch: object = None,
+        **_options: object,
+    ) -> History:
         training = self._training(x)
-        chance = random.Random("-".join((os.environ.get("LABTUI_PRACTICE_SEED", "0"), str(training))))
+        # The job's number belongs to it: a repeat scatters as it would on a cluster, a session replayed does not.
+        seed = [os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID")]
+        chance = random.Random("-".join((*seed, str(training))))
         history = History()
-        everyone = [history, *(callbacks or [])]
+        everyone: list[Callback] = [history, *(callbacks or [])]
         for callback in everyone:
             callback.set_params({"verbose": verbose, "epochs": epochs, "steps": training.steps})
             callback.set_model(self)
@@ -117,7 +138,15 @@ class Model:
             callback.on_train_end({})
         return history
 
-    def _epoch(self, training, epoch, epochs, verbose, everyone, chance):
+    def _epoch(
+        self,
+        training: timing.Training,
+        epoch: int,
+        epochs: int,
+        verbose: int,
+        everyone: list[Callback],
+        chance: random.Random,
+    ) -> None:
         if verbose and epochs > 1:
             print(f"Epoch {epoch + 1}/{epochs}", flush=True)
         for callback in everyone:
@@ -133,7 +162,7 @@ class Model:
         for callback in everyone:
             callback.on_epoch_end(epoch, dict(metrics))
 
-    def _refuse_what_does_not_fit(self, training):
+    def _refuse_what_does_not_fit(self, training: timing.Training) -> None:
         if timing.fits(training):
             return
         Model.clock.advance(25)
@@ -154,26 +183,26 @@ class Model:
             "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
         )
 
-    def evaluate(self, x=None, verbose=1, **_options):
+    def evaluate(self, x: object = None, verbose: int = 1, **_options: object) -> list[float]:
         Model.clock.advance(2.0)
         return [2.3, 0.1]
 
-    def save(self, *_arguments, **_options):
+    def save(self, *_arguments: object, **_options: object) -> None:
         return None
 
     save_weights = save
 
 
-def summary_line(steps, seconds, metrics):
+def summary_line(steps: int, seconds: float, metrics: Logs) -> str:
     """The line Keras 2.11 prints after an epoch with verbose=2."""
-    told = "".join(
+    values = "".join(
         f" - {name}: {value:.4f}" if value > 1e-3 else f" - {name}: {value:.4e}"
         for name, value in metrics.items()
     )
-    return f"{steps}/{steps} - {seconds:.0f}s{told}{_per(seconds, 'epoch')}{_per(seconds / steps, 'step')}"
+    return f"{steps}/{steps} - {seconds:.0f}s{values}{_per(seconds, 'epoch')}{_per(seconds / steps, 'step')}"
 
 
-def _per(seconds, unit):
+def _per(seconds: float, unit: str) -> str:
     """Keras 2's rounding: whole seconds from 1 s on, whole milliseconds from 1 ms on, else microseconds."""
     if seconds >= 1 or seconds == 0:
         return f" - {seconds:.0f}s/{unit}"
@@ -182,10 +211,10 @@ def _per(seconds, unit):
     return f" - {seconds * 1e6:.0f}us/{unit}"
 
 
-def _bars(training, seconds, metrics, clock):
+def _bars(training: timing.Training, seconds: float, metrics: Logs, clock: RehearsedTime) -> None:
     """verbose=1 as it lies in a file: backspaces and carriage returns between the bars."""
     previous = 0
-    told = "".join(f" - {name}: {value:.4f}" for name, value in metrics.items())
+    values = "".join(f" - {name}: {value:.4f}" for name, value in metrics.items())
     moments = min(training.steps, 12)
     for moment in range(1, moments + 1):
         step = training.steps * moment // moments
@@ -202,7 +231,7 @@ def _bars(training, seconds, metrics, clock):
             if step == training.steps
             else f" - ETA: {seconds * (1 - step / training.steps):.0f}s"
         )
-        line = f"{step:>{width}}/{training.steps} [{bar}]{timed}{told}"
+        line = f"{step:>{width}}/{training.steps} [{bar}]{timed}{values}"
         sys.stdout.write("\b" * previous + ("\r" if previous else "") + line)
         sys.stdout.flush()
         previous = len(line)
@@ -210,8 +239,8 @@ def _bars(training, seconds, metrics, clock):
     sys.stdout.flush()
 
 
-def _show_gpus(training):
-    """Tell the job's nvidia-smi what its GPUs are doing (None: nothing)."""
+def _show_gpus(training: timing.Training | None) -> None:
+    """Write the load that the job's nvidia-smi shows (None: idle); `tools.GpuLoad` has its shape."""
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
     if not folder:
         return
@@ -227,10 +256,15 @@ def _show_gpus(training):
     beside.replace(Path(folder) / "gpu.json")
 
 
-def _network(name):
+def _network(name: str) -> Callable[..., Model]:
     def construct(
-        include_top=True, weights="imagenet", input_tensor=None, input_shape=None, classes=1000, **_options
-    ):
+        include_top: bool = True,
+        weights: str | None = "imagenet",
+        input_tensor: object = None,
+        input_shape: object = None,
+        classes: int = 1000,
+        **_options: object,
+    ) -> Model:
         if weights == "imagenet":
             raise OSError(
                 "URL fetch failure on https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
@@ -243,7 +277,12 @@ def _network(name):
     return construct
 
 
-def build(module, get_strategy, out_of_memory, clock, dataset):
+def build(
+    module: Callable[..., Any],
+    get_strategy: Callable[[], Any],
+    out_of_memory: type[Exception],
+    clock: RehearsedTime,
+) -> Any:
     """The module `tf.keras`, made with `module(name, **content)`."""
     Model.clock, Model.out_of_memory, Model.strategy_now = clock, out_of_memory, staticmethod(get_strategy)
     networks = {name: _network(name) for name in timing.NETWORKS}

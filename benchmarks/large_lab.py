@@ -1,0 +1,200 @@
+"""How labtui's costs grow with a lab folder of 10, 100 and 500 runs, and with 5,000 other jobs in the controller.
+
+`python benchmarks/large_lab.py [--sizes 10 100 500] [--others 5000]`
+
+* for each size: opening the folder, first frame, everything stored on the screen, memory, processor time while idle
+  and while the log on the screen grows by 10 MB a second, key presses meanwhile, the numbers, a whole export
+* one look at the queue of a real Slurm, empty and with so many jobs of others (none without a cluster)
+
+Exit status 1 when a cost grows faster than the number of runs, or when the first frame or a key press grows with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks._budgets import Budget, verdict
+from benchmarks._terminal import until_shown
+from benchmarks.first_paint import LABTUI, press_while_a_log_grows
+
+SHOWN_TOKEN = "lt000000000000000ddd"
+ROUNDS = 3
+
+OPEN = """
+import json, resource, sys, time
+began = time.process_time()
+from labtui.session.session import Session
+with Session.open(sys.argv[1], start=False) as session:
+    opened = time.process_time()
+    rows = len(session.results().rows)
+    counted = time.process_time()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"open_s": opened - began, "results_s": counted - opened, "rows": rows, "open_peak_mb": peak}))
+"""
+EXPORT = """
+import json, sys, time
+from pathlib import Path
+from labtui.export import export_lab
+from labtui.session.session import Session
+with Session.open(sys.argv[1], start=False) as session:
+    state = session.state
+began = time.process_time()
+export_lab(Path(sys.argv[1]), state=state)
+print(json.dumps({"export_s": time.process_time() - began}))
+"""
+
+
+def make_lab(folder: Path, runs: int) -> Path:
+    """A lab folder with so many runs, all but the last one finished, and their logs."""
+    from tests.tui import replay
+
+    replay.make_folder(folder)
+    session = replay.open_session(folder)
+    sizes = (1, 2, 4)
+    tokens, events = {}, []
+    for number in range(1, runs):
+        token, what = f"lt{number:020x}", replay.spec(gpus=sizes[number % 3])
+        tokens[token] = what
+        events += replay.finished_run(token, "10.5", number, what, str(31_000 + number))
+    events += replay.live_run(SHOWN_TOKEN, "10.5", runs, replay.spec(gpus=4), "39999", 3)
+    session.feed(*events, *replay.online())
+    for token, what in tokens.items():
+        replay.write_log(session, token, replay.log_text(what, what.epochs))
+    replay.write_log(session, SHOWN_TOKEN, replay.log_text(replay.spec(gpus=4), 3))
+    session.close()
+    return folder
+
+
+def child(code: str, lab: Path) -> dict[str, float]:
+    """What a program of its own prints about the lab."""
+    done = subprocess.run([sys.executable, "-c", code, str(lab)], check=True, capture_output=True, text=True)
+    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def measure(runs: int, seconds: float) -> dict[str, float]:
+    """Every figure of one size, the best of `ROUNDS`; seconds are processor time, which other work does not change."""
+    with tempfile.TemporaryDirectory() as place:
+        lab = make_lab(Path(place) / "lab", runs)
+        rounds = [child(OPEN, lab) for _ in range(ROUNDS)]
+        figures = {name: min(answer[name] for answer in rounds) for name in rounds[0]}
+        command = [sys.executable, "-c", LABTUI, str(lab)]
+        first = [until_shown(command, [(b"nct_345", b"")]) for _ in range(ROUNDS)]
+        figures["first_frame_s"] = min(shown.processor_s for shown in first)
+        everything = [until_shown(command, [(b"5.38", b"")]) for _ in range(ROUNDS)]
+        figures["everything_s"] = min(shown.processor_s for shown in everything)
+        figures["screens_peak_mb"] = max(shown.peak_mb for shown in everything)
+        figures["idle_share"] = asyncio.run(_idle(lab, seconds))
+        pressed = asyncio.run(press_while_a_log_grows(lab, SHOWN_TOKEN, seconds, 10_000_000))
+        figures["streaming_share"] = pressed["core_share"]
+        figures["reader_share"] = pressed["reader_core_share"]
+        figures["key_p95_ms"] = pressed["p95_ms"]
+        return figures | child(EXPORT, lab)
+
+
+async def _idle(lab: Path, seconds: float) -> float:
+    """The share of one processor that the screens take while nothing happens."""
+    from labtui.tui.app import LabApp
+    from tests.tui.replay import NOW, open_session
+
+    session = open_session(lab, start=False)
+    app = LabApp(session, clock=lambda: NOW)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(2)
+        spent = _processor_s()
+        await asyncio.sleep(seconds)
+        share = (_processor_s() - spent) / seconds
+    session.close()
+    return share
+
+
+def _processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def queue_looks(others: int) -> dict[str, float]:
+    """Seconds of one look at the queue of a real Slurm, without and with so many jobs of somebody else."""
+    from labtui.session.session import Session
+    from tests.real_cluster import Cluster, missing_requirements
+    from tests.session.campaign import make_lab as make_real_lab
+
+    if missing_requirements():
+        return {}
+    cluster = Cluster.start()
+    try:
+        figures: dict[str, float] = {}
+        with tempfile.TemporaryDirectory() as place:
+            folder = make_real_lab(Path(place) / "lab", cluster.student, cluster.student.port)
+            for name, number in (("alone", 0), ("crowded", others)):
+                for first in range(0, number, 1000):
+                    array = f"--array=0-{min(1000, number - first) - 1}"
+                    cluster.as_root(
+                        "sbatch", "--hold", "--time=1", array, "--wrap=true", "--output=/dev/null"
+                    )
+                with Session.open(folder.path) as session:
+                    _await(lambda: session.state.connection.status == "online")
+                    for _ in range(5):
+                        seen = len(session.commands)
+                        session.refresh()
+                        _await(lambda seen=seen: len(session.commands) > seen)  # type: ignore[misc]
+                    ticks = [one.seconds for one in session.commands if one.name == "tick"]
+                    figures[f"look_{name}_s"] = min(ticks)
+            figures["other_jobs"] = len(cluster.as_root("squeue", "-h", "-r", "-o", "%i").out.splitlines())
+        return figures
+    finally:
+        cluster.down()
+
+
+def _await(condition: Any, limit_s: float = 120.0) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit("the test cluster does not answer")
+        time.sleep(0.05)
+
+
+def budgets(small: dict[str, float], large: dict[str, float], times: float) -> list[Budget]:
+    """The promises: `large` has `times` the runs of `small`."""
+    linear = ("open_s", "results_s", "export_s", "everything_s", "screens_peak_mb")
+    return [
+        *(
+            Budget(f"{name}, times that of the small lab", large[name] / small[name], times)
+            for name in linear
+        ),
+        Budget(
+            "first frame, times that of the small lab", large["first_frame_s"] / small["first_frame_s"], 1.5
+        ),
+        Budget("key press while 10 MB/s arrive, 95 %, ms", large["key_p95_ms"], 50.0),
+    ]
+
+
+def main() -> int:
+    """Measure and print JSON; exit status 1 when a budget is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 500])
+    parser.add_argument("--others", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    arguments = parser.parse_args()
+    found = {runs: measure(runs, arguments.seconds) for runs in arguments.sizes}
+    for runs, figures in found.items():
+        print(json.dumps({"runs": runs} | figures), flush=True)
+    if arguments.others:
+        print(json.dumps(queue_looks(arguments.others)), flush=True)
+    small, large = min(found), max(found)
+    return verdict(budgets(found[small], found[large], large / small))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

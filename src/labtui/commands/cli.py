@@ -1,0 +1,350 @@
+"""The entry point: `labtui`, its commands, what guards their output, and `labtui completion`.
+
+Only the module of the command that was named is imported; `labtui --version` and `--help` load
+neither Textual nor pandas nor paramiko. Exit codes: 0 done, 1 the answer is "no", 2 wrong use or
+cannot, 130 interrupted.
+
+On a terminal, whatever a command prints (names of files, words from logs, answers of servers) loses its control
+characters: no escape sequence reaches the terminal unless it was written through `trusted`. Into a pipe or a file the
+text goes as it is. A character that the locale's encoding lacks is written as a JSON escape, never as a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO
+
+from labtui import __version__
+from labtui.domain.ascii_text import ascii_text, ascii_wanted
+from labtui.domain.errors import LabError, UsageError
+
+_ESCAPING = "labtui.escape"
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    r"""The characters that cannot be encoded as ``\uXXXX``, beyond the basic plane as a pair: what JSON reads back."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))
+    return "".join(f"\\u{unit}" for unit in pairs), error.end
+
+
+codecs.register_error(_ESCAPING, _escape)
+
+
+def harmless(text: str) -> str:
+    """A text that cannot steer a terminal: control characters, but line ends and tabs, show as U+FFFD."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
+
+
+class HarmlessStream:
+    """A text stream to a terminal; everything but `write` and `writelines` is the stream below."""
+
+    def __init__(self, below: TextIO) -> None:
+        self.below = below
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.below, name)
+
+    def write(self, text: str) -> int:
+        """Write what is left of a text when nothing in it acts."""
+        return self.below.write(ascii_text(harmless(text)) if ascii_wanted(os.environ) else harmless(text))
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+
+def trusted(stream: TextIO) -> TextIO:
+    """The stream below the guard, for colours of our own; what else is written there has to be harmless already."""
+    return stream.below if isinstance(stream, HarmlessStream) else stream
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Guard ``sys.stdout`` and ``sys.stderr`` for the length of a command."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _guard(sys.stdout), _guard(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _guard(stream: TextIO | None) -> Any:
+    if stream is None:  # started without a console
+        return stream
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors=_ESCAPING)
+    return HarmlessStream(stream) if stream.isatty() else stream
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose complaint is a sentence and a hint, as every other error of labtui."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what `main` prints; exit code 2."""
+        sentence = message[:1].upper() + message[1:]
+        raise UsageError(
+            sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows how."
+        )
+
+
+def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
+    """What `labtui` takes when no command is named; its help lists the commands."""
+    wide = max(map(len, commands)) + 2
+    lines = "\n".join(f"  {name:<{wide}}{text}" for name, text in commands.items())
+    parser = Parser(
+        prog="labtui",
+        description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
+        epilog=f"commands:\n{lines}\n\nWithout a command, labtui opens the lab folder here (or makes one with you).\n"
+        "`labtui VERB --help` tells more.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"labtui {__version__}")
+    parser.add_argument(
+        "folder", nargs="?", metavar="VERB | FOLDER", help="a command below, or a lab folder to open"
+    )
+    return parser
+
+
+COMMANDS: dict[str, str] = {
+    "practice": "open labtui on the rehearsal cluster inside this program",
+    "init": "make a lab folder",
+    "labs": "list, show and check lab editions",
+    "doctor": "check the connection, the account, the paths and a small job",
+    "key": "log in with a key: make one, send it, try it",
+    "push": "send scripts to the cluster (unchanged files cost nothing)",
+    "submit": "submit the runs of a task, or a job file of your own",
+    "lint": "look for what would go wrong in job files and training scripts",
+    "watch": "follow the runs until they end",
+    "queue": "show the jobs and the submission queue",
+    "log": "show a run's output",
+    "cancel": "cancel runs, or any job of yours",
+    "retry": "submit a run again: the same, with twice the time, or with half the batch",
+    "hold": "let runs that wait wait until they are released",
+    "release": "release runs that are held",
+    "limit": "change the time limit of a run that waits",
+    "seff": "say what a finished job used of its cores and memory",
+    "check": "say which tasks are done, by evidence",
+    "parse": "read training logs and print what they say",
+    "results": "epoch time, throughput, speedup and efficiency, with their uncertainty",
+    "plot": "draw the charts into files",
+    "export": "write tables, plots and the slide deck",
+    "replay": "show a lab folder's session again, event by event, with the screens",
+    "serve": "the screens in a browser on this computer, behind a secret address",
+    "completion": "print a completion script for bash, zsh or fish",
+    "repair": "rebuild the database from the mirrors",
+}
+
+
+_MODULES: dict[str, str] = {
+    **dict.fromkeys(("push", "cancel", "hold", "release", "limit", "retry", "seff"), "job_actions"),
+    **dict.fromkeys(("doctor", "key", "repair"), "doctor"),
+    **dict.fromkeys(("init", "labs"), "lab_folders"),
+    **dict.fromkeys(("queue", "check"), "status"),
+    **dict.fromkeys(("log", "watch"), "follow"),
+    **dict.fromkeys(("results", "plot", "export"), "results"),
+    **dict.fromkeys(("practice", "replay"), "screens"),
+    "lint": "job_files",
+    "completion": "cli",
+}
+"""The module of a command where it is not named for it. Its functions there: `NAME_arguments` and `run_NAME`."""
+
+
+def command_functions(name: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[..., int]]:
+    """What adds a command's arguments to a parser, and what runs it; imports the command's module."""
+    module = importlib.import_module(f"labtui.commands.{_MODULES.get(name, name)}")
+    return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """One parser with every command below it, as a completion script needs it; a command alone is parsed without it."""
+    parser = Parser(prog="labtui")
+    parser.add_argument("--version", action="version", version=f"labtui {__version__}")
+    commands = parser.add_subparsers(parser_class=Parser)
+    for name, sentence in COMMANDS.items():
+        command_functions(name)[0](commands.add_parser(name, help=sentence))
+    return parser
+
+
+SYNONYMS = {
+    "status": "queue",
+    "squeue": "queue",
+    "jobs": "queue",
+    "run": "submit",
+    "sbatch": "submit",
+    "scancel": "cancel",
+    "stop": "cancel",
+    "tail": "log",
+    "logs": "log",
+    "new": "init",
+    "demo": "practice",
+    "deck": "export",
+    "slides": "export",
+    "chart": "plot",
+    "charts": "plot",
+    "numbers": "results",
+    "play": "replay",
+    "history": "replay",
+    "web": "serve",
+    "browser": "serve",
+}
+"""What other programs call it, and the command that does it here."""
+
+
+def _run_command(name: str, arguments: Sequence[str]) -> int:
+    add_arguments, run = command_functions(name)
+    parser = Parser(prog=f"labtui {name}", description=COMMANDS[name].capitalize() + ".")
+    add_arguments(parser)
+    return int(run(parser.parse_args(arguments)))
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] in COMMANDS:
+        return _run_command(arguments[0], arguments[1:])
+    first = arguments[0] if arguments else ""
+    if first in {"-v", "-V"}:
+        arguments = ["--version"]
+        first = "--version"
+    if first == "help":
+        return _help(arguments[1:])
+    if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
+        _refuse_misspelt(first)
+    from labtui.commands import screens
+
+    if len(arguments) <= 1 and not first.startswith("-"):
+        return screens.open_folder(first or None)  # no parser is needed to start
+
+    return screens.open_folder(overview(COMMANDS).parse_args(arguments).folder)
+
+
+def _help(words: Sequence[str]) -> int:
+    """`labtui help` and `labtui help COMMAND`."""
+    if words and words[0] not in COMMANDS:
+        _refuse_misspelt(words[0])
+        raise UsageError(f"labtui has no command {words[0]!r}.", "`labtui help` lists them.")
+    try:
+        if words:
+            return _run_command(words[0], ["--help"])
+        overview(COMMANDS).parse_args(["--help"])
+    except SystemExit as ended:  # argparse ends the program after its help
+        return int(ended.code or 0)
+    return 0
+
+
+def _refuse_misspelt(word: str) -> None:
+    """A word that is nearly a command is meant as one."""
+    import difflib
+
+    known = SYNONYMS.get(word)
+    near = [known] if known else difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    if near:
+        raise UsageError(
+            f"labtui has no command {word!r}.",
+            f"Did you mean `labtui {near[0]}`? `labtui --help` lists them.",
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run labtui; returns the exit code. Errors become a sentence and a hint on stderr."""
+    with guarded():
+        return _guarded_main(arguments)
+
+
+def _guarded_main(arguments: Sequence[str] | None) -> int:
+    try:
+        return _dispatch(sys.argv[1:] if arguments is None else arguments)
+    except LabError as error:
+        print(f"labtui: {error.sentence}", file=sys.stderr)
+        if error.hint:
+            print(f"  hint: {error.hint}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our pipe went away (`labtui results | head`): that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        print(f"labtui: {what}{error.strerror or error}.", file=sys.stderr)
+        return 2
+    except Exception as error:
+        print(f"labtui: Something went wrong inside labtui ({type(error).__name__}).", file=sys.stderr)
+        if written := _keep(error):
+            print(f"  hint: the details are in {written}; please report them.", file=sys.stderr)
+        return 2
+
+
+def _keep(error: Exception) -> str:
+    """Write the traceback of a bug into a file for its owner alone; its path, empty when that failed, too."""
+    import tempfile
+    import traceback
+
+    try:
+        handle, path = tempfile.mkstemp(prefix="labtui-problem-", suffix=".log")
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 (a descriptor)
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return ""
+    return path
+
+
+_SHELLS = ("bash", "zsh", "fish")
+_HINT = """\
+where it goes:
+  bash  labtui completion bash > ~/.local/share/bash-completion/completions/labtui
+  zsh   labtui completion zsh > ~/.zfunc/_labtui      (with fpath+=~/.zfunc before compinit)
+  fish  labtui completion fish > ~/.config/fish/completions/labtui.fish
+"""
+
+
+def completion_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=_SHELLS, help="the shell the script is for")
+    parser.epilog = _HINT
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+
+
+def run_completion(args: argparse.Namespace) -> int:
+    """Print the script."""
+    import shtab
+
+    print(shtab.complete(with_files(whole_parser()), shell=args.shell))
+    return 0
+
+
+def with_files(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """The parser, its options for files and folders completed from the disk."""
+    import shtab
+
+    kinds: Mapping[str, object] = {
+        "DIR": shtab.DIRECTORY,
+        "FILE": shtab.FILE,
+        "TASK|FILE": shtab.FILE,
+    }
+    for each in _parsers(parser):
+        for action in each._actions:
+            if isinstance(action.metavar, str) and action.metavar in kinds:
+                action.complete = kinds[action.metavar]  # type: ignore[attr-defined]  # shtab's own attribute
+    return parser
+
+
+def _parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    found = [parser]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += [inner for each in action.choices.values() for inner in _parsers(each)]
+    return found

@@ -1,0 +1,317 @@
+"""The commands that put things right: `labtui doctor`, `labtui key` and `labtui repair`.
+
+`doctor` checks the connection, the account, the paths and a small job; `key` makes an SSH key, sends its public half to
+the cluster and logs in with it; `repair` rebuilds the database from what can still be read, the job scripts and the
+mirrors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.commands.cli import trusted
+from labtui.commands.terminal import (
+    TerminalPrompter,
+    add_folder_argument,
+    add_show_commands,
+    plain,
+    say,
+    show_manual_commands,
+)
+from labtui.doctor.findings import Check, Requirements, worst_status
+from labtui.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from labtui.cluster.target import Overrides
+    from labtui.domain.profile import Profile
+    from labtui.lab.manual_commands import ManualCommands
+    from labtui.session.folder import LabFolder
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options for everything the wizard asks about the cluster."""
+    group = parser.add_argument_group("the cluster")
+    group.add_argument(
+        "--cluster",
+        "--profile",
+        dest="cluster",
+        metavar="PROFILE",
+        help="cluster profile: an id, or a .toml file",
+    )
+    group.add_argument("--host", metavar="H", help="login host, or its name in your SSH configuration")
+    group.add_argument("--port", metavar="N", type=int, help="its SSH port")
+    group.add_argument("--user", metavar="U", help="your user name there")
+    group.add_argument("--identity", metavar="FILE", help="the private key to use")
+    group.add_argument("--host-key", metavar="SHA256:...", help="the fingerprint the host must show")
+    group.add_argument("--account", metavar="A", help="the account jobs are charged to")
+    group.add_argument("--qos", metavar="Q", help="the QoS for GPU jobs")
+    group.add_argument("--partition", metavar="P", help="the partition for GPU jobs")
+    group.add_argument("--root", metavar="DIR", help="the remote folder to work under")
+
+
+def overrides_of(args: argparse.Namespace) -> Overrides:
+    """The connection part of the options."""
+    from labtui.cluster.target import Overrides
+
+    return Overrides(
+        hosts=(args.host,) if args.host else (),
+        port=args.port,
+        user=args.user or "",
+        identity_file=args.identity or "",
+        host_key=args.host_key or "",
+    )
+
+
+def wanted_of(args: argparse.Namespace) -> Requirements:
+    """The Slurm part of the options."""
+    from labtui.doctor.findings import Requirements
+
+    return Requirements(
+        account=args.account or "", qos=args.qos or "", partition=args.partition or "", root=args.root or ""
+    )
+
+
+_GLYPHS = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
+_COLOURS = {"ok": "32", "warning": "33", "problem": "31", "skipped": "2"}
+DEFAULT_PROFILE = "mn5"
+
+
+def doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    """The folder, or the options of `init`, and the form of the answer."""
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
+    add_connection_arguments(parser)
+    add_show_commands(parser)
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="repair what labtui can: settings in lab.toml, a key that others can read",
+    )
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Examine and report; each check as soon as it is known."""
+    from labtui.doctor.examine import examine
+    from labtui.session.checkup import repair
+
+    profile, overrides, wanted, folder = meant_cluster(args)
+    if args.show_commands:
+        commands = _by_hand(profile, overrides, wanted)
+        return show_manual_commands([("finding what would go wrong", commands)], as_json=args.json)
+    checks = []
+    seen: dict[str, bool] = {}
+    for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update):
+        checks.append(check)
+        if not args.json:
+            _print(check)
+        if args.fix and folder is not None and check.action in {"settings", "protect-key"}:
+            say(repair(check, folder))
+    if folder is not None and seen:
+        _remember(folder, seen)
+    if args.json:
+        print(
+            json.dumps(
+                {"profile": profile.id, "status": worst_status(checks), "checks": _plain(checks)}, indent=2
+            )
+        )
+    else:
+        _summary(checks)
+    return 1 if worst_status(checks) == "problem" else 0
+
+
+def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
+    """Keep in the lab folder what was seen: the check of the set-up looks at it. No matter if it cannot be kept."""
+    from labtui.domain.errors import LabError
+    from labtui.session.session import Session
+
+    with contextlib.suppress(LabError), Session.open(folder.path, start=False) as session:
+        session.note_places(seen)
+
+
+def _here(args: argparse.Namespace) -> Path | None:
+    """The lab folder here or above; None without one, or when a cluster was named instead."""
+    from labtui.session.folder import find_folder
+
+    if args.cluster:
+        return None
+    try:
+        return find_folder()
+    except UsageError:
+        say(f"There is no lab folder here, so this is about the profile {DEFAULT_PROFILE} (see --cluster).")
+        return None
+
+
+def meant_cluster(
+    args: argparse.Namespace,
+) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
+    """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
+    from labtui.session.assembly import overrides_of as overrides_of_settings
+    from labtui.session.checkup import requirements_of
+    from labtui.session.folder import LabFolder
+    from labtui.session.settings import load_profile
+
+    overrides, wanted = overrides_of(args), wanted_of(args)
+    path = Path(args.folder) if args.folder else _here(args)
+    if path is None:
+        return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted, None
+    folder = LabFolder.open(path)
+    settings = folder.settings()
+    stored = overrides_of_settings(settings)
+    overrides = dataclasses.replace(
+        stored, **{key: value for key, value in _given(overrides).items() if value}
+    )
+    required = requirements_of(folder, settings)
+    wanted = dataclasses.replace(
+        required,
+        **{
+            key: getattr(wanted, key)
+            for key in ("account", "qos", "partition", "root")
+            if getattr(wanted, key)
+        },
+    )
+    return load_profile(args.cluster or settings.profile, folder.path), overrides, wanted, folder
+
+
+def _given(overrides: Overrides) -> dict[str, Any]:
+    """What the command line says of the connection; what it leaves out is empty."""
+    names = ("hosts", "port", "user", "identity_file", "host_key")
+    return {name: getattr(overrides, name) for name in names}
+
+
+def _by_hand(profile: Profile, overrides: Overrides, wanted: Requirements) -> tuple[ManualCommands, ...]:
+    """What a person would try: log in, ask Slurm, look at the places."""
+    from labtui.lab.manual_commands import SshAddress, Subject, all_commands
+
+    hosts = overrides.hosts or profile.login_hosts
+    line = SshAddress(
+        host=hosts[0] if hosts else "HOST",
+        user=overrides.user or profile.user,
+        port=overrides.port or profile.port,
+        identity=overrides.identity_file,
+    )
+    account = wanted.account or profile.default_account or "ACCOUNT"
+    paths = (
+        wanted.data_dir or profile.data_dir,
+        wanted.container or profile.launch.container or profile.container,
+    )
+    filled = tuple(
+        path.replace("{account}", account).replace("{user}", line.user or "USER") for path in paths if path
+    )
+    about = Subject(paths=filled, quota_command=profile.quota_command)
+    return all_commands(line, about, ("log-in", "rights", "queue", "places"))
+
+
+def _print(check: Check) -> None:
+    glyph = _GLYPHS[check.status]
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
+    word = "" if check.status == "ok" else f" ({check.status})"
+    line = f"{glyph} {check.title}{word}: {plain(check.sentence)}"
+    encoding = sys.stdout.encoding or "utf-8"
+    print(line.encode(encoding, "replace").decode(encoding), file=trusted(sys.stdout))
+    if check.fix:
+        print(f"    fix: {plain(check.fix)}".encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def _summary(checks: Iterable[Check]) -> None:
+    print(f"\n{summary(list(checks))}")
+
+
+def summary(checks: Sequence[Check]) -> str:
+    """All checks in a line, as in ``5 checks: 1 wrong, 2 to look at``."""
+    counts = {"wrong": "problem", "to look at": "warning"}
+    found = {word: sum(check.status == status for check in checks) for word, status in counts.items()}
+    parts = [f"{count} {word}" for word, count in found.items() if count]
+    if not parts:
+        return f"All {len(checks)} checks are fine." if len(checks) != 1 else "The one check is fine."
+    return f"{len(checks)} check{'s' if len(checks) != 1 else ''}: {', '.join(parts)}."
+
+
+def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(check) for check in checks]
+
+
+def key_arguments(parser: argparse.ArgumentParser) -> None:
+    """The folder whose cluster is meant, or the cluster itself."""
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
+    add_connection_arguments(parser)
+    parser.add_argument(
+        "--no-passphrase", action="store_true", help="leave a new key unprotected; nothing is asked then"
+    )
+
+
+def run_key(args: argparse.Namespace) -> int:
+    """Do it, and say what was done."""
+    from labtui.doctor.setup import AGENT, default_key, public_half, set_up_key
+    from labtui.session.checkup import use_key
+
+    profile, overrides, _, folder = meant_cluster(args)
+    path = _named(overrides) or default_key()
+    passphrase = None
+    if path.exists():
+        say(f"{path} is there already; it is used as it is.")
+    else:
+        say(
+            f"Making {path}: the private half stays on this computer, {public_half(path).name} goes to the cluster."
+        )
+        say("Your password is asked for once more, to put it there.")
+        passphrase = "" if args.no_passphrase else _passphrase()
+    done = set_up_key(profile, overrides, TerminalPrompter(), path, passphrase)
+    if done.made:
+        print(f"Made {done.path}.")
+    print("Sent its public half to the cluster." if done.sent else "The cluster knows it already.")
+    print(f"Logged in: {done.login}.")
+    if done.made and passphrase:
+        say(AGENT.format(path=done.path))
+    if folder is not None and path != default_key():
+        use_key(folder, done.path)
+    return 0
+
+
+def _named(overrides: Overrides) -> Path | None:
+    return Path(overrides.identity_file).expanduser() if overrides.identity_file else None
+
+
+def _passphrase() -> str:
+    """A new passphrase, typed twice; empty for none.
+
+    Raises:
+        UsageError: there is no terminal to type it at, or the two differ.
+    """
+    import getpass
+
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "A new key needs a passphrase, and there is no terminal to type it at.",
+            "Run this in a terminal, or give --no-passphrase.",
+        )
+    first = getpass.getpass("New passphrase (Enter for none): ", stream=sys.stderr)
+    if first != getpass.getpass("The same again: ", stream=sys.stderr):
+        raise UsageError("The two passphrases differ.", "Nothing was made; run it again.")
+    return first
+
+
+def repair_arguments(parser: argparse.ArgumentParser) -> None:
+    add_folder_argument(parser)
+
+
+def run_repair(args: argparse.Namespace) -> int:
+    """Rebuild; the damaged file is kept beside the new one."""
+    from labtui.session.folder import LabFolder, find_folder
+    from labtui.session.repair import repair
+
+    report = repair(LabFolder.open(find_folder(args.folder)))
+    print(f"events read from the old database: {report.events_kept}")
+    print(f"submissions rebuilt from job scripts: {report.submissions_rebuilt}")
+    print(f"epochs read from the mirrors: {report.epochs_read}")
+    if report.old_database is not None:
+        say(f"The old database is kept as {report.old_database.name}.")
+    return 0

@@ -1,0 +1,315 @@
+"""Following runs: `labtui log` prints a run's output, `labtui watch` says what happens until all runs are over."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from labtui.commands.terminal import (
+    Open,
+    add_folder_argument,
+    add_show_commands,
+    plain,
+    run_number,
+    say,
+    say_error,
+    show_manual_commands,
+)
+from labtui.domain.events import (
+    AnyEvent,
+    ConnectionChanged,
+    EpochSeen,
+    ErrorRaised,
+    JobObserved,
+    LabState,
+    LogGrew,
+    Refreshed,
+    RunEnded,
+    RunState,
+    SamplesReset,
+    SubmissionChanged,
+    SubmissionState,
+)
+from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
+from labtui.slurm.states import explain_reason
+
+_OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
+
+
+def log_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, which stream, whether to follow."""
+    parser.add_argument("run", type=run_number, metavar="RUN", help="a number, as `labtui queue` shows")
+    add_folder_argument(parser)
+    parser.add_argument("--follow", action="store_true", help="go on as the log grows, until the job's end")
+    stream = parser.add_mutually_exclusive_group()
+    stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
+    stream.add_argument(
+        "--gpu", dest="stream", action="store_const", const="gpu", help="the GPU sampler's CSV"
+    )
+    parser.set_defaults(stream="out")
+    add_show_commands(parser)
+
+
+def run_log(args: argparse.Namespace) -> int:
+    """Copy the mirror to stdout: its bytes into a pipe, harmless text onto a terminal."""
+    from labtui.session.planning import run_of
+
+    with Open(args, start=False) as lab:
+        record = run_of(lab.state, args.run)
+        if args.show_commands:
+            from labtui.session.manual_commands import lessons_of_log
+
+            told = lessons_of_log(lab.session, lab.state.submissions[record.token], args.stream)
+            return show_manual_commands([(f"the log of run {args.run}", told)])
+        printer = _Printer()
+        if args.follow:
+            lab.session.start()
+            lab.session.watch_logs({record.token})
+            _follow(lab, record, args.stream, printer)
+        path = lab.session.log_path(record.token, args.stream)
+        if path is None:
+            say(f"Nothing of run {args.run}'s log was read yet. `labtui watch` or --follow fetches it.")
+            return 1
+        printer.more(path)
+        if not args.follow and not _complete(lab.state, record, args.stream):
+            say("The log may have grown since; --follow fetches the rest.")
+    return 0
+
+
+def _follow(lab: Open, record: RunState, stream: Stream, printer: _Printer) -> None:
+    for _ in lab.events(lambda state: _stream_over(state, record, stream)):
+        path = lab.session.log_path(record.token, stream)
+        if path is not None:
+            printer.more(path)
+        lab.check_line(patient=True)
+
+
+def _complete(state: LabState, record: RunState, stream: Stream) -> bool:
+    log = state.submissions[record.token].logs.get(stream)
+    return log is not None and log.complete
+
+
+def _stream_over(state: LabState, record: RunState, stream: Stream) -> bool:
+    if _complete(state, record, stream):
+        return True
+    return state.runs[record.run_id].phase not in _OPEN and state.submissions[record.token].job is None
+
+
+class _Printer:
+    """Writes what was not written yet; a new segment is announced, never glued to the old one."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._offset = 0
+        self._terminal = sys.stdout.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def more(self, path: Path) -> None:
+        if path != self._path:
+            if self._path is not None:
+                say(f"-- the log began anew at {time.strftime('%H:%M:%S')} --")
+            self._path, self._offset = path, 0
+        with path.open("rb") as file:
+            file.seek(self._offset)
+            while data := file.read(1 << 20):
+                self._offset += len(data)
+                if self._terminal:
+                    sys.stdout.write(_harmless(self._decoder.decode(data)))
+                else:
+                    sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+
+def _harmless(text: str) -> str:
+    """No escape sequence of a log reaches the terminal; line ends and tabs do."""
+    return "".join(
+        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
+
+
+_QUIET = (LogGrew, Refreshed)
+
+
+def watch_arguments(parser: argparse.ArgumentParser) -> None:
+    """Folder and form."""
+    add_folder_argument(parser)
+    add_show_commands(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON line per event")
+
+
+def run_watch(args: argparse.Namespace) -> int:
+    """Watch until nothing is open any more."""
+    with Open(args, start=False) as lab:
+        if args.show_commands:
+            from labtui.session.manual_commands import lessons_of_watch
+
+            told = lessons_of_watch(lab.session, tuple(lab.state.submissions.values()))
+            return show_manual_commands(told, as_json=args.json)
+        watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
+            lab.state.runs
+        )
+        show = _as_json if args.json else _Teller()
+        if args.json:
+            print(
+                json.dumps({"type": "snapshot", "runs": [_row(run) for run in lab.state.runs.values()]}),
+                flush=True,
+            )
+        if all_over(lab.state):
+            say(nothing_to_watch(lab.state))
+        else:
+            lab.session.start()
+            if lab.session.read_only:
+                say_error(lab.session.why_read_only)
+            lab.session.watch_logs(set(lab.state.submissions))
+            notify = _Notifier(lab)
+            for event in lab.events(all_over):
+                show(event, lab.state)
+                notify(event, lab.state)
+                lab.check_line(patient=True)
+        ended = [lab.state.runs[number] for number in watched]
+        _say_what_fits(lab, ended)
+        if args.json:
+            print(json.dumps({"type": "end", "runs": [_row(run) for run in ended]}), flush=True)
+        return 0 if all(run.phase is RunPhase.DONE for run in ended) else 1
+
+
+class _Notifier:
+    """Rings when a job starts, ends or fails: on a terminal, and on the desktop, as the lab folder's settings say."""
+
+    def __init__(self, lab: Open) -> None:
+        from labtui.session.notifications import DesktopNotifier, NoticeTracker
+
+        self._how = lab.session.settings.notifications if sys.stderr.isatty() else "off"
+        self._tracker = NoticeTracker(lab.state)
+        self._desktop = DesktopNotifier()
+
+    def __call__(self, event: AnyEvent, state: LabState) -> None:
+        from labtui.session.notifications import terminal_sequence
+
+        terminal = sys.__stderr__  # the command's own stream lets no escape sequence through
+        if self._how == "off" or terminal is None:
+            return
+        for notice in self._tracker.notices(state, [event]):
+            print(terminal_sequence(notice), end="", file=terminal, flush=True)
+            if self._how == "desktop":
+                self._desktop.show(notice)
+
+
+def nothing_to_watch(state: LabState) -> str:
+    """Why there is nothing to follow."""
+    if not state.runs:
+        return "Nothing to watch: no run was submitted yet (labtui submit TASK)."
+    runs = f"{len(state.runs)} runs are" if len(state.runs) != 1 else "one run is"
+    return f"Nothing to watch: {runs} over (labtui queue lists them, labtui results has the numbers)."
+
+
+def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
+    """After an out-of-memory: what the runs tell about the batch, and the two ways on."""
+    from labtui.session.batches import known_boundary
+
+    for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
+        say(f"{run.spec.model}: {known_boundary(lab.session, run.spec.model).sentence}")
+        say(
+            f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}; "
+            f"the largest that fits: labtui submit {run.task_id} --search-batch"
+        )
+
+
+def all_over(state: LabState) -> bool:
+    """Whether nothing waits, runs, settles or is still being read."""
+    return all(_over(state, submission) for submission in state.submissions.values())
+
+
+def _over(state: LabState, submission: SubmissionState) -> bool:
+    if submission.status in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
+        return True
+    if submission.job is None or submission.job.phase is not JobPhase.FINISHED:
+        return False
+    if any(state.runs[number].outcome is None for number in submission.run_ids):
+        return False
+    return all(
+        any(name == stream and log.complete for name, log in submission.logs.items())
+        for stream in submission.remote_logs
+    )
+
+
+def _row(run: RunState) -> dict[str, Any]:
+    return {
+        "run": run.run_id,
+        "task": run.task_id,
+        "model": run.spec.model,
+        "n_gpus": run.spec.n_gpus,
+        "practice": run.practice,
+        "phase": run.phase.value,
+        "outcome": run.outcome,
+        "epochs": len(run.epochs),
+    }
+
+
+def _name(run: RunState) -> str:
+    return f"{run.spec.label} (practice)" if run.practice else run.spec.label
+
+
+def _as_json(event: AnyEvent, state: LabState) -> None:
+    from labtui.domain.events import encode_event
+
+    if not isinstance(event, _QUIET):
+        print(encode_event(event).decode(), flush=True)
+
+
+class _Teller:
+    """Events as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, set[str]] = {}
+
+    def __call__(self, event: AnyEvent, state: LabState) -> None:
+        if isinstance(event, EpochSeen):
+            self._epoch(event, state.runs[event.run_id])
+        elif isinstance(event, RunEnded):
+            run = state.runs[event.run_id]
+            self._once(f"run {run.run_id}", f"run {run.run_id}  {_name(run)}  {event.outcome}")
+            for found in event.diagnosis:
+                self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
+        elif isinstance(event, SamplesReset):
+            for number in event.run_ids:
+                self._said.pop(f"run {number}", None)  # it begins anew and says everything again
+                _line(f"run {number}  its log began anew: {event.reason}")
+        elif isinstance(event, JobObserved):
+            self._job(event)
+        elif isinstance(event, SubmissionChanged):
+            _line(f"submission {event.token[-6:]}  {event.status.value}  {event.job_id} {event.sentence}")
+        elif isinstance(event, ConnectionChanged):
+            say(f"{event.status} {event.sentence}".strip())
+        elif isinstance(event, ErrorRaised):
+            say(f"labtui: {event.sentence}")
+
+    def _once(self, about: str, text: str) -> None:
+        said = self._said.setdefault(about, set())
+        if text not in said:
+            said.add(text)
+            _line(text)
+
+    def _epoch(self, event: EpochSeen, run: RunState) -> None:
+        sample = event.sample
+        metrics = "  ".join(f"{name} {value:.4g}" for name, value in sample.metrics.items())
+        line = f"run {run.run_id}  {_name(run)}  epoch {sample.epoch}/{run.spec.epochs}"
+        self._once(f"run {run.run_id}", f"{line}  {sample.seconds.value:.2f} s  {metrics}")
+
+    def _job(self, event: JobObserved) -> None:
+        job = event.job
+        why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
+        line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
+        if self._said.get(f"job {job.job_id}") != {line}:
+            self._said[f"job {job.job_id}"] = {line}
+            _line(line)
+
+
+def _line(text: str) -> None:
+    print(plain(text).rstrip(), flush=True)
+    sys.stdout.flush()

@@ -1,0 +1,287 @@
+"""What a command does to runs and jobs: push, cancel, hold, release, limit, retry, and what a job used (seff)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from labtui.commands.terminal import (
+    Open,
+    add_folder_argument,
+    add_show_commands,
+    count,
+    plain,
+    run_number,
+    say,
+    show_manual_commands,
+)
+from labtui.domain.errors import UsageError
+from labtui.domain.model import JobPhase, SubmissionStatus
+
+if TYPE_CHECKING:
+    from labtui.domain.events import SubmissionState
+    from labtui.slurm.job_control import JobEfficiency
+
+
+def push_arguments(parser: argparse.ArgumentParser) -> None:
+    """Folder and form of the answer."""
+    add_folder_argument(parser)
+    add_show_commands(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_push(args: argparse.Namespace) -> int:
+    """Send and report."""
+    with Open(args, start=False) as lab:
+        if args.show_commands:
+            from labtui.session.manual_commands import lessons_of_push
+
+            return show_manual_commands(
+                [("sending scripts/", lessons_of_push(lab.session))], as_json=args.json
+            )
+        lab.session.start()
+        future = lab.session.push()
+        lab.online()
+        report = future.result()
+        if args.json:
+            print(
+                json.dumps({"sent": report.sent, "unchanged": report.unchanged, "bytes": report.bytes_sent})
+            )
+        else:
+            for path in report.sent:
+                print(f"sent       {path}")
+            for path in report.unchanged:
+                print(f"unchanged  {path}")
+            say(f"{len(report.sent)} files sent, {report.bytes_sent} bytes.")
+    return 0
+
+
+_NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
+
+
+def cancel_arguments(parser: argparse.ArgumentParser) -> None:
+    """The runs' numbers, as `labtui queue` shows them, and when."""
+    parser.add_argument(
+        "runs", nargs="*", type=run_number, metavar="RUN", help="numbers, as `labtui queue` shows"
+    )
+    parser.add_argument(
+        "--after",
+        type=count,
+        metavar="MIN",
+        help="not now: Slurm ends the job when it has run so many minutes, also when labtui is closed",
+    )
+    parser.add_argument(
+        "--job",
+        action="append",
+        default=[],
+        metavar="JOB",
+        help="a job's number, as `labtui queue --all` shows: also one that labtui did not send",
+    )
+    add_folder_argument(parser)
+    add_show_commands(parser)
+
+
+def run_cancel(args: argparse.Namespace) -> int:
+    """Cancel; says what else ends with a run, and which runs were over already."""
+    from labtui.session.planning import run_of
+
+    if bool(args.runs) == bool(args.job):
+        raise UsageError("Name runs, or jobs with --job.", "`labtui queue` shows both.")
+    if args.job:
+        return _cancel_jobs(args)
+    with Open(args, start=False) as lab:
+        tokens = {run_of(lab.state, number).token: number for number in args.runs}
+        submissions = {token: lab.state.submissions[token] for token in tokens}
+        open_ones = {token: number for token, number in tokens.items() if not _over(submissions[token])}
+        for token in tokens.keys() - open_ones.keys():
+            say(f"run {tokens[token]} is over already; there is nothing to cancel")
+        if not open_ones:
+            return 0
+        if args.show_commands:
+            return _show_cancel_commands(
+                lab, args, {number: submissions[token] for token, number in open_ones.items()}
+            )
+        lab.session.start()
+        if any(submissions[token].status is not SubmissionStatus.WAITING for token in open_ones):
+            lab.online()
+        for token, number in open_ones.items():
+            others = [str(other) for other in submissions[token].run_ids if other not in args.runs]
+            along = f" (and with it {', '.join(others)}, in the same job)" if others else ""
+            if args.after is None:
+                lab.session.cancel(number).result(timeout=300)
+                say(f"run {number} was cancelled{along}")
+            else:
+                lab.session.end_after(number, args.after).result(timeout=300)
+                say(f"the job of run {number}{along} will be ended {args.after} min after its start")
+    return 0
+
+
+def _cancel_jobs(args: argparse.Namespace) -> int:
+    if args.after is not None or args.show_commands:
+        raise UsageError(
+            "--job takes neither --after nor --show-commands.", "Name the run, if it is one of labtui's."
+        )
+    with Open(args) as lab:
+        lab.online()
+        lab.session.refresh()
+        lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
+        for job_id in args.job:
+            lab.session.cancel_job(job_id).result(timeout=120)
+            say(f"job {job_id} was cancelled")
+    return 0
+
+
+def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[int, SubmissionState]) -> int:
+    """The same by hand; of what was not sent there is nothing to tell Slurm."""
+    from labtui.session.manual_commands import lessons_of_cancel
+
+    what = "cancelling" if args.after is None else "ending"
+    groups = [
+        (f"{what} the job of run {number}", lessons_of_cancel(lab.session, item, args.after))
+        for number, item in open_ones.items()
+    ]
+    for number, item in open_ones.items():
+        if item.job is None and item.status is not SubmissionStatus.WAITING:
+            say(f"run {number} is on its way to Slurm: look whether it has a job first (`labtui queue`)")
+        elif item.job is None and args.after is None:
+            say(f"run {number} is in labtui's own submission queue: there is no job to cancel")
+    return show_manual_commands(groups)
+
+
+def _over(submission: SubmissionState) -> bool:
+    job = submission.job
+    return submission.status in _NEVER_SENT or (job is not None and job.phase is JobPhase.FINISHED)
+
+
+def hold_arguments(parser: argparse.ArgumentParser) -> None:
+    """The runs' numbers."""
+    parser.add_argument(
+        "runs", nargs="+", type=run_number, metavar="RUN", help="numbers, as `labtui queue` shows"
+    )
+    add_folder_argument(parser)
+
+
+def release_arguments(parser: argparse.ArgumentParser) -> None:
+    """The runs' numbers."""
+    hold_arguments(parser)
+
+
+def run_hold(args: argparse.Namespace) -> int:
+    return _hold(args, held=True)
+
+
+def run_release(args: argparse.Namespace) -> int:
+    return _hold(args, held=False)
+
+
+def _hold(args: argparse.Namespace, *, held: bool) -> int:
+    """Hold the jobs of runs, or release them; each job once."""
+    from labtui.domain.model import SubmissionStatus
+    from labtui.session.planning import run_of
+
+    with Open(args, start=False) as lab:
+        numbers = {run_of(lab.state, number).token: number for number in args.runs}
+        lab.session.start()
+        if any(lab.state.submissions[token].status is not SubmissionStatus.WAITING for token in numbers):
+            lab.online()
+        for number in numbers.values():
+            lab.session.hold(number, held=held).result(timeout=120)
+            say(f"the job of run {number} is {'held' if held else 'released'}")
+    return 0
+
+
+def limit_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run and the minutes."""
+    parser.add_argument("run", type=run_number, metavar="RUN", help="its number, as `labtui queue` shows")
+    parser.add_argument(
+        "minutes", type=count, metavar="MINUTES", help="the new limit, from the start of the job"
+    )
+    add_folder_argument(parser)
+
+
+def run_limit(args: argparse.Namespace) -> int:
+    """Change it; many sites let users only shorten the limit of a job that Slurm has."""
+    from labtui.domain.model import SubmissionStatus
+    from labtui.session.planning import run_of
+
+    with Open(args, start=False) as lab:
+        status = lab.state.submissions[run_of(lab.state, args.run).token].status
+        lab.session.start()
+        if status is not SubmissionStatus.WAITING:
+            lab.online()
+        lab.session.set_limit(args.run, args.minutes).result(timeout=120)
+        say(f"the job of run {args.run} has a limit of {args.minutes} min")
+    return 0
+
+
+def retry_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run, and what to do differently."""
+    from labtui.commands.submit import add_sending_arguments
+
+    parser.add_argument("run", type=run_number, metavar="RUN", help="its number, as `labtui queue` shows")
+    parser.add_argument("--same", action="store_true", help="as it was, whatever ended it")
+    parser.add_argument("--time", type=count, metavar="MINUTES", help="with this time limit")
+    add_folder_argument(parser)
+    add_sending_arguments(parser)
+
+
+def run_retry(args: argparse.Namespace) -> int:
+    """Propose, check, ask, submit: the same way as `labtui submit`."""
+    from labtui.commands.submit import send
+    from labtui.session.batches import retry_after
+
+    with Open(args, start=False) as lab:
+        proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
+        return send(lab, args, list(proposal.drafts), proposal.sentence)
+
+
+def seff_arguments(parser: argparse.ArgumentParser) -> None:
+    """The runs' numbers."""
+    parser.add_argument(
+        "runs", nargs="+", type=run_number, metavar="RUN", help="numbers, as `labtui queue` shows"
+    )
+    add_folder_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_seff(args: argparse.Namespace) -> int:
+    """Ask accounting, one job after the other. Exit code 1 when it has no record of one."""
+    with Open(args) as lab:
+        lab.online()
+        found = {number: lab.session.efficiency(number).result(timeout=120) for number in args.runs}
+    if args.json:
+        rows = [{"run": number, **_efficiency_row(item)} for number, item in found.items()]
+        print(json.dumps({"jobs": rows}, indent=1))
+    else:
+        for number, item in found.items():
+            _print_efficiency(number, item)
+    return 0 if all(found.values()) else 1
+
+
+def _efficiency_row(item: JobEfficiency | None) -> dict[str, object]:
+    if item is None:
+        return {"job_id": None}
+    return {**asdict(item), "cpu": item.cpu, "memory": item.memory}
+
+
+def _print_efficiency(number: int, item: JobEfficiency | None) -> None:
+    if item is None:
+        say(f"run {number}: accounting has no record of its job yet")
+        return
+    print(plain(f"run {number}, job {item.job_id}: {item.state}"))
+    held = f"{item.cores} core{'s' * (item.cores != 1)} for {item.wall_seconds / 60:.1f} min"
+    if item.cpu is None:
+        print(f"  CPU      not recorded ({held})")
+    else:
+        print(f"  CPU      {item.cpu:.1%} of {held}")
+    if item.memory is None or item.memory_bytes is None or item.memory_held_bytes is None:
+        print("  memory   not recorded")
+    else:
+        used, of = item.memory_bytes / 2**30, item.memory_held_bytes / 2**30
+        print(f"  memory   {item.memory:.1%}: {used:.2f} GiB of {of:.2f} GiB")
+    if item.gpus:
+        print(
+            f"  GPUs     {item.gpus}; how busy they were stands in the job's GPU samples, not in accounting"
+        )

@@ -1,0 +1,333 @@
+"""Job files on the command line: `labtui lint`, and what `labtui submit` shares with it (options, preview)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.commands.terminal import count, plain, say
+from labtui.domain.errors import UsageError
+from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
+
+if TYPE_CHECKING:
+    from labtui.domain.model import SubmissionDraft
+    from labtui.domain.profile import Profile
+    from labtui.lab.job_file import Answers
+    from labtui.preflight import Finding
+    from labtui.session.planning import Preview
+
+
+_SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")
+_QUESTIONS = {
+    "model": "Which model does it train?",
+    "n_gpus": "On how many GPUs (0: CPU)?",
+    "batch_size": "What is its global batch size?",
+    "epochs": "How many epochs?",
+}
+
+
+def is_job_file(word: str) -> bool:
+    """Whether a word on the command line names a job file: a file that is there, or a name that ends like one."""
+    return Path(word).suffix in _SUFFIXES or (("/" in word or "\\" in word) and Path(word).is_file())
+
+
+def given_of(args: argparse.Namespace) -> dict[str, str]:
+    """The options for the command line of `sbatch`, by their long names."""
+    given = {"account": args.account, "qos": args.qos, "time": str(args.time) if args.time else ""}
+    return {name: value for name, value in given.items() if value}
+
+
+def answers_of(args: argparse.Namespace) -> Answers:
+    """What the options say about the runs of a job file.
+
+    Raises:
+        UsageError: --gpus is no single number.
+    """
+    from labtui.lab.job_file import Answers
+
+    gpus: str | None = args.gpus
+    if gpus is not None and not (gpus.isascii() and gpus.isdecimal()):
+        raise UsageError(
+            "--gpus takes one number for a job file.", "Its text decides how many trainings it runs."
+        )
+    n_gpus = int(gpus) if gpus is not None else None
+    batch: int | None = args.batch_size
+    return Answers(
+        model=args.model or None,
+        n_gpus=n_gpus,
+        batch_size=batch * max(1, n_gpus or 1) if batch is not None else None,
+        epochs=args.epochs,
+    )
+
+
+def ask_what_is_unknown(draft: SubmissionDraft, answers: Answers) -> Answers:
+    """Ask on a terminal what the job file does not tell; Enter leaves it to the log. Without a terminal: as it is."""
+    from dataclasses import replace
+
+    unknown = {name for run in draft.runs for name in run.unknown}
+    if not unknown or sys.stdin is None or not sys.stdin.isatty():
+        return answers
+    for name, question in _QUESTIONS.items():
+        if name not in unknown or getattr(answers, name) is not None:
+            continue
+        print(plain(f"{question} (Enter: the log may tell) "), end="", file=sys.stderr, flush=True)
+        word = sys.stdin.readline().strip()
+        number = int(word) if word.isascii() and word.isdecimal() else None
+        if name == "model":
+            answers = replace(answers, model=word or None)
+        elif name == "n_gpus":
+            answers = replace(answers, n_gpus=number)
+        elif name == "batch_size":
+            answers = replace(answers, batch_size=number)
+        else:
+            answers = replace(answers, epochs=number)
+    return answers
+
+
+_PUSHED = {"new": "not pushed", "unchanged": "same as pushed", "changed": "not as pushed"}
+
+
+def job_line(draft: SubmissionDraft, preview: Preview) -> str:
+    """A job in one line: its runs, its limit, what it should take and cost."""
+    expected = f", expected {minutes(preview.seconds)}" if preview.seconds else ", length unknown"
+    cost = f", {hours(preview.gpu_hours)} GPU-hours" if preview.gpu_hours and draft.gpus else ""
+    return (
+        f"{draft.job_name}: {runs_in_words(draft)}; limit {draft.time_limit_minutes} min{expected}{cost}"
+        f" ({draft.queue or 'default queue'}, {draft.account or 'default account'})"
+    )
+
+
+def runs_in_words(draft: SubmissionDraft) -> str:
+    """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
+    if any(spec.unknown for spec in draft.runs):
+        number = f"{len(draft.runs)} run{_s(len(draft.runs))}"
+        return f"{number} as far as {draft.job_file} tells; the log tells the rest"
+    groups: dict[tuple[str, str, int, int], list[int]] = {}
+    for spec in draft.runs:
+        groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
+    told = []
+    for (model, device, each, epochs), sizes in groups.items():
+        where = "the CPU" if device == "cpu" else f"{', '.join(map(str, sizes))} GPU{_s(max(sizes))}"
+        per = "images a step" if device == "cpu" else "images per GPU"
+        told.append(f"{model} on {where}, {each:,} {per}, {epochs} epoch{_s(epochs)}")
+    return "; ".join(told)
+
+
+def minutes(seconds: Interval) -> str:
+    """An expected time, in seconds below two minutes."""
+    if seconds.hi < 120:
+        return f"{seconds.lo:.0f} to {seconds.hi:.0f} s"
+    return f"{seconds.lo / 60:.0f} to {max(1.0, seconds.hi / 60):.0f} min"
+
+
+def hours(gpu_hours: Interval) -> str:
+    """GPU-hours with two figures."""
+    return f"{gpu_hours.lo:.2g} to {gpu_hours.hi:.2g}"
+
+
+def _s(number: int) -> str:
+    return "" if number == 1 else "s"
+
+
+def without(preview: Preview, rule: str) -> Preview:
+    return replace(preview, findings=tuple(found for found in preview.findings if found.rule != rule))
+
+
+def blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:
+    """Whether something was found that would make a job fail, and that no reason overrides."""
+    return any(
+        found.severity == "error" and found.rule not in reasons
+        for preview in previews
+        for found in preview.findings
+    )
+
+
+def show_findings(previews: Sequence[Preview]) -> int:
+    """Say each finding once, on stderr; how many there were."""
+    shown = set()
+    for preview in previews:
+        for found in preview.findings:
+            place = f"{found.file}:{found.line}" if found.line else found.file
+            text = f"{found.severity}: {place}: {found.effect} [{found.rule}]"
+            if text not in shown:
+                shown.add(text)
+                say(text)
+    return len(shown)
+
+
+def agreed(question: str) -> bool:
+    """Ask yes or no on a terminal. Without one nothing is asked: the command line was the answer."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return True
+    print(plain(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def finding_row(found: Any) -> dict[str, Any]:
+    return {
+        "rule": found.rule,
+        "severity": found.severity,
+        "file": found.file,
+        "line": found.line,
+        "text": found.text,
+        "effect": found.effect,
+        "fix": found.fix.title if found.fix else None,
+    }
+
+
+def file_words(item: dict[str, Any]) -> str:
+    """How a file stands beside what the cluster has of it, in words with a comma before each."""
+    told = []
+    if item["since"] is not None:
+        told.append(f"{item['since']} since job {item['since_job']}" if item["since_job"] else item["since"])
+    if item["pushed"] is not None:
+        told.append(_PUSHED[item["pushed"]])
+    if item["changed"]:
+        told.append("changed by you")
+    return "".join(f", {word}" for word in told)
+
+
+def accepted_of(
+    previews: Sequence[Preview], reasons: Mapping[str, str], *, force: bool
+) -> tuple[tuple[AcceptedFinding, ...], ...]:
+    """The findings of each preview that are overridden, with the reason for their rule.
+
+    Raises:
+        UsageError: a reason for a rule that found nothing.
+    """
+    from labtui.preflight import accepted
+
+    rules = {found.rule for preview in previews for found in preview.findings}
+    if idle := sorted(reasons.keys() - rules):
+        raise UsageError(
+            f"Nothing was found by the rule {idle[0]!r}.", f"The rules here: {', '.join(sorted(rules))}."
+        )
+    errors = "submitted with --force" if force else ""
+    return tuple(accepted(preview.findings, reasons, errors=errors) for preview in previews)
+
+
+def reasons_of(words: Sequence[str]) -> dict[str, str]:
+    """``RULE=REASON`` words as a mapping.
+
+    Raises:
+        UsageError: a word without a reason.
+    """
+    reasons = {}
+    for word in words:
+        rule, equals, reason = word.partition("=")
+        if not equals or not rule.strip() or not reason.strip():
+            raise UsageError(
+                "--accept takes RULE=REASON.", "Example: --accept many-cpus='the cache needs them'."
+            )
+        reasons[rule.strip()] = plain(reason).strip()
+    return reasons
+
+
+def lint_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files, the cluster they are meant for, and what to do with the findings."""
+    parser.add_argument("files", nargs="*", metavar="FILE", help="job files, or training scripts")
+    parser.add_argument(
+        "--cluster", metavar="PROFILE", help="the cluster they are for (default: the lab folder's)"
+    )
+    parser.add_argument("--account", default="", help="as it will stand on the command line of sbatch")
+    parser.add_argument("--qos", default="", help="the same for the QoS")
+    parser.add_argument("--time", type=count, metavar="MINUTES", help="the same for the time limit")
+    parser.add_argument("--fix", action="store_true", help="make the changes that are certain, in the files")
+    parser.add_argument("--diff", action="store_true", help="show those changes, and make none")
+    parser.add_argument("--rules", action="store_true", help="list what is looked for")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_lint(args: argparse.Namespace) -> int:
+    """Look at each file with the files beside it that it names. Exit code 1 when there is an error."""
+    from labtui.preflight import rules_table
+
+    if args.rules:
+        print(rules_table(), end="")
+        return 0
+    if not args.files:
+        raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists what is looked for.")
+    profile, account = _cluster(args)
+    found: dict[str, tuple[Finding, ...]] = {}
+    for name in args.files:
+        path = Path(name)
+        found[name] = _lint(path, profile, account, given_of(args), fix=args.fix, diff=args.diff)
+    if args.json:
+        rows = [
+            {"path": name, "findings": [finding_row(item) for item in items]} for name, items in found.items()
+        ]
+        print(json.dumps({"cluster": profile.id, "files": rows}, indent=1))
+    else:
+        _print(found)
+    return 1 if any(item.severity == "error" for items in found.values() for item in items) else 0
+
+
+def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
+    """The cluster's profile and the student's account: as said, of the lab folder here, or no site in particular."""
+    from labtui.session.folder import LabFolder, find_folder
+    from labtui.session.settings import load_profile
+
+    try:
+        folder: LabFolder | None = LabFolder.open(find_folder())
+    except UsageError:
+        folder = None
+    settings = folder.settings() if folder else None
+    name = args.cluster or (settings.profile if settings else "")
+    if not name:
+        say("There is no lab folder here: looked at without a site's rules (--cluster names one).")
+    profile = load_profile(name or "slurm", folder.path if folder else Path.cwd())
+    return profile, args.account or (settings.account if settings else "") or profile.default_account
+
+
+def _lint(
+    path: Path, profile: Profile, account: str, given: dict[str, str], *, fix: bool, diff: bool
+) -> tuple[Finding, ...]:
+    """The findings of one file; with `fix` those that are left after the changes."""
+    from labtui.preflight import fix_all, preflight, preview_fix
+    from labtui.session.folder import SETTINGS_FILE, LabFolder
+    from labtui.session.own_jobs import with_files_beside
+
+    files = with_files_beside(path)
+    folder = path.resolve().parent.parent
+    ours = path.resolve().parent.name == "slurm" and (folder / SETTINGS_FILE).is_file()
+    if ours:  # a file in a lab folder's slurm/ runs beside what is in scripts/
+        files = {**LabFolder.open(folder).script_files(), **files}
+    main = path.name if path.suffix != ".py" else ""
+
+    def look() -> tuple[Finding, ...]:
+        return preflight(files, None, profile, account, main=main, given=given, makes_folders=ours)
+
+    found = look()
+    if diff:
+        for item in found:
+            if item.fix is not None and item.fix.file in files:
+                print(preview_fix(files[item.fix.file].decode("utf-8", "surrogateescape"), item.fix))
+    for _ in range(8 if fix else 0):  # one change may uncover another
+        changed = fix_all(files, found)
+        if changed == files:
+            break
+        for name, data in changed.items():
+            if data != files[name] and (path.parent / name).is_file():
+                (path.parent / name).write_bytes(data)
+        say(f"{path}: changed")
+        files = changed
+        found = look()
+    return found
+
+
+def _print(found: dict[str, tuple[Finding, ...]]) -> None:
+    for name, items in found.items():
+        parent = Path(name).parent
+        for item in items:
+            place = f"{parent / item.file}:{item.line}" if item.line else f"{parent / item.file}"
+            print(plain(f"{place}: {item.severity}: {item.effect} [{item.rule}]"))
+            if item.fix is not None:
+                print(plain(f"    fix: {item.fix.title}"))
+    errors = sum(item.severity == "error" for items in found.values() for item in items)
+    warnings = sum(len(items) for items in found.values()) - errors
+    say(f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")

@@ -1,0 +1,397 @@
+"""`labtui parse FILE...`: read training logs, with no lab folder and no cluster.
+
+Reads in chunks, so the size of a log does not matter. A log that cannot be read gets a sentence and the
+others are still reported; the exit code is then 2. It is 1 when no log tells anything: no epoch, rate or error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.commands.log_input import read_log
+from labtui.commands.terminal import window_width
+from labtui.domain.errors import DataError, LabError
+from labtui.domain.model import Diagnosis, EpochSample, Interval, ParsedRun, Stream
+from labtui.training_logs.diagnosis import join_streams
+from labtui.training_logs.events import LogReport
+from labtui.training_logs.patterns import FORMS_READ, own_pattern
+
+if TYPE_CHECKING:
+    from labtui.results.rows import ResultRow
+
+_INDENT = " " * 4
+_TIMED_BY_BATCHES = ("pytorch",)
+"""Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """One argument: its path as given, and either what the log tells or the error that kept it unread.
+
+    `beside` is the .err that was read with a .out; `stream` is what the path itself is.
+    """
+
+    path: str
+    report: LogReport | None = None
+    error: LabError | None = None
+    beside: str = ""
+    stream: str = "out"
+
+
+def parse_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files, and the form of the answer."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a job's .out or .err, or any training log; - reads stdin"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_pattern_argument(parser)
+
+
+def add_pattern_argument(parser: argparse.ArgumentParser) -> None:
+    """`--pattern`: a form of line that labtui does not know."""
+    parser.add_argument(
+        "--pattern",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="read such lines, too: a regular expression with groups named epoch, seconds, rate ... "
+        "(docs/log-forms.md); may be given several times",
+    )
+
+
+def run_parse(args: argparse.Namespace) -> int:
+    """Print what the logs tell; 2 when one could not be read, 1 when all were read and none tells anything."""
+    parsed = parse_files(args.files, args.pattern)
+    for one in parsed:
+        if one.error is not None:
+            print(f"labtui: {one.error.sentence}", file=sys.stderr)
+            if one.error.hint:
+                print(f"  hint: {one.error.hint}", file=sys.stderr)
+    if args.json:
+        answer = {"files": [file_json(one) for one in parsed]}
+        print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        width = window_width()
+        print("\n\n".join(file_text(one, width) for one in parsed if one.error is None))
+    if any(one.error is not None for one in parsed):
+        return 2
+    return 0 if any(_tells_something(one.report) for one in parsed) else 1
+
+
+def _tells_something(report: LogReport | None) -> bool:
+    """Whether a log tells a run, a number or an error."""
+    return report is not None and bool(report.runs or report.diagnosis)
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def parse_files(paths: Sequence[str], patterns: Sequence[str] = ()) -> tuple[ParsedFile, ...]:
+    """Read each path; a .out is read with the .err beside it, and never raises for a file.
+
+    Raises:
+        DataError: when one of the patterns is not one.
+    """
+    own = [own_pattern(text) for text in patterns]
+    found = {path: _parse_file(path, own) for path in dict.fromkeys(paths)}  # one named twice is read once
+    return tuple(found[path] for path in paths)
+
+
+def _parse_file(path: str, patterns: Sequence[re.Pattern[str]]) -> ParsedFile:
+    stream: Stream = "err" if path.endswith(".err") else "out"
+    beside = _companion(path)
+    err = _read_quietly(beside, patterns) if beside is not None else None
+    try:
+        report = _read(path, stream, patterns, may_be_empty=err is not None)
+    except LabError as error:
+        return ParsedFile(path, error=error, stream=stream)
+    joined = join_streams(report, err)
+    return ParsedFile(path, joined, beside=str(beside) if err is not None else "", stream=stream)
+
+
+def _companion(path: str) -> Path | None:
+    """The .err of a .out, when it lies beside it."""
+    if path == "-" or not path.endswith(".out"):
+        return None
+    err = Path(path.removesuffix(".out") + ".err")
+    return err if err.is_file() else None
+
+
+def _read_quietly(path: Path, patterns: Sequence[re.Pattern[str]]) -> LogReport | None:
+    """A companion that cannot be read, or is empty or no text, adds nothing."""
+    try:
+        return _read(str(path), "err", patterns)
+    except LabError:
+        return None
+
+
+def _read(
+    path: str, stream: Stream, patterns: Sequence[re.Pattern[str]], *, may_be_empty: bool = False
+) -> LogReport:
+    report = read_log(path, stream, patterns)
+    if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
+        raise DataError(
+            f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
+        )
+    if report.binary:
+        raise DataError(
+            f"{path}: this is no text, so no training log.", "Give the job's .out or .err file.", path=path
+        )
+    return report
+
+
+# --------------------------------------------------------------------------- JSON
+
+
+def file_json(one: ParsedFile) -> dict[str, Any]:
+    """The entry of one file; the shape other programs rely on, plus `stream`, `err_path` and `error`."""
+    report = one.report or LogReport()
+    entry: dict[str, Any] = {
+        "path": one.path,
+        "diagnosis": [_diagnosis_json(found) for found in report.diagnosis],
+        "runs": [run_json(run, row) for run, row in zip(report.runs, _rows(one), strict=True)],
+        "stream": one.stream,
+        "lines": report.lines,
+        "err_path": one.beside or None,
+        "unread": None
+        if report.mention is None or _measures(report)
+        else {"line": report.mention[0], "text": report.mention[1]},
+    }
+    if one.error is not None:
+        entry["error"] = {"sentence": one.error.sentence, "hint": one.error.hint}
+    return entry
+
+
+def _diagnosis_json(found: Diagnosis) -> dict[str, Any]:
+    return {
+        "kind": found.kind,
+        "line": found.line,
+        "text": found.text,
+        "advice": found.advice,
+        "stream": found.stream,
+    }
+
+
+def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
+    """What `labtui results` makes of each run by itself, so that both never differ on one file."""
+    from labtui.results.compute import measure
+    from labtui.results.measured import measured_from_reports
+
+    return tuple(measure(run) for run in measured_from_reports([(one.path, one.report or LogReport())]))
+
+
+def run_json(run: ParsedRun, row: ResultRow) -> dict[str, Any]:
+    """One run; `throughput` in images per second is that of `labtui results`, lines count from 1.
+
+    `printed_throughput` is the rate as the log prints it, `images_bound` what the log says of the images per epoch.
+    """
+    return {
+        "model": run.model,
+        "device": run.device,
+        "n_gpus": run.n_gpus,
+        "batch_size": run.batch_size,
+        "epochs_planned": run.epochs_planned,
+        "outcome": run.outcome,
+        "epochs": [_epoch_json(sample) for sample in run.epochs],
+        "images": run.images,
+        "learning_rate": run.learning_rate,
+        "throughput": _interval_json(row.throughput),
+        "printed_throughput": run.printed_rate,
+        "steady_seconds": _interval_json(row.epoch_seconds),
+        "images_bound": _interval_json(row.images),
+        "batch_seconds": _interval_json(run.batch_seconds),
+        "total_seconds": _interval_json(run.total_seconds),
+        "gpu_memory_gib": _interval_json(run.gpu_memory),
+        "batch_per_gpu": run.batch_per_gpu,
+        "contradictions": list(run.contradictions),
+        "notes": list(_notes(run, row)),
+        "interleaved": run.interleaved,
+        "practice": run.practice,
+        "framework": run.framework,
+        "first_line": run.first_line,
+        "last_line": run.last_line,
+    }
+
+
+def _interval_json(interval: Interval | None) -> dict[str, float] | None:
+    return None if interval is None else {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
+
+
+def _epoch_json(sample: EpochSample) -> dict[str, Any]:
+    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
+
+    `ms_per_step` is as printed (1000 for Keras's "1s/step"); `step_seconds` is the epoch's time over its steps.
+    """
+    return {
+        "epoch": sample.epoch,
+        "seconds": sample.seconds.value,
+        "lo": sample.seconds.lo,
+        "hi": sample.seconds.hi,
+        "printed_seconds": sample.printed_seconds,
+        "steps": sample.steps,
+        "ms_per_step": sample.ms_per_step,
+        "step_seconds": _interval_json(step_seconds(sample)),
+        "metrics": {name: value if math.isfinite(value) else None for name, value in sample.metrics.items()},
+        "not_finite": {
+            name: str(value) for name, value in sample.metrics.items() if not math.isfinite(value)
+        },
+        "source": sample.source,
+        "starts_process": sample.starts_process,
+        "line": sample.line,
+    }
+
+
+def step_seconds(sample: EpochSample) -> Interval | None:
+    """Seconds of a step, between what the printing of the whole epoch leaves open; None where no epoch was timed.
+
+    Never less precise than Keras's own step time: the epoch's interval holds that, too.
+    """
+    if not sample.steps or sample.source in _TIMED_BY_BATCHES:
+        return None
+    return sample.seconds.scaled(1 / sample.steps)
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def file_text(one: ParsedFile, width: int | None = None) -> str:
+    """A heading, a table for each run, and what went wrong; tables in lines of at most `width` cells (None: any)."""
+    from labtui.results.report import fitted_lines
+
+    report = one.report or LogReport()
+    lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
+    for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
+        lines += ["", f"  run {number}: {run_title(run)}"]
+        told = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *_notes(run, row))]
+        lines += fitted_lines(told, width)
+        lines += _epoch_table(run, width)
+    if not _measures(report) and (report.mention is not None or not report.diagnosis):
+        lines += _nothing_read(report)
+    for found in report.diagnosis:
+        place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
+        lines += ["", f"  {found.kind}, {place}: {found.text}", f"    {found.advice}"]
+    return "\n".join(lines)
+
+
+def _notes(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
+    """The reader's notes; those of the numbers only where there are numbers."""
+    if not run.epochs and run.throughput is None:
+        return run.notes
+    return tuple(
+        note for note in row.notes if " of these runs " not in note
+    )  # its outcome stands in the title
+
+
+def _steady_lines(row: ResultRow) -> list[str]:
+    """The time of an epoch after the first and the throughput, each with its uncertainty."""
+    from labtui.results.numbers import with_uncertainty
+
+    parts = []
+    if row.epoch_seconds is not None:
+        parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch after the first")
+    if row.throughput is not None:
+        parts.append(f"{with_uncertainty(row, row.throughput)} images/s")
+    return [", ".join(parts)] if parts else []
+
+
+def _measures(report: LogReport) -> bool:
+    """Whether any run has an epoch or a rate."""
+    return any(run.epochs or run.throughput or run.batch_seconds for run in report.runs)
+
+
+def _nothing_read(report: LogReport) -> list[str]:
+    """That no epoch or rate was found, what would have been, and how to describe other lines."""
+    lines = [
+        "  No epoch or rate that labtui can read.",
+        f"{_INDENT}It reads {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.",
+    ]
+    if report.mention is not None:
+        number, text = report.mention
+        lines.append(f"{_INDENT}Line {number} may tell an epoch or a rate: {text}")
+    lines.append(
+        f"{_INDENT}Describe such a line by a regular expression with named groups, for instance: "
+        r"--pattern 'epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s'"
+    )
+    return lines
+
+
+def run_title(run: ParsedRun) -> str:
+    parts = [run.model or "unknown model"]
+    if run.device == "cpu":
+        parts.append("CPU")
+    elif run.n_gpus is not None:
+        parts.append(f"{run.n_gpus} GPU{'s' if run.n_gpus != 1 else ''}")
+    if run.batch_size is not None:
+        parts.append(f"global batch {run.batch_size}")
+    elif run.batch_per_gpu is not None:
+        parts.append(f"batch {run.batch_per_gpu} per GPU")
+    if run.epochs_planned is not None:
+        planned = f"{len(run.epochs)} of {run.epochs_planned} epochs"
+        parts.append(planned if run.epochs or not run.throughput else f"{run.epochs_planned} epochs planned")
+    parts.append(run.outcome)
+    if run.printed_rate is not None:
+        parts.append(f"{run.printed_rate:,.2f} images/s as printed")
+    elif run.batch_seconds is not None:
+        parts.append(f"{run.batch_seconds.value:g} s a batch as printed")
+    if run.practice:
+        parts.append("practice")
+    if run.interleaved:
+        parts.append("several processes wrote into this log: repeated lines left out")
+    return ", ".join(parts)
+
+
+def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
+    """The epochs; what does not fit beside the epoch's number comes in further tables below."""
+    from labtui.results.report import column_parts
+
+    if not run.epochs:
+        return []
+    names = list(dict.fromkeys(name for sample in run.epochs for name in sample.metrics))[:6]
+    head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]
+    rows = [_epoch_row(sample, names) for sample in run.epochs]
+    grid = [head, *rows]
+    parts = [list(range(len(head)))] if width is None else column_parts(grid, 1, width - len(_INDENT))
+    tables = [_aligned([[row[place] for place in places] for row in grid]) for places in parts]
+    return [line for table in tables for line in ("", *table)][1:]
+
+
+def _aligned(grid: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    return [
+        _INDENT + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in grid
+    ]
+
+
+def _step_text(sample: EpochSample) -> str:
+    """Milliseconds of a step with their bounds: ``1,122 ±3``; a mean over batches as its log prints it."""
+    from labtui.results.numbers import seconds_text
+
+    step = step_seconds(sample)
+    if step is None:
+        return "-" if sample.ms_per_step is None else f"{sample.ms_per_step:g}"
+    step = step.scaled(1000)
+    if step.half_width < 1:
+        return seconds_text(step)
+    return f"{step.value:,.0f} ±{math.ceil(step.half_width):,}"
+
+
+def _epoch_row(sample: EpochSample, names: Sequence[str]) -> list[str]:
+    time = sample.seconds
+    return [
+        str(sample.epoch),
+        f"{time.value:.3f}",
+        f"{time.lo:.3f} to {time.hi:.3f}",
+        "-" if sample.printed_seconds is None else f"{sample.printed_seconds} s",
+        "-" if sample.steps is None else str(sample.steps),
+        _step_text(sample),
+        *(f"{sample.metrics[name]:.4g}" if name in sample.metrics else "-" for name in names),
+    ]

@@ -1,0 +1,347 @@
+"""A lab's numbers, printed, drawn and handed in: `labtui results`, `labtui plot` and `labtui export`.
+
+`results` and `plot` take this lab folder, read beside whoever has it open, or bare logs: no folder, no cluster. A file
+that cannot be read gets a sentence on stderr, the rest is still reported, and the exit code is 2. `export` writes
+tables, plots and the hand-in of the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labtui.commands.terminal import window_width
+from labtui.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from labtui.export.measurements import Measurements
+    from labtui.results.accuracy import TargetPlan
+    from labtui.results.rows import Results
+
+
+_WHERE = "Go to your lab folder, or name log files: labtui results FILE..."
+_NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
+
+
+def results_arguments(parser: argparse.ArgumentParser) -> None:
+    """The files, the number of images, and the form of the answer."""
+    from labtui.commands.parse import add_pattern_argument
+
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="training logs (a job's .gpu.csv is read with its log); without any, this lab folder's runs",
+    )
+    parser.add_argument(
+        "--images",
+        type=_positive,
+        metavar="N",
+        help="images per epoch, where a log does not say it "
+        "(default: the edition's, else what its steps and batch allow)",
+    )
+    parser.add_argument(
+        "--target",
+        type=_share,
+        metavar="ACCURACY",
+        help="how many epochs an accuracy needs, and which time limit (0.95 or 95)",
+    )
+    parser.add_argument(
+        "--sources", action="store_true", help="also print job, file and line of every number"
+    )
+    add_pattern_argument(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--csv", action="store_true", help="print CSV with full precision")
+    form.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    form.add_argument("--latex", action="store_true", help="print LaTeX tables")
+    form.add_argument("--extrap", action="store_true", help="print the measurements as Extra-P's JSON Lines")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("the number of images must be at least 1")
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text.removesuffix("%"))
+    share = number / 100 if number > 1 else number
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError("an accuracy lies between 0 and 1 (or 0 and 100 %)")
+    return share
+
+
+def run_results(args: argparse.Namespace) -> int:
+    """Print the numbers; 1 when there are none yet, 2 when a file could not be read."""
+    given = of_files(args.files, args.pattern) if args.files else _of_folder()
+    results = given.results(args.images)
+    sys.stdout.write(_answer(args, results, given))
+    if not results.measured and not args.json:
+        print(f"labtui: {_NOTHING}", file=sys.stderr)
+    if given.unread:
+        return 2
+    return 0 if results.measured else 1
+
+
+# --------------------------------------------------------------------------- the answer
+
+
+def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
+    """The answer in the form that was asked for."""
+    if args.extrap:
+        from labtui.results.serialize import extrap_lines
+
+        return extrap_lines(results)
+    if args.csv or args.markdown or args.latex:
+        from labtui.export import measurements
+
+        make = (
+            measurements.csv_text
+            if args.csv
+            else measurements.markdown_text
+            if args.markdown
+            else measurements.latex_text
+        )
+        return make(results)
+    plans = _plans(args, results)
+    if args.json:
+        return given.json_text(results, plans)
+    from labtui.results.report import report_text
+
+    return report_text(
+        results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width()
+    )
+
+
+def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]:
+    from labtui.results.accuracy import target_plans
+
+    return () if args.target is None else target_plans(results, args.target)
+
+
+# --------------------------------------------------------------------------- bare files
+
+
+def of_files(paths: Sequence[str], patterns: Sequence[str] = ()) -> Measurements:
+    """The runs of training logs; what cannot be read is said on stderr."""
+    from labtui.commands.parse import parse_files
+    from labtui.export.measurements import SAMPLER_END, Measurements, beside, samples_in
+    from labtui.results.measured import measured_from_reports
+
+    once = _each_once(paths)
+    logs = [path for path in once if not path.endswith(SAMPLER_END)]
+    missing = [path for path in once if path.endswith(SAMPLER_END) and not Path(path).is_file()]
+    files = parse_files([*logs, *missing], patterns)
+    for one in files:
+        if one.error is not None:
+            _complain(one.error.sentence, one.error.hint)
+        elif one.report is not None and not one.report.runs and one.stream == "out":
+            _complain(f"{one.path}: no epoch or rate that labtui can read.", "See `labtui parse`.")
+    reports = [(one.path, one.report) for one in files if one.report is not None]
+    return Measurements(
+        runs=measured_from_reports(reports),
+        samples={path: samples_in(beside(path)) for path, _ in reports},
+        unread=any(one.error is not None for one in files),
+    )
+
+
+def _complain(sentence: str, hint: str) -> None:
+    from labtui.results.numbers import clean
+
+    print(f"labtui: {clean(sentence)}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {hint}", file=sys.stderr)
+
+
+def _each_once(paths: Sequence[str]) -> list[str]:
+    """The paths without repetition, and without a .err whose .out is given: both are read together.
+
+    So a log named twice is still one run, and an empty .err, which is how a job should end, is no complaint.
+    """
+    seen: dict[str, str] = {}
+    for path in paths:
+        seen.setdefault(path if path == "-" else str(Path(path).absolute()), path)
+    return [path for key, path in seen.items() if not _is_companion(key, seen)]
+
+
+def _is_companion(path: str, given: Mapping[str, str]) -> bool:
+    return path.endswith(".err") and path.removesuffix(".err") + ".out" in given
+
+
+# --------------------------------------------------------------------------- the lab folder
+
+
+def _of_folder() -> Measurements:
+    """The runs stored in the lab folder here, read without taking it from a labtui that has it open."""
+    from labtui.export.measurements import measurements_of
+    from labtui.session.folder import LabFolder, find_folder
+
+    try:
+        folder = LabFolder.open(find_folder())
+    except UsageError as error:
+        raise UsageError(error.sentence, _WHERE) from None
+    return measurements_of(folder)
+
+
+_FORMATS = ("png", "svg", "pdf")
+
+
+def plot_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="training logs; without any, this lab folder's runs"
+    )
+    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
+    parser.add_argument(
+        "--out", metavar="DIR", help="where to write (default: plots/ in the lab folder; here for logs)"
+    )
+    parser.add_argument(
+        "--format", type=formats_of, default=("png",), metavar="F[,F...]", help="png, svg, pdf (default png)"
+    )
+    parser.add_argument(
+        "--size", choices=("wide", "half"), default="wide", help="a 16:9 picture, or one for half a slide"
+    )
+    parser.add_argument(
+        "--chart", action="append", default=[], metavar="KEY", help="only this chart; may be repeated"
+    )
+    parser.add_argument("--kind", choices=("bars", "lines"), help="bars or lines for the scaling charts")
+    parser.add_argument(
+        "--as-printed", action="store_true", help="draw whole seconds of epoch 2, as textbooks do"
+    )
+    parser.add_argument(
+        "--images", type=int, metavar="N", help="images per epoch, where a log does not say it"
+    )
+    parser.add_argument("--list", action="store_true", help="only list the charts there are")
+
+
+def formats_of(text: str) -> tuple[str, ...]:
+    """``png,svg`` as a tuple."""
+    names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in _FORMATS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"choose from {', '.join(_FORMATS)}, not {text!r}")
+    return names
+
+
+def run_plot(args: argparse.Namespace) -> int:
+    """Draw; prints the paths. 1 when there is nothing to draw yet."""
+    from labtui.export.figures import all_charts, chosen, write_charts
+
+    given, out = _input(args)
+    results = given.results(args.images)
+    charts = all_charts(given, results, reading="as-printed" if args.as_printed else "precise")
+    charts = chosen(charts, args.chart)
+    if args.list:
+        print("\n".join(f"{each.stem:<32} {each.spec.key:<28} {each.spec.title}" for each in charts))
+        return 0
+    if not charts:
+        print("labtui: There is nothing to draw yet: no epoch was measured.", file=sys.stderr)
+        return 2 if given.unread else 1
+    from labtui.commands.terminal import Meter
+
+    with Meter() as meter:
+        written = write_charts(
+            charts, out, formats=args.format, size=args.size, kind=args.kind, progress=meter.show
+        )
+    print("\n".join(str(path) for path in written))
+    return 2 if given.unread else 0
+
+
+def _input(args: argparse.Namespace) -> tuple[Measurements, Path]:
+    """What is measured, and where pictures go by default."""
+    if args.images is not None and args.images < 1:
+        raise UsageError("The number of images must be at least 1.")
+    if args.files:
+        return of_files(args.files), Path(args.out or ".")
+    from labtui.export.measurements import measurements_of
+    from labtui.session.folder import LabFolder, find_folder
+
+    folder = LabFolder.open(args.folder or find_folder())
+    return measurements_of(folder), Path(args.out) if args.out else folder.plots
+
+
+_DECKS = ("pptx", "pdf")
+_REPORTS = ("pdf", "tex", "ipynb", "html")
+
+
+def export_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which files, where to, and which template."""
+    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
+    parser.add_argument(
+        "--deck",
+        type=_decks,
+        metavar="F[,F]",
+        help="slides: pptx, pdf or none (default: as the lab is handed in)",
+    )
+    parser.add_argument(
+        "--report",
+        type=_reports,
+        default=_REPORTS,
+        metavar="F[,F]",
+        help="report.pdf, report.tex, analysis.ipynb, summary.html: pdf, tex, ipynb, html or none (default: all)",
+    )
+    parser.add_argument("--all", action="store_true", help="add the appendix: all runs, tables, charts, code")
+    parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
+    parser.add_argument(
+        "--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used instead"
+    )
+    parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
+    parser.add_argument(
+        "--progress", action="store_true", help="say every step in a line of its own on stderr"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _decks(text: str) -> tuple[str, ...]:
+    return _formats(text, _DECKS)
+
+
+def _reports(text: str) -> tuple[str, ...]:
+    return _formats(text, _REPORTS)
+
+
+def _formats(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
+    if names == ("none",):
+        return ()
+    if not names or any(name not in known for name in names):
+        raise argparse.ArgumentTypeError(f"choose from {', '.join(known)}, none, not {text!r}")
+    return names
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Write; prints the paths. Notes go to stderr."""
+    from labtui.commands.terminal import Meter, say
+    from labtui.export import export_lab
+    from labtui.session.folder import find_folder
+
+    began = time.monotonic()
+    with Meter(always=args.progress) as meter:
+        report = export_lab(
+            Path(args.folder) if args.folder else find_folder(),
+            formats=args.deck,
+            reports=args.report,
+            everything=args.all,
+            out=Path(args.out) if args.out else None,
+            template=Path(args.template) if args.template else None,
+            plots=not args.no_plots,
+            progress=meter.show,
+        )
+    for note in report.notes:
+        say(f"note: {note}")
+    if args.json:
+        told = {
+            "files": [str(path) for path in report.files],
+            "notes": list(report.notes),
+            "seconds": round(time.monotonic() - began, 3),
+        }
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        sys.stdout.writelines(f"{path}\n" for path in report.files)
+    return 0

@@ -1,0 +1,391 @@
+"""The commands that open screens: `labtui` alone, `labtui replay` and `labtui practice`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labtui.domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from labtui.domain.events import LabState
+
+
+LOOK_S = 2.0
+
+
+def open_folder(named: str | None) -> int:
+    """Open the screens over the folder named, or the one here.
+
+    Raises:
+        UsageError: there is no terminal, or the folder named is no lab folder.
+    """
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
+        raise UsageError(
+            "The screens need a terminal, and this is none.",
+            "The commands work without one: `labtui --help` lists them (submit, watch, results ...).",
+        )
+    refuse_dumb_terminal()
+    path = _folder(named)
+    if path is None:
+        path = _make_one(Path(named) if named else None)
+    return 0 if path is None else show(path)
+
+
+def refuse_dumb_terminal() -> None:
+    """Screens need a cursor that moves; where there is none Textual would draw the same picture for ever.
+
+    Raises:
+        UsageError: the terminal says that it is a dumb one.
+    """
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError(
+            "This terminal cannot show screens (TERM is dumb).",
+            "Open a terminal window, or use the commands: `labtui --help` lists them.",
+        )
+
+
+def _folder(named: str | None) -> Path | None:
+    """The lab folder meant, or None when it has to be made."""
+    from labtui.session.folder import SETTINGS_FILE, find_folder
+
+    if named is None:
+        try:
+            return find_folder()
+        except UsageError:
+            return None
+    path = Path(named).expanduser()
+    if (path / SETTINGS_FILE).is_file():
+        return path
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(
+            f"{named} is neither a command of labtui nor a lab folder.", "`labtui --help` lists the commands."
+        )
+    if not path.exists() and "/" not in named and "\\" not in named and not named.startswith("~"):
+        raise UsageError(
+            f"{named} is neither a command of labtui nor a folder.",
+            "`labtui --help` lists the commands; `labtui ./NAME` makes a new lab folder.",
+        )
+    return None
+
+
+def _make_one(place: Path | None) -> Path | None:
+    """The wizard; None when the student left it."""
+    from labtui.tui.screens.wizard import WizardApp
+
+    with leaving_with_the_terminal():
+        return WizardApp((place or Path.cwd() / "lab").expanduser()).run()
+
+
+def show(
+    folder: Path,
+    *,
+    practice_notes: Sequence[tuple[str, str]] = (),
+    practice_factor: float | None = None,
+    kept: bool = True,
+) -> int:
+    """The screens over a lab folder until the student leaves; the exit code.
+
+    `practice_notes` is a list another thread appends (title, text) to: what a rehearsal teaches, shown as it comes.
+    `practice_factor` is how much faster than real a rehearsal's clock goes; then its jobs end with the screens, and
+    its folder as well unless it is `kept`.
+    """
+    gc.disable()  # nothing of what is imported now will be freed; the app switches it on again
+    from labtui.session.session import Session
+    from labtui.tui.app import LabApp
+    from labtui.tui.messages import ScreenPrompter
+
+    prompter = ScreenPrompter()
+    session = Session.open(folder, prompter=prompter, start=False)
+    with leaving_with_the_terminal(session.close):
+        try:
+            app = LabApp(
+                session, prompter=prompter, lessons=practice_notes, factor=practice_factor, kept=kept
+            )
+            code = app.run()
+        finally:
+            prompter.close()
+            session.close()
+            gc.enable()
+    if sys.stdout.isatty() and practice_factor is None:
+        _say_what_goes_on(session.state)
+    elif sys.stdout.isatty() and not kept and session.state.runs:
+        print("The practice session is over. `labtui practice --keep DIR` keeps the next one.")
+    return code or 0
+
+
+@contextlib.contextmanager
+def leaving_with_the_terminal(close: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """End the program, after `close`, when its window is gone without a hang-up (as under nohup).
+
+    Textual's own threads would read the end of input for ever, and wait for ever to write.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_S):
+            if not _terminal_there():
+                try:
+                    close()
+                finally:
+                    os._exit(129)  # as a hang-up would have ended it
+
+    threading.Thread(target=watch, name="labtui-terminal", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _terminal_there() -> bool:
+    try:
+        return sys.__stdin__ is not None and sys.__stdin__.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+def _say_what_goes_on(state: LabState) -> None:
+    """After the screens are gone: what runs on without them."""
+    from labtui.domain.model import RunPhase
+
+    running = [
+        run
+        for run in state.runs.values()
+        if run.phase in {RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING}
+    ]
+    waiting = [run for run in state.runs.values() if run.phase is RunPhase.WAITING]
+    if running:
+        goes = "1 run goes" if len(running) == 1 else f"{len(running)} runs go"
+        print(f"{goes} on at the cluster; open labtui again to catch up.")
+    if waiting:
+        stays = "1 run stays" if len(waiting) == 1 else f"{len(waiting)} runs stay"
+        print(f"{stays} in the submission queue, to be sent while labtui or `labtui watch` is open.")
+
+
+SPEED = 60.0
+
+
+def replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """Folder and speed."""
+    parser.add_argument(
+        "folder", nargs="?", default=".", metavar="FOLDER", help="the lab folder (default: here)"
+    )
+    parser.add_argument(
+        "--speed",
+        type=float,
+        default=SPEED,
+        metavar="N",
+        help=f"recorded seconds per second (default {SPEED:g}); + and - change it",
+    )
+
+
+def run_replay(arguments: argparse.Namespace) -> int:
+    """Play until `q`.
+
+    Raises:
+        UsageError: no terminal, or a speed that is none; FolderError: no lab folder, or nothing happened in it.
+    """
+    if not 0.1 <= arguments.speed <= 100_000:
+        raise UsageError("The speed must lie between 0.1 and 100000.", "60 shows an hour in a minute.")
+    from labtui.session.folder import find_folder
+    from labtui.session.replay import open_replay
+
+    with open_replay(find_folder(arguments.folder)) as replay:
+        if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+            raise UsageError(
+                "A replay needs a terminal, and this is none.",
+                "`labtui results`, `labtui log` and `labtui queue` tell of the folder without one.",
+            )
+        refuse_dumb_terminal()
+        from labtui.tui.replay import ReplayApp
+
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            signal.signal(number, lambda *_: sys.exit(143))  # the copy goes then, too
+        with leaving_with_the_terminal(replay.close):
+            return ReplayApp(replay, speed=arguments.speed).run() or 0
+
+
+LAB = "hpc4ai-ch10"
+
+
+def practice_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the rehearsal."""
+    parser.add_argument(
+        "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; see `labtui labs`)"
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", help="keep the lab folder and the cluster in DIR, and go on there next time"
+    )
+    parser.add_argument(
+        "--factor", type=float, metavar="N", help="the cluster's seconds per second (default 20)"
+    )
+    parser.add_argument(
+        "--train", action="store_true", help="really train, on this computer's CPU, with small images"
+    )
+    parser.add_argument(
+        "--rehearse",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let this go wrong (--list shows what can)",
+    )
+    parser.add_argument(
+        "--seeded", type=int, metavar="N", help="let three things go wrong, chosen by the number"
+    )
+    parser.add_argument("--list", action="store_true", help="list what can go wrong, and what it teaches")
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="no screens: start the cluster, print how to log in, and wait until interrupted",
+    )
+
+
+def run_practice(arguments: argparse.Namespace) -> int:
+    """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
+    from labtui.practice.incidents import INCIDENTS, choose
+
+    if arguments.list:
+        for name, incident in INCIDENTS.items():
+            print(f"{name}\n  {incident.lesson.title}.\n  {incident.lesson.text}\n")
+        return 0
+    _check(arguments)
+    names = choose(arguments.rehearse, arguments.seeded)
+    with _cluster(arguments) as cluster:
+        folder = _lab_folder(arguments, cluster)
+        if arguments.serve:
+            return _serve(cluster, folder, names, arguments.seeded or 0)
+        return _show(cluster, folder, names, arguments.seeded or 0, kept=bool(arguments.keep))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from labtui.domain.errors import UsageError
+    from labtui.lab.plan import framework_scripts
+    from labtui.session.labs import load_edition
+
+    edition = load_edition(arguments.lab)  # a sentence now, not a lab folder that cannot be opened later
+    if unrehearsed := framework_scripts(edition):
+        raise UsageError(
+            f"The practice cluster cannot rehearse {edition.title}: it knows no {unrehearsed[0]}.",
+            "docs/training-scripts.md trains on pretend GPUs of this machine; "
+            f"`labtui labs show {edition.id}` shows the tasks.",
+        )
+    if arguments.keep:
+        _check_folder(Path(arguments.keep).expanduser())
+    if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
+        raise UsageError(
+            "The factor must lie between 0.1 and 1000.", "20 makes five minutes last 15 seconds."
+        )
+    if arguments.train:
+        import importlib.util
+
+        if importlib.util.find_spec("tensorflow") is None:
+            raise UsageError(
+                "Really training needs TensorFlow, which is not installed here.",
+                "pipx inject labtui tensorflow (or: uv tool install 'labtui[train]'). Without "
+                "--train, training is rehearsed.",
+            )
+    if not arguments.serve and not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
+        raise UsageError(
+            "The screens need a terminal, and this is none.",
+            "`labtui practice --serve` starts the cluster alone; the commands (submit, watch, results "
+            "...) then work on it.",
+        )
+    if not arguments.serve:
+        refuse_dumb_terminal()
+
+
+def _check_folder(path: Path) -> None:
+    """Whether a practice session can be kept here: in a folder that is new or empty, or where one was kept before.
+
+    Raises:
+        UsageError: something else is here, which would get lost between the session's files.
+    """
+    from labtui.domain.errors import UsageError
+    from labtui.practice.layout import Layout
+    from labtui.session.folder import SETTINGS_FILE
+    from labtui.session.settings import read_settings
+
+    try:
+        empty = not path.exists() or not any(path.iterdir())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be used: {error.strerror}.", "Name another folder.") from error
+    lab = path / "lab" / SETTINGS_FILE
+    kept = (Layout(path / "cluster").programs / "sbatch").exists()
+    if not empty and (not kept or (lab.exists() and not read_settings(lab).practice)):
+        raise UsageError(
+            f"{path} is not empty, and no practice session was kept there.",
+            f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}",
+        )
+
+
+@contextlib.contextmanager
+def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
+    from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
+
+    folder = Path(arguments.keep).expanduser() / "cluster" if arguments.keep else None
+    cluster = PracticeCluster.start(
+        folder, factor=arguments.factor or DEFAULT_FACTOR, train=arguments.train, seed=arguments.seeded or 0
+    )
+    # A closed window or a `kill` ends the cluster as a key does; after kill -9 its watchdog does it.
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(number, lambda *_: sys.exit(143))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
+    """The lab folder, made or brought up to date with this cluster's port and keys."""
+    from labtui.lab.plan import withheld_scripts
+    from labtui.session.folder import SETTINGS_FILE, LabFolder
+    from labtui.session.labs import load_edition
+    from labtui.session.settings import Settings, changed
+
+    path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
+    told = cluster.login.settings
+    if (path / SETTINGS_FILE).exists():
+        folder = LabFolder.open(path)
+        folder.save_settings(changed(folder.settings(), **told))
+    else:
+        withheld = withheld_scripts(load_edition(arguments.lab))
+        settings = Settings(edition=arguments.lab, **told)
+        folder = LabFolder.create(path, settings, withheld=withheld)
+    return folder.path
+
+
+def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
+    from labtui.practice.incidents import IncidentPlan
+
+    login = cluster.login
+    print(f"lab folder   {folder}")
+    print(f"log in       ssh -p {login.port} -i {login.identity_file} {login.user}@{login.host}")
+    print(f"host key     {login.host_key}")
+    print(f"speed        {cluster.clock.factor:g} x", flush=True)
+    plan = IncidentPlan(
+        cluster, names, seed, lambda lesson: print(f"lesson       {lesson.title}. {lesson.text}", flush=True)
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.pause()
+    plan.close()
+    return 0
+
+
+def _show(cluster: Any, folder: Path, names: list[str], seed: int, *, kept: bool) -> int:
+    from labtui.practice.incidents import IncidentPlan
+
+    notes: list[tuple[str, str]] = []
+    plan = IncidentPlan(cluster, names, seed, lambda lesson: notes.append((lesson.title, lesson.text)))
+    try:
+        return show(folder, practice_notes=notes, practice_factor=cluster.clock.factor, kept=kept)
+    finally:
+        plan.close()

@@ -1,0 +1,254 @@
+"""What commands share at a terminal: an open session, questions, messages on stderr, progress, `--show-commands`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from labtui.domain.errors import ConnectionLost, LabError, LoginRefused
+from labtui.domain.events import AnyEvent, ConnectionState, LabState
+
+if TYPE_CHECKING:
+    from labtui.cluster.target import LoginQuestion
+    from labtui.lab.manual_commands import ManualCommands
+    from labtui.session.session import Session, Update
+
+
+def window_width() -> int | None:
+    """The cells of a line; None for a pipe or a file, which get everything in full lines."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+_BAR = 24
+_PLAIN_EVERY_S = 5.0
+
+
+class Meter:
+    """Shows what is being done and how much is behind. Silent for work that ends within a moment."""
+
+    def __init__(self, *, always: bool = False) -> None:
+        self._always = always
+        self._terminal = sys.stderr.isatty() and not always
+        self._drawn = 0
+        self._said = time.monotonic()
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._drawn:
+            print(f"\r{' ' * self._drawn}\r", end="", file=sys.stderr, flush=True)
+
+    def show(self, what: str, share: float) -> None:
+        """Say that `what` is being done with `share` (0 to 1) of all behind."""
+        share = min(1.0, max(0.0, share))
+        text = "".join(char if char.isprintable() else " " for char in what)[: 200 if self._always else 48]
+        if self._terminal:
+            done = round(share * _BAR)
+            line = f"{'#' * done}{'.' * (_BAR - done)} {share:4.0%} {text}"
+            print(f"\r{line.ljust(self._drawn)}", end="", file=sys.stderr, flush=True)
+            self._drawn = len(line)
+        elif self._always or time.monotonic() - self._said >= _PLAIN_EVERY_S:
+            self._said = time.monotonic()
+            print(f"{share:4.0%} {text}", file=sys.stderr, flush=True)
+
+
+_NO_TERMINAL_HINT = (
+    "Use a key (an agent, or --identity at `labtui init`), or run this in a terminal. "
+    "For a host key: `labtui init --host-key SHA256:...`."
+)
+
+
+def plain(text: str) -> str:
+    """A text from outside, harmless on a terminal: control characters become blanks."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def say(text: str) -> None:
+    """A line of progress or explanation, on stderr."""
+    print(plain(text), file=sys.stderr, flush=True)
+
+
+def say_error(error: LabError) -> None:
+    """An error's sentence and hint, on stderr."""
+    say(f"labtui: {error.sentence}")
+    if error.hint:
+        say(f"  hint: {error.hint}")
+
+
+class TerminalPrompter:
+    """Asks on the terminal, if stdin is one; passwords are not echoed and never kept."""
+
+    def __init__(self) -> None:
+        self.unasked: str = ""
+
+    def ask(self, question: LoginQuestion) -> str | None:
+        """The answer, or None."""
+        if not sys.stdin.isatty():
+            self.unasked = plain(question.text)
+            return None
+        import getpass
+
+        text = plain(question.text).strip()
+        try:
+            if question.kind == "host-key":
+                say(f"{plain(question.host)}: {text}")
+                say(f"  its fingerprint is {question.fingerprint}")
+                return "yes" if self._line("Is that the right one? Type yes: ").lower() == "yes" else None
+            if question.echo:
+                return self._line(f"{text} ")
+            return getpass.getpass(f"{text} ", stream=sys.stderr)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    @staticmethod
+    def _line(text: str) -> str:
+        """What is typed; the question goes to stderr, since stdout may be a pipe."""
+        print(text, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.strip()
+
+
+def add_folder_argument(parser: argparse.ArgumentParser) -> None:
+    """``--folder DIR``: the lab folder, when it is not here."""
+    parser.add_argument(
+        "--folder", default=".", metavar="DIR", help="the lab folder (default: here or above)"
+    )
+
+
+class Open:
+    """A session for the length of a command, with its updates as a queue."""
+
+    def __init__(self, args: argparse.Namespace, *, start: bool = True) -> None:
+        """Open the lab folder of `args.folder`. `start` False: look at what is stored, connect to nothing."""
+        from labtui.session.folder import find_folder
+        from labtui.session.session import Session
+
+        self._updates: deque[AnyEvent] = deque()
+        self._changed = threading.Condition()
+        self._prompter = TerminalPrompter()
+        self.session: Session = Session.open(find_folder(args.folder), prompter=self._prompter, start=False)
+        self._told = self.session.state  # the state that goes with the last of the updates
+        self.session.subscribe(self._take)
+        if start:
+            self.session.start()
+
+    def __enter__(self) -> Open:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.session.close()
+
+    @property
+    def state(self) -> LabState:
+        return self.session.state
+
+    def _take(self, update: Update) -> None:
+        with self._changed:
+            self._updates.extend(update.events)
+            self._told = update.state
+            self._changed.notify_all()
+
+    def events(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> Iterator[AnyEvent]:
+        """Events as they come, until `done` says so or the time is over; those before `done` are all given."""
+        end = None if limit_s is None else time.monotonic() + limit_s
+        while True:
+            with self._changed:
+                state = self.state
+                # It may be ahead of what was told: what led to the end would be left out.
+                over = done(state) and self._told is state
+                if not self._updates and not over:
+                    left = 0.5 if end is None else min(0.5, end - time.monotonic())
+                    self._changed.wait(max(0.0, left))
+                batch = list(self._updates)
+                self._updates.clear()
+            yield from batch
+            if not batch and (over or (end is not None and time.monotonic() >= end)):
+                return
+
+    def wait(self, done: Callable[[LabState], bool], *, limit_s: float | None = None) -> bool:
+        """Wait until `done`; says whether it came to pass."""
+        for _ in self.events(done, limit_s=limit_s):
+            pass
+        return done(self.state)
+
+    def online(self, *, limit_s: float = 120.0) -> None:
+        """Wait for the connection.
+
+        Raises:
+            LabError: why there is none (also when a question could not be asked).
+        """
+        if self.session.read_only:
+            return
+        self.wait(lambda state: _settled(state.connection), limit_s=limit_s)
+        self.check_line()
+
+    def check_line(self, *, patient: bool = False) -> None:
+        """Raise why there is no connection; `patient` accepts one that will be tried again."""
+        connection = self.state.connection
+        if connection.status == "needs-login":
+            raise LoginRefused(connection.sentence, self._hint(connection.hint))
+        if connection.status == "offline" and connection.sentence and not patient:
+            raise ConnectionLost(connection.sentence, connection.hint)
+
+    def _hint(self, hint: str) -> str:
+        return _NO_TERMINAL_HINT if self._prompter.unasked else hint
+
+
+def _settled(connection: ConnectionState) -> bool:
+    """Whether an attempt ended; before the first one a session is offline without a reason."""
+    return connection.status in ("online", "stale", "needs-login") or (
+        connection.status == "offline" and bool(connection.sentence)
+    )
+
+
+def run_number(text: str) -> int:
+    """A run's number from the command line: ``3`` or ``#3``."""
+    try:
+        return int(text.removeprefix("#"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no run number") from None
+
+
+def count(text: str) -> int:
+    """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+Group = tuple[str, "Sequence[ManualCommands]"]
+"""What some lessons are about, and the lessons."""
+
+
+def add_show_commands(parser: argparse.ArgumentParser) -> None:
+    """``--show-commands``."""
+    parser.add_argument(
+        "--show-commands", action="store_true", help="print the shell commands this amounts to; send nothing"
+    )
+
+
+def show_manual_commands(groups: Sequence[Group], *, as_json: bool = False) -> int:
+    """Print the commands, each with its sentence as a comment: what is printed can be run as it is. Exit code 0."""
+    if as_json:
+        rows = [{"about": about, "commands": [asdict(item) for item in told]} for about, told in groups]
+        print(json.dumps({"by_hand": rows}, indent=1))
+        return 0
+    if any(told for _, told in groups):
+        say("Run this in the lab folder.")
+    for about, told in groups:
+        if told:
+            print(plain(f"# {about}, by hand:"))
+        for item in told:
+            print(f"{item.text}\n")
+    return 0

@@ -1,0 +1,432 @@
+"""Examines the way to a cluster step by step, changing nothing there: what `labtui doctor` shows.
+
+A step that fails ends the way behind it, and the checks after it are left out: they could tell nothing true. The last
+step judges file systems and computing time: data, container, room, quota, hours left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from labtui.cluster.connection import Connection
+from labtui.cluster.dial import connect_tcp
+from labtui.cluster.keys import certificate_times
+from labtui.cluster.known_hosts import known_types, read_known_hosts
+from labtui.cluster.target import Endpoint, Overrides, Prompter, Target, resolve_target
+from labtui.doctor.findings import (
+    Check,
+    NetworkFacts,
+    Requirements,
+    check_account,
+    check_clock,
+    check_qos,
+    check_refusal,
+    check_sizes,
+    check_slurm,
+    check_trial,
+    choose_account,
+    ok,
+    problem,
+    published_keys,
+    skipped,
+    trial_options,
+    warning,
+)
+from labtui.doctor.setup import try_job
+from labtui.domain.errors import CannotConnect, LabError
+from labtui.domain.profile import Profile
+from labtui.lab.plan import fill
+from labtui.preflight.paths import other_place
+from labtui.slurm.probe import (
+    Budget,
+    PathFacts,
+    PlacesProbe,
+    SlurmProbe,
+    parse_budget,
+    parse_places,
+    parse_quota,
+    parse_slurm_probe,
+    places_command,
+    slurm_probe_command,
+)
+
+BUDGET_LOW = 0.95
+EXPIRES_SOON_DAYS = 14
+
+
+def check_places(
+    places: PlacesProbe,
+    *,
+    root: str,
+    data_dir: str,
+    container: str,
+    other_places: Mapping[str, str],
+    today: date | None = None,
+) -> list[Check]:
+    """Data, container, room to work, hours. `other_places` maps a path to another one where the same may lie."""
+    checks = [_root(places, root)]
+    if data_dir:
+        checks.append(_data(places, data_dir, other_places.get(data_dir, "")))
+    if container:
+        checks.append(_container(places, container, other_places.get(container, "")))
+    checks += _room(places)
+    if places.budget:
+        checks.append(check_budget(parse_budget(places.budget), today))
+    return checks
+
+
+def _root(places: PlacesProbe, root: str) -> Check:
+    if places.root_writable:
+        return ok("root", "Remote folder", f"{root} can be written.")
+    return problem(
+        "root",
+        "Remote folder",
+        f"{root} cannot be made: {places.root_parent or 'its parent'} is closed to you.",
+        "Is the account in the path yours? Or choose another place: root in lab.toml.",
+    )
+
+
+def _facts(places: PlacesProbe, path: str) -> PathFacts:
+    return places.paths.get(path, PathFacts(path=path))
+
+
+def _data(places: PlacesProbe, path: str, other: str) -> Check:
+    key, title, facts = "data", "Data", _facts(places, path)
+    if facts.kind == "dir" and facts.readable and not facts.batches_missing:
+        return ok(key, title, f"CIFAR-10 is complete in {path}.")
+    if other and not _facts(places, other).batches_missing:
+        sentence = f"CIFAR-10 is not in {path}, but it is in {other}."
+        return problem(key, title, sentence, f'Write data_dir = "{other}" in lab.toml.', data_dir=other)
+    if facts.kind == "dir" and facts.readable:
+        fix = "Name the folder that holds the data_batch_ files themselves (cifar-10-batches-py)."
+        return problem(key, title, f"{path} lacks {', '.join(facts.batches_missing)}.", fix)
+    why = "may not be read by you" if facts.kind == "dir" else "is not there"
+    fix = "Check the account in the path; ask your teacher where the data are (data_dir in lab.toml)."
+    return problem(key, title, f"The data folder {path} {why}.", fix)
+
+
+def _container(places: PlacesProbe, path: str, other: str) -> Check:
+    key, title, facts = "container", "Container", _facts(places, path)
+    if facts.kind != "missing" and facts.readable:
+        return ok(key, title, f"{path} is there.")
+    if other and _facts(places, other).readable:
+        sentence = f"The container is not at {path}, but it is at {other}."
+        return problem(key, title, sentence, f'Write container = "{other}" in lab.toml.', container=other)
+    why = "is not there" if facts.kind == "missing" else "may not be read by you"
+    fix = "Check the account in the path; ask your teacher for the image (container in lab.toml)."
+    return problem(key, title, f"The container image {path} {why}.", fix)
+
+
+def _room(places: PlacesProbe) -> list[Check]:
+    checks = []
+    if places.free_kib is not None:
+        full = places.free_kib < 100 * 1024 or places.free_inodes == 0
+        sentence = f"{places.free_kib / 1024**2:.1f} GiB are free where labtui works."
+        room = problem("room", "Room", sentence, "Delete what you do not need there.")
+        checks.append(room if full else ok("room", "Room", sentence))
+    lines = [line for line in parse_quota(places.quota) if line.share]
+    worst = max(lines, key=lambda line: line.share or 0, default=None)
+    if worst is not None and worst.share is not None:
+        sentence = f"{worst.name} is {100 * worst.share:.0f} % full."
+        fix = "Delete what you do not need; a full quota shows as odd failures."
+        make = problem if worst.share >= 1 else warning
+        checks.append(
+            make("quota", "Quota", sentence, fix) if worst.share >= 0.95 else ok("quota", "Quota", sentence)
+        )
+    return checks
+
+
+def check_budget(budget: Sequence[Budget], today: date | None) -> Check:
+    """Computing time left and when the project ends, by the machine that is nearest to its limit."""
+    key, title = "budget", "Hours left"
+    if not budget:
+        return skipped(key, title, "The site's command printed nothing that labtui can read.")
+    worst = max(budget, key=lambda item: item.share or 0)
+    used = f"{worst.used_khours * 1000:,.0f} core-hours are used"
+    if worst.total_khours is not None:
+        left = max(0.0, worst.total_khours - worst.used_khours) * 1000
+        used = f"{left:,.0f} of {worst.total_khours * 1000:,.0f} core-hours are left"
+    until = f" The project ends on {worst.ends:%Y-%m-%d}." if worst.ends else ""
+    sentence = f"{worst.machine} ({worst.account}): {used}; counted about once a day.{until}"
+    days = (worst.ends - today).days if worst.ends and today else None
+    if days is not None and days < 0:
+        return problem(key, title, sentence, "The project is over, so jobs are refused: ask your teacher.")
+    if worst.share is not None and worst.share >= 1:
+        return problem(key, title, sentence, "Nothing is left: jobs wait behind all others or are refused.")
+    if (worst.share or 0) >= BUDGET_LOW or (days is not None and days <= EXPIRES_SOON_DAYS):
+        return warning(key, title, sentence, "Ask your teacher before you start long runs.")
+    return ok(key, title, sentence)
+
+
+SLOW_SHELL_S = 5.0
+CERTIFICATE_SOON_S = 2 * 3600
+REACH_LIMIT_S = 5.0
+"""How long another host of the site is tried, when the login hosts do not answer."""
+
+Seen = Callable[[dict[str, bool]], None]
+"""Is called with the remote paths that were looked at, and whether they are there."""
+
+
+def examine(
+    profile: Profile,
+    overrides: Overrides,
+    wanted: Requirements,
+    prompter: Prompter,
+    seen: Seen | None = None,
+) -> Iterator[Check]:
+    """The checks in order, each as soon as it is known. No `LabError` leaves here: it becomes a check.
+
+    `seen` is called with the data set and the container, once the cluster was asked about them.
+    """
+    try:
+        target = resolve_target(profile, overrides)
+    except LabError as error:
+        yield problem("ssh-config", "SSH configuration", error.sentence, error.hint)
+        return
+    yield from _configuration(profile, target)
+    if transfers := profile.data_host("" if not overrides.hosts else overrides.hosts[0]):
+        yield ok(
+            "data-host",
+            "Copies by hand",
+            f"The site wants large copies on {transfers}: the scp commands that labtui shows go there. "
+            "labtui's own small files go over the connection it has.",
+        )
+    yield from (_key(endpoint) for endpoint in target.endpoints[:1])
+    yield _known(target, profile)
+    connection = Connection(target, prompter)
+    try:
+        yield from _connected(connection, profile, wanted, seen)
+    finally:
+        connection.close()
+
+
+def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
+    if profile.status == "historical":
+        fix = "Use another profile; this one is for reading old logs."
+        yield problem("profile", "Profile", f"{profile.title} is a cluster of the past.", fix)
+    hosts = ", ".join(endpoint.label for endpoint in target.endpoints)
+    hops = target.endpoints[0].jumps
+    way = f" through {', '.join(hop.label for hop in hops)}" if hops else ""
+    sentence = f"{hosts}{way} (as read by {target.resolved_by})."
+    notes = " ".join(target.notes)
+    if notes:
+        fix = "Install OpenSSH's client, or name host and user in lab.toml."
+        yield warning("ssh-config", "SSH configuration", f"{sentence} {notes}", fix)
+    else:
+        yield ok("ssh-config", "SSH configuration", sentence)
+
+
+def _key(endpoint: Endpoint) -> Check:
+    files = [path for path in endpoint.identity_files if path.is_file()]
+    if not files and endpoint.identity_named:
+        sentence = f"The key file {endpoint.identity_files[0]} is not there."
+        fix = "Correct the path (identity in lab.toml), or make a key: `labtui key`."
+        return replace(problem("key", "Key", sentence, fix), action="set-up-key")
+    if not files:
+        sentence = "There is no key file; the login needs the agent's only key or a password."
+        fix = "`labtui key` makes a key and sends it, so that no password is asked for any more."
+        return replace(warning("key", "Key", sentence, fix), action="set-up-key")
+    return _permissions(files[0]) or _certificate(endpoint, files[0])
+
+
+def _permissions(path: Path) -> Check | None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if path.suffix == ".pub" or os.name == "nt" or not mode & 0o077:
+        return None
+    sentence = f"Others on this computer can read {path} (mode {mode:o})."
+    return replace(
+        warning("key", "Key", sentence, f"chmod 600 {path}: ssh itself refuses such a key."),
+        action="protect-key",
+        settings={"identity": str(path)},
+    )
+
+
+def _certificate(endpoint: Endpoint, path: Path) -> Check:
+    sibling = path.with_name(path.name + "-cert.pub")
+    found = [file for file in (*endpoint.certificate_files, sibling) if file.is_file()]
+    if not found:
+        return ok("key", "Key", f"{path} is there.")
+    _, ends = certificate_times(found[0])
+    if ends is None:
+        return ok("key", "Key", f"{path} with the certificate {found[0]}.")
+    left = (ends - datetime.now(UTC)).total_seconds()
+    if left <= 0:
+        sentence = f"The certificate {found[0]} ran out on {ends:%Y-%m-%d at %H:%M} UTC."
+        return problem("key", "Key", sentence, "Get a new one where you got this one.")
+    sentence = f"{path}; the certificate {found[0]} is valid until {ends:%Y-%m-%d %H:%M} UTC."
+    soon = left < CERTIFICATE_SOON_S
+    return (
+        warning("key", "Key", sentence, "Get a new one before the lab.")
+        if soon
+        else ok("key", "Key", sentence)
+    )
+
+
+def _known(target: Target, profile: Profile) -> Check:
+    endpoint = target.endpoints[0]
+    lines = read_known_hosts([*endpoint.known_hosts, target.own_known_hosts])
+    if endpoint.host_key:
+        return ok(
+            "known-hosts", "Known hosts", f"The key of {endpoint.host} is pinned to {endpoint.host_key}."
+        )
+    if known_types(lines, endpoint.host, endpoint.port, endpoint.host_key_alias):
+        return ok("known-hosts", "Known hosts", f"{endpoint.host} is known.")
+    fix = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
+    sentence = f"{endpoint.host} is new here: its key will be shown and asked about once."
+    return warning("known-hosts", "Known hosts", sentence, fix)
+
+
+# --------------------------------------------------------------------------- the connection
+
+
+def _connected(
+    connection: Connection, profile: Profile, wanted: Requirements, seen: Seen | None
+) -> Iterator[Check]:
+    began = time.monotonic()
+    try:
+        connection.connect()
+    except LabError as error:
+        yield check_refusal(error, profile, connection.user, _network(error, connection, profile))
+        return
+    took = time.monotonic() - began
+    methods = " and ".join(connection.welcome.methods) if connection.welcome else ""
+    way = f"by {methods or 'nothing'} in {took:.1f} s"
+    nonce = secrets.token_hex(8)
+    try:
+        result = connection.run(slurm_probe_command(nonce), timeout_s=180)
+    except LabError as error:
+        refusal = check_refusal(error, profile, connection.user, NetworkFacts())
+        yield (
+            refusal
+            if refusal.key != "network"
+            else problem("login-shell", "Login shell", error.sentence, error.hint)
+        )
+        return
+    yield ok("login", "Login", f"{connection.user} on {connection.host} {way}.")
+    yield _sftp(connection)
+    yield _shell(connection, result.noise)
+    probe = parse_slurm_probe(result, nonce)
+    practice = profile.status == "practice"
+    yield check_clock(probe.server_time, time.time() - result.seconds, practice=practice)
+    yield from check_slurm(probe)
+    yield check_account(probe, wanted, profile)
+    yield from check_qos(probe, wanted, profile)
+    yield from _modules(probe, profile)
+    yield from _places(connection, profile, wanted, probe, seen)
+    yield from _trials(connection, profile, wanted, probe)
+
+
+def _network(error: LabError, connection: Connection, profile: Profile) -> NetworkFacts:
+    """What else can be reached, when the login hosts cannot: it tells maintenance from a missing VPN."""
+    if not isinstance(error, CannotConnect) or not error.reason or error.reason == "maintenance":
+        return NetworkFacts()
+    tried = {(endpoint.host, endpoint.port) for endpoint in connection.target.endpoints}
+    site = {endpoint.alias for endpoint in connection.target.endpoints} & set(profile.login_hosts)
+    others = [host for host in profile.data_hosts[:2] if site and (host, 22) not in tried]
+    return NetworkFacts(
+        online=_has_route(),
+        site_hosts=tuple(others),
+        answering=tuple(host for host in others if _reaches(host)),
+    )
+
+
+def _reaches(host: str) -> bool:
+    try:
+        connect_tcp(host, 22, REACH_LIMIT_S).close()
+    except (OSError, TimeoutError):
+        return False
+    return True
+
+
+def _has_route() -> bool:
+    """Whether this computer has a way to the internet at all. A UDP socket is only addressed; nothing is sent."""
+    for family, address in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return True
+    return False
+
+
+def _sftp(connection: Connection) -> Check:
+    try:
+        seconds = connection.ping(15.0)
+    except LabError as error:
+        return problem("sftp", "File transfer", error.sentence, error.hint)
+    return ok("sftp", "File transfer", f"SFTP works ({seconds * 1000:.0f} ms to open).")
+
+
+def _shell(connection: Connection, noise: bytes) -> Check:
+    began = time.monotonic()
+    connection.run("true")
+    took = time.monotonic() - began
+    words = f"it prints {len(noise)} bytes, which labtui drops" if noise.strip() else "it is silent"
+    if took > SLOW_SHELL_S:
+        fix = "Look for slow lines in .bashrc and .bash_profile (module loads, conda init)."
+        return warning("login-shell", "Login shell", f"It takes {took:.0f} s to start; {words}.", fix)
+    return ok("login-shell", "Login shell", f"It starts in {took:.1f} s; {words}.")
+
+
+def _modules(probe: SlurmProbe, profile: Profile) -> Iterator[Check]:
+    if profile.launch.modules and not probe.has_module:
+        sentence = "The login shell does not know `module`, which the job scripts use."
+        fix = "Jobs inherit the environment of the shell that submits: check .bash_profile and .bashrc."
+        yield warning("module", "Modules", sentence, fix)
+
+
+# --------------------------------------------------------------------------- paths, and the smallest job
+
+
+def _places(
+    connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe, seen: Seen | None
+) -> Iterator[Check]:
+    account = choose_account(probe, wanted, profile)
+    values = {"account": account, "user": probe.user or connection.user}
+    root = fill(wanted.root or profile.root, values)
+    data = fill(wanted.data_dir or profile.data_dir, values)
+    image = fill(wanted.container or profile.launch.container or profile.container, values)
+    if any("{account}" in path for path in (root, data, image)):
+        sentence = "The paths contain the account, which is not known."
+        yield skipped("places", "Paths", sentence, "Set account in lab.toml, or give --account.")
+        return
+    others = {path: other for path in (data, image) if (other := other_place(path))}
+    paths = [path for path in (data, image, *others.values()) if path]
+    nonce = secrets.token_hex(8)
+    command = places_command(root, paths, profile.quota_command, nonce, profile.budget_command)
+    try:
+        result = connection.run(command, timeout_s=110)
+    except LabError as error:
+        yield problem("places", "Paths", error.sentence, error.hint)
+        return
+    found = parse_places(result, nonce, paths)
+    if seen is not None and result.status == 0:
+        seen({path: found.paths[path].kind != "missing" for path in paths})
+    yield from check_places(
+        found, root=root, data_dir=data, container=image, other_places=others, today=date.today()
+    )
+
+
+def _trials(
+    connection: Connection, profile: Profile, wanted: Requirements, probe: SlurmProbe
+) -> Iterator[Check]:
+    """Slurm's word on the smallest jobs of the lab: one GPU, and the CPU where the lab trains there too."""
+    if (size := check_sizes(profile, wanted)) is not None:
+        yield size
+    if "sbatch" in probe.missing:
+        return
+    account = choose_account(probe, wanted, profile)
+    for gpus in (*((1,) if any(wanted.gpus) else ()), *((0,) if wanted.cpu_runs else ())):
+        options = trial_options(profile, wanted, account=account, gpus=gpus)
+        try:
+            yield check_trial(try_job(connection, options), gpus=gpus, options=options)
+        except LabError as error:
+            yield problem("gpu-job" if gpus else "cpu-job", "A small job", error.sentence, error.hint)
+            return

@@ -1,0 +1,384 @@
+"""From what was found on the way to a cluster to checks a student can read, with their fixes.
+
+Pure: the finding is done by `labtui.doctor.examine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
+from labtui.domain.profile import Profile
+from labtui.slurm.probe import SlurmProbe
+from labtui.slurm.sbatch_answers import TestOnly
+
+Status = Literal["ok", "warning", "problem", "skipped"]
+Action = Literal["", "settings", "set-up-key", "protect-key"]
+"""What labtui can do about a check by itself: write `Check.settings` into lab.toml, make and send a key, chmod one."""
+CLOCK_LIMIT_S = 60.0
+OLDEST = (20, 11, 0)
+TRIAL_MINUTES = 10
+"""The time limit of the job that Slurm is only asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One finding. `key` is a stable word, `sentence` what was found and means, `fix` what to do.
+
+    `action` says what labtui can do about it; for ``settings`` that is to write `settings` under [cluster] in lab.toml.
+    """
+
+    key: str
+    title: str
+    status: Status
+    sentence: str
+    fix: str = ""
+    action: Action = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def ok(key: str, title: str, sentence: str) -> Check:
+    return Check(key=key, title=title, status="ok", sentence=sentence)
+
+
+def warning(key: str, title: str, sentence: str, fix: str = "") -> Check:
+    """Worth a look; work can go on."""
+    return Check(key=key, title=title, status="warning", sentence=sentence, fix=fix)
+
+
+def problem(key: str, title: str, sentence: str, fix: str = "", **settings: str) -> Check:
+    """Work cannot go on before it is solved. `settings` are what to write into lab.toml."""
+    action: Action = "settings" if settings else ""
+    return Check(
+        key=key, title=title, status="problem", sentence=sentence, fix=fix, action=action, settings=settings
+    )
+
+
+def skipped(key: str, title: str, sentence: str, fix: str = "") -> Check:
+    """It could not be found out."""
+    return Check(key=key, title=title, status="skipped", sentence=sentence, fix=fix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What the lab folder (or the command line) asks for; empty texts fall back to profile and cluster.
+
+    `gpus` are the sizes the lab plans, `cpu_runs` whether it trains on CPUs too.
+    """
+
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    root: str = ""
+    data_dir: str = ""
+    container: str = ""
+    gpus: tuple[int, ...] = (1,)
+    cpu_runs: bool = False
+
+
+def worst_status(checks: Sequence[Check]) -> Status:
+    """The worst of all: problem, warning, ok."""
+    for status in ("problem", "warning"):
+        if any(check.status == status for check in checks):
+            return status
+    return "ok"
+
+
+# --------------------------------------------------------------------------- the way there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFacts:
+    """What was seen after a failed connection: is there a network, and which other hosts of the site answer.
+
+    `site_hosts` are those that were tried, None of `online` means that it is not known.
+    """
+
+    online: bool | None = None
+    site_hosts: tuple[str, ...] = ()
+    answering: tuple[str, ...] = ()
+
+
+def check_refusal(error: LabError, profile: Profile, user: str, network: NetworkFacts) -> Check:
+    """Why there is no session: the host key, the login, or the network, each with what to do."""
+    if isinstance(error, HostKeyProblem):
+        return problem(
+            "host-key", "Host key", error.sentence, f"{error.hint} {published_keys(profile)}".strip()
+        )
+    if isinstance(error, LoginRefused):
+        return _refused_login(error, profile, user)
+    if isinstance(error, CannotConnect) and error.reason == "maintenance":
+        return problem("maintenance", "Maintenance", error.sentence, error.hint)
+    return _no_network(error, network)
+
+
+def _refused_login(error: LoginRefused, profile: Profile, user: str) -> Check:
+    if error.reason == "password-expired":
+        fix = error.hint
+        if profile.password_host:
+            fix = f"Run `ssh {user}@{profile.password_host}` in a terminal, then `passwd`. {profile.password_note}"
+        return problem("password-expired", "Password", error.sentence, fix.strip())
+    if error.reason == "account-expired":
+        support = f" Support: {profile.support}." if profile.support else ""
+        return problem("account-expired", "Login account", error.sentence, f"{error.hint}{support}")
+    check = problem("login", "Login", error.sentence, error.hint)
+    if error.reason == "no-key":
+        return Check(
+            key="login",
+            title="Login",
+            status="problem",
+            sentence=error.sentence,
+            fix=error.hint,
+            action="set-up-key",
+        )
+    if error.reason == "password" and profile.password_host:
+        first = f"New account? The first password is changed with `ssh {user}@{profile.password_host}`."
+        return problem(
+            "login", "Login", error.sentence, f"{error.hint} {first} {profile.password_note}".strip()
+        )
+    return check
+
+
+def _no_network(error: LabError, network: NetworkFacts) -> Check:
+    """The sentence of the failure, and what the other hosts of the site say about its cause."""
+    if network.online is False:
+        return problem(
+            "network",
+            "Network",
+            f"{error.sentence} This computer has no network.",
+            "Connect it (Wi-Fi, cable).",
+        )
+    if network.answering:
+        hosts = ", ".join(network.answering)
+        return problem(
+            "maintenance",
+            "Maintenance",
+            f"{error.sentence} {hosts} of the same site can be reached, so your network is fine.",
+            "The login nodes are down or in maintenance: look at the site's announcements and try again later.",
+        )
+    if network.site_hosts:
+        return problem(
+            "network",
+            "Network",
+            f"{error.sentence} None of the site's other hosts answers either ({', '.join(network.site_hosts)}).",
+            "Your network does not let you through: connect to the site's VPN if it has one, or try another "
+            "network (a phone's). If that does not help, the site is off line.",
+        )
+    return problem("network", "Network", error.sentence, error.hint)
+
+
+def published_keys(profile: Profile) -> str:
+    """What is known of the fingerprints that the site publishes."""
+    if profile.host_keys:
+        source = f" ({profile.host_keys_source})" if profile.host_keys_source else ""
+        return f"labtui knows the site's published fingerprints{source} and compares with them."
+    return profile.host_keys_source
+
+
+def check_clock(server_time: float | None, our_time: float, *, practice: bool = False) -> Check:
+    """Compare the two clocks (UNIX seconds at about the same moment); a practice cluster's runs faster on purpose."""
+    if server_time is None:
+        return skipped("clock", "Clock", "The cluster gave no time.")
+    off = server_time - our_time
+    if abs(off) <= CLOCK_LIMIT_S:
+        return ok("clock", "Clock", f"The clocks differ by {abs(off):.0f} s.")
+    if practice:
+        ahead = f"The practice cluster's clock is {off / 60:.0f} minutes ahead: it runs faster than ours."
+        return ok("clock", "Clock", ahead)
+    side = "behind" if off > 0 else "ahead of"
+    return warning(
+        "clock",
+        "Clock",
+        f"This computer's clock is {abs(off):.0f} s {side} the cluster's.",
+        "Set this computer's clock (automatic time): estimated starts and ages are wrong otherwise.",
+    )
+
+
+# --------------------------------------------------------------------------- Slurm
+
+
+def check_slurm(probe: SlurmProbe) -> list[Check]:
+    """Programs, version, queue, accounting."""
+    missing = [name for name in probe.missing if name not in ("sha256sum", "timeout")]
+    title = "Slurm commands"
+    checks = [ok("slurm-commands", title, "All are there.")]
+    if missing:
+        fix = "Connect to a login node, not a transfer node; or load Slurm's module in .bash_profile."
+        checks = [problem("slurm-commands", title, f"Not on this host: {', '.join(missing)}.", fix)]
+    if "sha256sum" in probe.missing:
+        sentence = "There is no sha256sum on this host, which pushing files needs."
+        checks.append(problem("sha256sum", "sha256sum", sentence, "Ask the site for GNU coreutils."))
+    checks.append(_version(probe))
+    checks.append(_answers("squeue", "Queue", probe.queue_problem, "The queue answers."))
+    checks.append(_answers("sacct", "Accounting", probe.accounting_problem, "Accounting answers."))
+    return checks
+
+
+def _version(probe: SlurmProbe) -> Check:
+    key, title = "slurm-version", "Slurm version"
+    if probe.version is None:
+        answer = probe.version_text or "`sbatch --version` gave no answer"
+        return warning(key, title, f"The version is not known ({answer}).", "Try `sbatch --version` there.")
+    if probe.version < OLDEST:
+        fix = "It may still work; if something looks odd, look at the remote-command panel."
+        return warning(
+            key, title, f"{probe.version_text} is older than what labtui was tried on (20.11).", fix
+        )
+    return ok(key, title, f"{probe.version_text}.")
+
+
+def _answers(key: str, title: str, trouble: str, fine: str) -> Check:
+    if not trouble:
+        return ok(key, title, fine)
+    lost = (
+        "States are shown as unknown until it answers" if key == "squeue" else "Ends of jobs are shown late"
+    )
+    fix = f"Wait and try again; the site may be in maintenance. {lost}."
+    make = problem if key == "squeue" else warning
+    return make(key, title, f"{key} did not answer: {trouble}", fix)
+
+
+# --------------------------------------------------------------------------- account and QoS
+
+
+def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> str:
+    """The account meant: as required, the profile's, or the only one this user has."""
+    meant = wanted.account or profile.default_account
+    names = list(dict.fromkeys(item.account for item in probe.associations or ()))
+    return meant or (names[0] if len(names) == 1 else "")
+
+
+def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Check:
+    """Is the account one of this user's?"""
+    key, title = "account", "Account"
+    if probe.associations is None:
+        return skipped(key, title, "Slurm's accounting does not say which accounts are yours.")
+    names = list(dict.fromkeys(item.account for item in probe.associations))
+    yours = ", ".join(names) or "none"
+    meant = wanted.account or profile.default_account
+    if not names:
+        sentence = f"Slurm knows no account of {probe.user}: it has expired, or was never opened."
+        return problem(
+            key, title, sentence, "Ask your teacher or the site: without an account no job is taken."
+        )
+    if meant and meant not in names:
+        fix = f'Write account = "{names[0]}" in lab.toml; the numbers in examples are of other courses.'
+        sentence = f"The account {meant} is not yours; yours: {yours}."
+        return problem(key, title, sentence, fix, account=names[0])
+    if not meant and len(names) > 1:
+        sentence = f"You have several accounts ({yours}) and none is chosen."
+        return warning(key, title, sentence, "Write the right one as account in lab.toml.")
+    return ok(key, title, f"{meant or names[0]} (yours: {yours}).")
+
+
+def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> list[Check]:
+    """Is each QoS that jobs will name open to this user, and does the profile know its limits rightly?"""
+    planned = [profile.names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
+    meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
+    if not meant:
+        return []
+    if probe.associations is None:
+        return [skipped("qos", "QoS", "Slurm does not say which QoS are yours.")]
+    account = choose_account(probe, wanted, profile)
+    of_account = [item for item in probe.associations if item.account == account]
+    yours = {name for item in of_account or probe.associations for name in item.qos}
+    listed = ", ".join(sorted(yours)) or "none"
+    return [
+        _limits(name, probe, profile)
+        if name in yours
+        else problem(
+            f"qos-{name}",
+            f"QoS {name}",
+            f"It is not open to you; open: {listed}.",
+            "Choose one of those as qos in lab.toml.",
+        )
+        for name in meant
+    ]
+
+
+def _limits(name: str, probe: SlurmProbe, profile: Profile) -> Check:
+    title, key = f"QoS {name}", f"qos-{name}"
+    limits = next((item for item in probe.qos or () if item.name == name), None)
+    if limits is None:
+        return ok(key, title, "Open to you; its limits are not known.")
+    words = []
+    if limits.max_submit_per_user is not None:
+        jobs = "job" if limits.max_submit_per_user == 1 else "jobs"
+        words.append(f"{limits.max_submit_per_user} {jobs} per user in the queue")
+    if limits.max_jobs_per_user is not None:
+        words.append(f"{limits.max_jobs_per_user} running")
+    if limits.max_wall_s is not None:
+        words.append(f"{limits.max_wall_s / 60:.0f} minutes at most")
+    known = profile.queue(name)
+    sentence = f"Open to you: {', '.join(words) or 'no limits known'}."
+    if known is None:
+        return ok(key, title, sentence)
+    differs = []
+    if known.max_submit_per_user != limits.max_submit_per_user:
+        differs.append(f"jobs per user {known.max_submit_per_user or 'unknown'}")
+    if known.max_minutes and limits.max_wall_s and known.max_minutes * 60 > limits.max_wall_s:
+        differs.append(f"{known.max_minutes} minutes")
+    if not differs:
+        return ok(key, title, sentence)
+    return warning(
+        key,
+        title,
+        f"{sentence} The profile says otherwise: {', '.join(differs)}.",
+        "Name a corrected copy of the profile in lab.toml; Slurm's own limits decide anyway.",
+    )
+
+
+# --------------------------------------------------------------------------- the smallest job
+
+
+def trial_options(profile: Profile, wanted: Requirements, *, account: str, gpus: int) -> tuple[str, ...]:
+    """The options of the smallest job the lab needs, with `gpus` GPUs (0: a CPU run)."""
+    names = profile.names(profile.gpu_queue if gpus else profile.cpu_queue)
+    other = profile.queue(wanted.qos) or profile.queue(wanted.partition)
+    fits = other is None or other.devices == ("gpu" if gpus else "cpu")
+    qos = (wanted.qos if fits else "") or names.qos
+    known = profile.queue(qos)
+    partition = (wanted.partition if fits else "") or names.partition or (known.partition if known else "")
+    values = {
+        "account": account,
+        "partition": partition,
+        "qos": qos,
+        "nodes": "1",
+        "ntasks": "1",
+        "cpus-per-task": str(profile.cpus_per_gpu),
+        "gres": f"{profile.gres}:{gpus}" if gpus else "",
+        "time": f"00:{TRIAL_MINUTES:02d}:00",
+    }
+    return tuple(f"--{name}={value}" for name, value in values.items() if value)
+
+
+def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
+    """Slurm's own word on the smallest job; it sees what no setting shows."""
+    key = "gpu-job" if gpus else "cpu-job"
+    title = "A job with one GPU" if gpus else "A job on the CPU"
+    if trial.ok:
+        where = f" in the partition {trial.partition}" if trial.partition else ""
+        return ok(key, title, f"Slurm would take it{where}.")
+    if trial.kind in {"qos-submit-limit", "submit-limit"}:
+        return ok(key, title, "Slurm would take it when your other job is over.")
+    command = f"`sbatch --test-only {' '.join(options)}`"
+    last = [line for line in trial.detail.splitlines() if line.strip()]
+    words = f" (Slurm: {last[-1].strip()})" if last else ""
+    make = warning if trial.wait else problem
+    return make(key, title, f"{trial.sentence}{words}", f"{trial.hint} labtui asked {command}.")
+
+
+def check_sizes(profile: Profile, wanted: Requirements) -> Check | None:
+    """Does a node have as many GPUs as the lab's largest run? None where the profile does not know its nodes."""
+    most = max(wanted.gpus, default=0)
+    if profile.status == "generic" or most <= profile.gpus_per_node:
+        return None
+    there = ",".join(str(size) for size in sorted(wanted.gpus) if 0 < size <= profile.gpus_per_node)
+    return warning(
+        "node-size",
+        "Node size",
+        f"The lab plans runs on {most} GPUs; a node here has {profile.gpus_per_node}.",
+        f"Submit the sizes there are: --gpus {there or '1'}.",
+    )

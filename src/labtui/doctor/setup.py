@@ -1,0 +1,311 @@
+"""What labtui sets up for a student: a key instead of a password, and the profile of a cluster it does not know.
+
+The private half of a key never leaves this computer, and neither password nor passphrase is stored anywhere. For a
+profile two commands ask Slurm, then the student what Slurm cannot tell, and ``sbatch --test-only`` tries the smallest
+GPU job; nothing is changed on the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labtui.cluster.connection import Connection
+from labtui.cluster.target import LoginQuestion, Overrides, Prompter, resolve_target
+from labtui.doctor.findings import Requirements, trial_options
+from labtui.domain.errors import LoginRefused, RemoteFailure, UsageError
+from labtui.domain.profile import Profile
+from labtui.slurm.probe import SlurmProbe, parse_slurm_probe, slurm_probe_command
+from labtui.slurm.remote_command import RemoteCommand
+from labtui.slurm.sbatch_answers import TestOnly, parse_test_only, try_command
+from labtui.slurm.site_probe import SiteProbe, parse_site, site_command
+from labtui.slurm.site_profile import Choices, SiteProfile, SiteQuestion, questions, site_profile
+
+KEY_NAME = "id_ed25519"
+AGENT = (
+    "A passphrase protects the key should somebody copy its file. An agent keeps the opened key until you log out, so "
+    "that the passphrase is typed once: `ssh-add {path}`."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySetup:
+    """How it went: the key's file, whether it was made and whether it had to be sent, and the login that worked."""
+
+    path: Path
+    made: bool
+    sent: bool
+    login: str
+
+
+class _KeyOnly:
+    """Answers for a login that shall use the key alone: passphrase and host key, no password."""
+
+    def __init__(self, prompter: Prompter) -> None:
+        self.prompter = prompter
+
+    def ask(self, question: LoginQuestion) -> str | None:
+        return self.prompter.ask(question) if question.kind in {"passphrase", "host-key"} else None
+
+
+def default_key(folder: Path | None = None) -> Path:
+    """The key file to use: the first that is there, else the one to make. `folder` is ``~/.ssh``."""
+    folder = folder or Path.home() / ".ssh"
+    for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
+        if (folder / name).is_file():
+            return folder / name
+    return folder / KEY_NAME
+
+
+def make_key(path: Path, passphrase: str, comment: str) -> None:
+    """Make an Ed25519 key in OpenSSH's format; an empty passphrase leaves it open. Existing files are never replaced.
+
+    Raises:
+        UsageError: the file is there already, or cannot be written.
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        KeySerializationEncryption,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
+    key = Ed25519PrivateKey.generate()
+    lock: KeySerializationEncryption = NoEncryption()
+    if passphrase:
+        lock = BestAvailableEncryption(passphrase.encode())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, lock)
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file, data, mode in (
+            (path, private, 0o600),
+            (public_half(path), public + b" " + comment.encode() + b"\n", 0o644),
+        ):
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+                stream.write(data)
+    except FileExistsError as error:
+        raise UsageError(
+            f"{error.filename} is there already; it stays as it is.", "Name another file."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def public_half(path: Path) -> Path:
+    """The file of a key's public half."""
+    return path.with_name(path.name + ".pub")
+
+
+def send_command(public: str) -> RemoteCommand:
+    """Add a public key to ``~/.ssh/authorized_keys`` unless it is there; existing lines stay."""
+    line = shlex.quote(public)
+    script = "\n".join(
+        (
+            "umask 077; mkdir -p ~/.ssh || exit 1; file=~/.ssh/authorized_keys; touch $file || exit 1",
+            f"if grep -qxF -- {line} $file; then echo there; exit 0; fi",
+            '[ -z "$(tail -c 1 $file)" ] || echo >> $file',
+            f"printf '%s\\n' {line} >> $file && echo added",
+        )
+    )
+    return RemoteCommand("send-key", script, {"key": public})
+
+
+def set_up_key(
+    profile: Profile, overrides: Overrides, prompter: Prompter, path: Path, passphrase: str | None = None
+) -> KeySetup:
+    """Make the key in `path` if it is missing (with `passphrase`), send its public half, and log in with it alone.
+
+    Raises:
+        LoginRefused: the password was not accepted, or the server does not take the key afterwards.
+        UsageError: the key cannot be made or read.
+        LabError: the cluster cannot be reached, or the public half cannot be put there.
+    """
+    made = not path.exists()
+    if made:
+        make_key(
+            path, passphrase or "", f"labtui@{os.uname().nodename if hasattr(os, 'uname') else 'laptop'}"
+        )
+    public = _public(path)
+    with_key = replace(overrides, identity_file=str(path))
+    try:
+        return KeySetup(path=path, made=made, sent=False, login=_login(profile, with_key, _KeyOnly(prompter)))
+    except LoginRefused as refusal:
+        if refusal.reason in {"password-expired", "account-expired"}:
+            raise
+    connection = Connection(resolve_target(profile, with_key), prompter)
+    try:
+        connection.connect()
+        result = connection.run(send_command(public))
+    finally:
+        connection.close()
+    if result.status != 0:
+        answer = result.err.strip().splitlines()
+        raise RemoteFailure(
+            "The public key could not be put on the cluster.",
+            "Is your home there full (`labtui doctor`)? Some sites take keys on their web portal only."
+            + (f" It says: {answer[-1][:200]}" if answer else ""),
+        )
+    try:
+        login = _login(profile, with_key, _KeyOnly(prompter))
+    except LoginRefused as refusal:
+        raise LoginRefused(
+            "The public key is on the cluster, but the server does not take it.",
+            f"The site may take keys on its portal only: give it the text of {public_half(path)}. ({refusal.sentence})",
+        ) from None
+    return KeySetup(path=path, made=made, sent=True, login=login)
+
+
+def _login(profile: Profile, overrides: Overrides, prompter: Prompter) -> str:
+    """Log in and out; the methods that were used."""
+    connection = Connection(resolve_target(profile, overrides), prompter)
+    try:
+        connection.connect()
+        methods = connection.welcome.methods if connection.welcome else ()
+        return f"{connection.user} on {connection.host} by {' and '.join(methods)}"
+    finally:
+        connection.close()
+
+
+def _public(path: Path) -> str:
+    try:
+        text = public_half(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UsageError(
+            f"The public half {public_half(path)} cannot be read: {error.strerror}.",
+            f"`ssh-keygen -y -f {path} > {public_half(path)}` makes it again.",
+        ) from error
+    if "\n" in text or not text.startswith(("ssh-", "ecdsa-", "sk-")):
+        raise UsageError(f"{public_half(path)} is not a public key.", "Name another key file.")
+    return text
+
+
+PROFILE_FILE = "cluster.toml"
+"""The profile in the lab folder of a cluster that was asked about itself."""
+PROBE_LIMIT_S = 200.0
+TRY_LIMIT_S = 75.0
+
+Answer = Callable[[SiteQuestion], str]
+"""Answers a question: in the student's words, or with its default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSetup:
+    """A cluster's profile, and its text as TOML with the source of each value.
+
+    `asked` counts the questions, `unknown` says what the site did not tell, `trial` is Slurm's word on the smallest
+    GPU job with this profile.
+    """
+
+    profile: Profile
+    text: str
+    asked: int
+    unknown: tuple[str, ...]
+    trial: TestOnly
+
+
+def set_up_site(connection: Connection, host: str, choices: Choices, answer: Answer) -> SiteSetup:
+    """The profile of the cluster behind an open connection; `host` is its name as the student wrote it.
+
+    Raises:
+        LabError: the connection is gone, or the login shell does not start.
+    """
+    slurm, site = ask_site(connection)
+    asked: set[str] = set()
+    while question := next((q for q in questions(slurm, site, choices) if q.key not in asked), None):
+        asked.add(question.key)
+        choices = choices.with_answer(question.key, answer(question).strip() or question.default)
+    found, profile, text, trial = _tried(connection, host, slurm, site, choices)
+    if not trial.ok and trial.kind == "qos" and not choices.name_qos:
+        # A rule of the site that no setting shows: jobs have to name their QoS.
+        again = _tried(connection, host, slurm, site, replace(choices, name_qos=True))
+        if again[3].ok:
+            found, profile, text, trial = again
+    return SiteSetup(profile=profile, text=text, asked=len(asked), unknown=found.unknown, trial=trial)
+
+
+def _tried(
+    connection: Connection, host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
+) -> tuple[SiteProfile, Profile, str, TestOnly]:
+    found = site_profile(host, slurm, site, choices)
+    text = profile_text(found, host, date.today().isoformat())
+    profile = msgspec.convert(tomllib.loads(text), Profile)
+    trial = try_job(
+        connection, trial_options(profile, Requirements(), account=profile.default_account, gpus=1)
+    )
+    return found, profile, text, trial
+
+
+def ask_site(connection: Connection) -> tuple[SlurmProbe, SiteProbe]:
+    """Who we are on the cluster, and what it offers.
+
+    Raises:
+        LabError: the connection is gone, or the login shell does not start.
+    """
+    nonce = secrets.token_hex(8)
+    slurm = parse_slurm_probe(connection.run(slurm_probe_command(nonce), timeout_s=PROBE_LIMIT_S), nonce)
+    return slurm, parse_site(connection.run(site_command(nonce), timeout_s=PROBE_LIMIT_S), nonce)
+
+
+def try_job(connection: Connection, options: Sequence[str]) -> TestOnly:
+    """What ``sbatch --test-only`` says of a job with these options; nothing is submitted.
+
+    Raises:
+        LabError: as `ask_site`.
+    """
+    return parse_test_only(connection.run(try_command(options), timeout_s=TRY_LIMIT_S))
+
+
+# --------------------------------------------------------------------------- as TOML
+
+
+def profile_text(site: SiteProfile, host: str, day: str) -> str:
+    """A profile as TOML, each value with a comment that says where it came from."""
+    import tomlkit
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment(f"What labtui learned from {_one_line(host)} on {day}. Yours to correct."))
+    for sentence in site.unknown:
+        document.add(tomlkit.comment(f"Not known: {_one_line(sentence)}"))
+    document.add(tomlkit.nl())
+    _add(document, site.values)
+    launch = tomlkit.table()
+    _add(launch, site.launch)
+    document.add("launch", launch)
+    queues = tomlkit.aot()
+    for values, source in site.queues:
+        queue = tomlkit.table()
+        queue.comment(_one_line(source))
+        for key, value in values.items():
+            queue.add(key, value)
+        queues.append(queue)
+    if site.queues:
+        document.add("queues", queues)
+    return tomlkit.dumps(document)
+
+
+def _add(table: Any, values: Iterable[tuple[str, Any, str]]) -> None:
+    import tomlkit
+
+    for key, value, source in values:
+        item = tomlkit.item(value)
+        if source:
+            item.comment(_one_line(source))
+        table.add(key, item)
+
+
+def _one_line(text: str) -> str:
+    """Text from outside as the words of a comment."""
+    return "".join(char if char.isprintable() else " " for char in text)[:300]

@@ -1,0 +1,384 @@
+"""labtui's nouns, as frozen values: interval, run, plan, submission, job, epoch sample, diagnosis.
+
+The words are those of the lab and of the field. Batch sizes say which they are; times say seconds. Keras prints whole
+seconds, so "5 s" is anything from 4.5 to 5.5 s: every figure labtui derives carries its interval through, and nothing
+may drop it on the way. What may not enter: behaviour that needs a clock, a file or a cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """A value inside closed bounds: ``lo <= value <= hi``, all finite.
+
+    Raises:
+        ValueError: when a bound is not finite or the value lies outside its bounds.
+    """
+
+    value: float
+    lo: float
+    hi: float
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (self.value, self.lo, self.hi))):
+            raise ValueError(f"an interval needs finite numbers, not {self.value, self.lo, self.hi}")
+        if not self.lo <= self.value <= self.hi:
+            raise ValueError(f"{self.value} is not within [{self.lo}, {self.hi}]")
+
+    @classmethod
+    def exact(cls, value: float) -> Interval:
+        """A number known exactly."""
+        return cls(value, value, value)
+
+    @classmethod
+    def between(cls, lo: float, hi: float) -> Interval:
+        """What is known by its bounds alone: the value is their middle."""
+        return cls((lo + hi) / 2, lo, hi)
+
+    @classmethod
+    def around(cls, value: float, half_width: float) -> Interval:
+        """``value`` plus or minus ``half_width``."""
+        return cls(value, value - half_width, value + half_width)
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the bounds, in the value's unit."""
+        return (self.hi - self.lo) / 2
+
+    def scaled(self, factor: float) -> Interval:
+        """The interval times an exactly known factor."""
+        low, high = sorted((self.lo * factor, self.hi * factor))
+        return Interval(self.value * factor, low, high)
+
+    def contains(self, number: float) -> bool:
+        return self.lo <= number <= self.hi
+
+    def over(self, other: Interval) -> Interval:
+        """This interval divided by another; both must be positive (times, rates)."""
+        if self.lo < 0 or other.lo <= 0:
+            raise ValueError("only positive intervals can be divided here")
+        return Interval(self.value / other.value, self.lo / other.hi, self.hi / other.lo)
+
+
+Device = Literal["cpu", "gpu"]
+Launcher = Literal["python", "torchrun"]
+"""What starts a training: one process for all GPUs of a node, or torchrun with one process for each GPU."""
+BatchOption = Literal["global", "per-gpu"]
+"""What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each."""
+Stream = Literal["out", "err", "gpu"]
+"""A log of a job: standard output, standard error, or the GPU sampler's CSV."""
+
+Outcome = Literal["completed", "unfinished", "oom", "time-limit", "cancelled", "failed"]
+DEEDS: dict[Outcome, str] = {
+    "completed": "ran to its end",
+    "unfinished": "never finished",
+    "oom": "ran out of memory",
+    "time-limit": "was stopped by its time limit",
+    "cancelled": "was cancelled",
+    "failed": "failed",
+}
+"""What happened to a run, after "it" or "a run that"."""
+DiagnosisKind = Literal[
+    "oom",
+    "time-limit",
+    "cancelled",
+    "no-gpu",
+    "missing-module",
+    "missing-file",
+    "bad-arguments",
+    "container",
+    "quota",
+    "host-memory",
+    "traceback",
+    "contradiction",
+    "mixed-trainings",
+]
+
+
+# --------------------------------------------------------------------------- what is to be run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """One training: fixed model, device count, batch and epochs. What a chart plots.
+
+    `model` is the lab's short name ("ResNet50" for ResNet50V2). `n_gpus` is 0 on a CPU.
+    `batch_size` is the *global* batch; `per_gpu_batch` is said apart.
+    `script` is the training script in `scripts/`, relative to it ("ResNet50.py"); `batch_option` is what its own
+    batch option means. `nodes` is how many nodes share the GPUs evenly, `data_set` names the images where a lab has
+    several ("" for its only one).
+    `unknown` names what nothing tells yet about a run of the student's own job file (model, n_gpus, batch_size,
+    epochs): its value here means nothing.
+    """
+
+    model: str
+    device: Device
+    n_gpus: int
+    batch_size: int
+    epochs: int
+    script: str
+    learning_rate: float | None = None
+    extra_args: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    nodes: int = 1
+    launcher: Launcher = "python"
+    batch_option: BatchOption = "global"
+    data_set: str = ""
+
+    @property
+    def replicas(self) -> int:
+        """Devices that share a step: the GPUs, or one CPU."""
+        return max(1, self.n_gpus)
+
+    @property
+    def per_gpu_batch(self) -> int:
+        """The global batch divided over the replicas."""
+        return self.batch_size // self.replicas
+
+    @property
+    def reads_folder(self) -> bool:
+        """Whether its images are a folder below the data directory: not the CIFAR-10 pickles, and not made up."""
+        return self.data_set not in ("", "cifar10", "synthetic")
+
+    @property
+    def label(self) -> str:
+        """How the run is called on a screen, e.g. ``ResNet50 · 2 GPUs`` or ``ResNet50 · CPU``."""
+        model = self.model or self.script or "run"
+        if "n_gpus" in self.unknown:
+            return model
+        model = f"{model} · {self.data_set}" if self.data_set else model
+        if self.device == "cpu":
+            return f"{model} · CPU"
+        return f"{model} · {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
+
+
+TemplateForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun"]
+"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; one job per GPU count; torchrun on any nodes."""
+JobForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "own"]
+"""How a job came to be: by a template, or ("own") from a job file of the student's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionDraft:
+    """What one `sbatch` would carry, before it has a token. Editable in the plan screen.
+
+    `time_limit_minutes` is the wall time asked for; `cpus` and `gpus` what Slurm allocates, on each of `nodes`. `qos`
+    and `partition` go to `sbatch` under those names; an empty one is left out. `options` go on its command line.
+    For a job file of the student's own (form "own"), `job_file` is its name, `log_patterns` holds its logs by stream
+    as sbatch's patterns, and `beside` the files that lie beside it.
+    """
+
+    task_id: str
+    form: JobForm
+    runs: tuple[RunSpec, ...]
+    gpus: int
+    cpus: int
+    time_limit_minutes: int
+    account: str
+    qos: str
+    job_name: str
+    data_dir: str = ""
+    container: str = ""
+    reservation: str = ""
+    partition: str = ""
+    nodes: int = 1
+    options: tuple[str, ...] = ()
+    job_file: str = ""
+    log_patterns: tuple[tuple[Stream, str], ...] = ()
+    beside: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def queue(self) -> str:
+        """What limits how many jobs a user has: the QoS, else the partition."""
+        return self.qos or self.partition
+
+    @property
+    def all_gpus(self) -> int:
+        """The GPUs of all nodes: what is charged."""
+        return self.gpus * self.nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedFinding:
+    """A finding of preflight that the student overrode, and why. `line` is 1-based, 0 for the file as a whole."""
+
+    rule: str
+    file: str
+    line: int
+    effect: str
+    reason: str
+
+
+# --------------------------------------------------------------------------- what became of it
+
+
+class SubmissionStatus(StrEnum):
+    """Where a submission stands on its way into Slurm."""
+
+    WAITING = "waiting"  # in labtui's submission queue
+    SENDING = "sending"  # the intent is stored, the answer is not here yet
+    UNKNOWN = "unknown"  # no answer: looked up by token, and nothing is sent before it is certain
+    ACCEPTED = "accepted"  # Slurm gave it a job id
+    REFUSED = "refused"  # Slurm said never
+    WITHDRAWN = (
+        "withdrawn"  # the student took it back before it was sent, or must say again that it is wanted
+    )
+
+
+class JobPhase(StrEnum):
+    """A job's state with evidence; `UNKNOWN` is never the same as `FINISHED`."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SETTLING = "settling"  # left the queue, no accounting record yet
+    FINISHED = "finished"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherJob:
+    """A living job of the student's that this lab folder did not send. Times are UNIX seconds of the cluster."""
+
+    job_id: str
+    name: str
+    phase: JobPhase
+    slurm_state: str = ""
+    reason: str = ""
+    qos: str = ""
+    partition: str = ""
+    node: str = ""
+    submit_time: float | None = None
+    start_time: float | None = None
+    time_limit_s: float | None = None
+    elapsed_s: float | None = None
+    directory: str = ""
+
+
+class RunPhase(StrEnum):
+    """What a run's row shows."""
+
+    WAITING = "waiting"
+    QUEUED = "queued"
+    STARTING = "starting"  # its job runs, no epoch line yet
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """What Slurm last said about a job, and when it said so.
+
+    Times are UNIX seconds of the cluster's clock; `seen_at` is UNIX seconds of ours.
+    `slurm_state` is Slurm's own word (``RUNNING``, ``COMPLETED``, ``TIMEOUT`` ...), `reason` its pending
+    reason. `evidence` names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``.
+    """
+
+    job_id: str
+    phase: JobPhase
+    slurm_state: str = ""
+    reason: str = ""
+    start_estimate: float | None = None
+    submit_time: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    time_limit_s: float | None = None
+    elapsed_s: float | None = None
+    node: str = ""
+    partition: str = ""
+    exit_code: str = ""
+    evidence: str = ""
+    seen_at: float = 0.0
+    unknown_since: float | None = None
+    restarts: int = 0
+
+
+# --------------------------------------------------------------------------- what the logs say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSample:
+    """Time and metrics of one epoch of one run.
+
+    `seconds` is the interval that holds the epoch's true duration in seconds; `printed_seconds` the whole
+    seconds as printed (None when the log gives none); `ms_per_step` as printed, in milliseconds.
+    `source` says what the interval rests on: ``mllog``, ``keras`` or another grammar's name.
+    `line` is the 1-based line of the log it was read from: every figure can be traced to it.
+    `ended_at` is when the epoch ended, in UNIX seconds of the node's clock, for logs that tell (MLPerf
+    records). `starts_process` is true for the first epoch that a process trained: it pays for start-up (graph,
+    data cache, communication), also in a resumed training whose first epoch is the third.
+    """
+
+    epoch: int
+    seconds: Interval
+    printed_seconds: int | None = None
+    steps: int | None = None
+    ms_per_step: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    source: str = "keras"
+    line: int | None = None
+    ended_at: float | None = None
+    starts_process: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Something in a log that explains a failure or a surprise, and what to do next."""
+
+    kind: DiagnosisKind
+    line: int
+    text: str
+    advice: str
+    stream: Stream = "out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRun:
+    """One run as read from a log; fields the log does not tell are None."""
+
+    model: str | None = None
+    device: Device | None = None
+    n_gpus: int | None = None
+    batch_size: int | None = None
+    epochs_planned: int | None = None
+    outcome: Outcome = "unfinished"
+    epochs: tuple[EpochSample, ...] = ()
+    images: int | None = None
+    learning_rate: float | None = None
+    throughput: Interval | None = None
+    """Images per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
+    throughput_printed: float | None = None
+    """The digits of that rate, where they are not the middle of what they may mean (344 for [344, 345))."""
+    batch_seconds: Interval | None = None
+    """Mean seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
+    total_seconds: Interval | None = None
+    """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
+    gpu_memory: Interval | None = None
+    """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
+    batch_per_gpu: int | None = None
+    """Batch of one process, for logs that print it (torchrun scripts); `batch_size` is always the global one."""
+    contradictions: tuple[str, ...] = ()
+    """Lines of the log that cannot both be true of this run; each names both. Such a run proves no scaling."""
+    notes: tuple[str, ...] = ()
+    """Why a figure of this run is absent or wider than one would expect; sentences."""
+    interleaved: bool = False
+    practice: bool = False
+    framework: str = ""
+    first_line: int = 1
+    last_line: int = 1
+
+    @property
+    def printed_rate(self) -> float | None:
+        """Images per second as the log prints them."""
+        if self.throughput_printed is not None or self.throughput is None:
+            return self.throughput_printed
+        return self.throughput.value

@@ -1,4 +1,0 @@
-"""The lab folder's store, the session, and the lane: the one thread that owns SSH.
-
-What may not enter: Textual, paramiko (that is `cluster`), drawing.
-"""

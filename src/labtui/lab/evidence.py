@@ -1,0 +1,328 @@
+"""What a check may look at: the state, the numbers, the scripts, the answers, what was exported.
+
+The session gathers it from the lab folder; here it is a frozen value, so that a check is a pure function of it.
+
+A task's answer file has questions as headings and the student's Markdown below them. labtui writes the headings once
+and reads back which questions have a text; it never writes, moves or judges an answer. Comments (``<!-- -->``) are ours
+or the student's notes and do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from labtui.domain.events import LabState, RunState, SubmissionState
+from labtui.domain.model import SubmissionStatus
+from labtui.lab.edition import Task
+from labtui.lab.plan import PlanOverrides
+from labtui.results.rows import Results
+
+_HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")
+_FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
+PLACEHOLDER = "<!-- your answer -->"
+"""What stands below each question of a new answer file."""
+_NOWHERE = -1
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSheet:
+    """What stands below each question of a task, in their order; "" where nothing was written."""
+
+    texts: tuple[str, ...]
+
+    @property
+    def answered(self) -> tuple[bool, ...]:
+        return tuple(bool(text) for text in self.texts)
+
+    @property
+    def complete(self) -> bool:
+        return all(self.answered)
+
+
+def new_sheet(task: Task) -> str:
+    """The Markdown a task's answer file starts with: its title and its questions, and room below each."""
+    lines = [f"# Task {task.id}: {task.title}", ""]
+    lines.append("<!-- Write below each question. labtui looks for text there and never changes it. -->")
+    for number, question in enumerate(task.questions, 1):
+        lines += ["", f"## {number}. {one_line(question.text)}", "", PLACEHOLDER, ""]
+    return "\n".join(lines) + ("" if lines[-1] == "" else "\n")
+
+
+def missing_headings(task: Task, text: str) -> str:
+    """Headings of questions the file does not have, to be added at its end; "" when none is missing."""
+    found = _sections(task, text)
+    lines: list[str] = []
+    for number, question in enumerate(task.questions, 1):
+        if number - 1 not in found:
+            lines += ["", f"## {number}. {one_line(question.text)}", "", PLACEHOLDER, ""]
+    return "\n".join(lines)
+
+
+def read_sheet(task: Task, text: str) -> AnswerSheet:
+    """Which answers a file holds.
+
+    A heading belongs to the question with the same words, else to the one with its number; other headings are
+    part of the answer they stand in.
+    """
+    found = _sections(task, text)
+    return AnswerSheet(tuple(_plain(found.get(index, "")) for index in range(len(task.questions))))
+
+
+def answer_markdown(task: Task, text: str) -> tuple[tuple[str, ...], str]:
+    """The Markdown below each question as it stands, without comments; and what stands below none of them."""
+    found = _sections(task, text)
+    raw = {index: _COMMENT.sub("", part).strip("\n") for index, part in found.items()}
+    shown = {index: part if _plain(part) else "" for index, part in raw.items()}
+    return tuple(shown.get(index, "") for index in range(len(task.questions))), shown.get(_NOWHERE, "")
+
+
+def answer_text(task: Task, text: str, index: int) -> str:
+    """What stands below a question, for its author to edit: without the placeholder and blank lines around it."""
+    lines = _sections(task, text).get(index, "").split("\n")
+    return "\n".join(line for line in lines if line.strip() != PLACEHOLDER).strip("\n")
+
+
+def with_answer(task: Task, text: str, index: int, answer: str) -> str:
+    """The file with another text below one question; every other line stays. "" puts the placeholder back."""
+    body = ["", *(answer.strip("\n") or PLACEHOLDER).split("\n"), ""]
+    lines: list[str] = []
+    written = False
+    for current, kind, line in _walk(task, text.splitlines()):
+        mine = current == index
+        if not (mine and kind == "text"):
+            lines.append(line)
+        if mine and kind == "question" and not written:
+            lines += body
+            written = True
+    if not written:
+        lines += ["", f"## {index + 1}. {one_line(task.questions[index].text)}", *body]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and doubled blanks."""
+    return " ".join(text.split())
+
+
+def _plain(section: str) -> str:
+    """A section without comments and without lines that hold no letter or digit (rules, empty list items)."""
+    without = _COMMENT.sub("", section)
+    kept = [line for line in without.splitlines() if line.strip()]
+    return "\n".join(kept).strip() if any(char.isalnum() for line in kept for char in line) else ""
+
+
+def _sections(task: Task, text: str) -> dict[int, str]:
+    """The text below each question's heading, by the question's index."""
+    found: dict[int, list[str]] = {}
+    for current, kind, line in _walk(task, text.splitlines()):
+        if kind == "question" and current is not None:
+            found.setdefault(current, [])
+        elif kind == "text":
+            found.setdefault(_NOWHERE if current is None else current, []).append(line)
+    return {index: "\n".join(lines) for index, lines in found.items()}
+
+
+def _walk(task: Task, lines: Iterable[str]) -> Iterator[tuple[int | None, str, str]]:
+    """Each line with the index of its question and what it is: question, title, text. A code fence hides headings."""
+    words = [_normal(question.text) for question in task.questions]
+    current: int | None = None
+    fence = ""
+    for line in lines:
+        mark = _FENCE.match(line)
+        if mark and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1][:3]
+        heading = None if fence or mark else _HEADING.match(line)
+        index = _question(heading, words) if heading else None
+        kind = "text"
+        if index is not None:
+            current, kind = index, "question"
+        elif line.startswith("# ") and not fence:
+            current, kind = None, "title"
+        yield current, kind, line
+
+
+def _question(heading: re.Match[str], words: list[str]) -> int | None:
+    text = _normal(heading["text"])
+    if text in words:
+        return words.index(text)
+    if heading["number"] and 0 < int(heading["number"][:6]) <= len(words):
+        return int(heading["number"][:6]) - 1
+    return None
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip().casefold()
+
+
+_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", re.MULTILINE)
+
+
+NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
+"""Submissions that Slurm never took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFact:
+    """A script as it is now: its path below `scripts/`, SHA-256 hex digest, and text.
+
+    `other_endings` are the digests of the same text with the other line endings: git and editors on Windows change
+    them, and no run changes with them.
+    """
+
+    path: str
+    sha256: str
+    text: str = ""
+    other_endings: tuple[str, ...] = ()
+
+    def is_file(self, sha256: str) -> bool:
+        """Whether a file with this digest has the same text, whatever its line endings."""
+        return sha256 == self.sha256 or sha256 in self.other_endings
+
+
+def file_fact(path: str, data: bytes) -> FileFact:
+    """A script's fact from its bytes."""
+    unix = data.replace(b"\r\n", b"\n")
+    endings = (unix, unix.replace(b"\n", b"\r\n")) if b"\0" not in data else ()
+    return FileFact(
+        path=path,
+        sha256=hashlib.sha256(data).hexdigest(),
+        text=data.decode("utf-8", "replace"),
+        other_endings=tuple(hashlib.sha256(text).hexdigest() for text in endings),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFact:
+    """An exported chart: its file, its chart key, the models it shows (empty: all that were measured).
+
+    `at` is when the file was written, in UNIX seconds of this computer; None when that is not known.
+    """
+
+    path: str
+    chart: str
+    models: tuple[str, ...] = ()
+    practice: bool = False
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything a check looks at.
+
+    `scripts` and `originals` go by path below `scripts/` (`originals`: as labtui ships them). `answers` by
+    task id. `files` are the other files of the lab folder, relative. `remote` says of remote paths whether
+    they are there, `remote_at` (UNIX seconds) when the cluster said so. `overrides` are the lab folder's own
+    changes to the plan (smaller batches for smaller GPUs).
+    """
+
+    state: LabState = field(default_factory=LabState)
+    results: Results = field(default_factory=lambda: Results(images=50_000))
+    scripts: Mapping[str, FileFact] = field(default_factory=dict)
+    originals: Mapping[str, FileFact] = field(default_factory=dict)
+    exports: tuple[ExportFact, ...] = ()
+    answers: Mapping[str, AnswerSheet] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
+    remote: Mapping[str, bool] = field(default_factory=dict)
+    remote_at: float | None = None
+    overrides: PlanOverrides = field(default_factory=PlanOverrides)
+
+    def submission(self, run: RunState) -> SubmissionState | None:
+        return self.state.submissions.get(run.token)
+
+    def sent(self, run: RunState) -> bool:
+        """Whether a run reached Slurm or may still: a refused or withdrawn one is no run."""
+        submission = self.submission(run)
+        return submission is None or submission.status not in NEVER_SENT
+
+    def practice(self, run: RunState) -> bool:
+        """Whether a run was made on a practice cluster."""
+        submission = self.submission(run)
+        return run.practice or bool(submission and submission.practice)
+
+    def changed_since(self, run: RunState) -> tuple[str, ...]:
+        """Scripts a run rests on that differ now from what was sent with it."""
+        submission = self.submission(run)
+        if submission is None:
+            return ()
+        changed = []
+        for path in rests_on(run.spec.script, self.scripts):
+            sent = submission.script_hashes.get(path)
+            now = self.scripts.get(path)
+            if sent is not None and (now is None or not now.is_file(sent)):
+                changed.append(path)
+        return tuple(changed)
+
+
+def rests_on(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
+    """A script and those of the folder it imports, directly or through others."""
+    by_module = {
+        path.rpartition("/")[2].removesuffix(".py"): path for path in scripts if path.endswith(".py")
+    }
+    found = [script]
+    for path in found:
+        for name in _imports(scripts[path].text if path in scripts else ""):
+            module = by_module.get(name.partition(".")[0])
+            if module is not None and module not in found:
+                found.append(module)
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)  # asked for each run, while a folder has few scripts
+def _imports(text: str) -> tuple[str, ...]:
+    """The modules a Python text imports; read off its lines when it does not parse."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = _IMPORT.finditer(text)
+        return tuple(name for match in found for name in re.split(r"[,\s]+", match[1] or match[2]))
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+    return tuple(names)
+
+
+def code_names(text: str) -> dict[str, int]:
+    """Names a Python text uses in its code (not in comments, docstrings), each with its first line.
+
+    Falls back to reading words off lines without their comments when the text does not parse.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _words(text)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    names: dict[str, int] = {}
+    for node in ast.walk(tree):
+        for name in _names_of(node, docstrings):
+            line = getattr(node, "lineno", 1)
+            names[name] = min(line, names.get(name, line))
+    return names
+
+
+def _names_of(node: ast.AST, docstrings: set[int]) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [node.attr]
+    if isinstance(node, ast.alias):
+        return node.name.split(".")
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+        return [node.value]
+    return []
+
+
+def _words(text: str) -> dict[str, int]:
+    names: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        for word in re.findall(r"\w+", line.partition("#")[0]):
+            names.setdefault(word, number)
+    return names

@@ -1,0 +1,367 @@
+"""From a task to what would be submitted: runs, resources, time limit, and what it should cost.
+
+Pure: the profile says what the cluster is like, the overrides what the student chose. Nothing here decides
+when.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from labtui.domain.errors import UsageError
+from labtui.domain.model import Interval, RunSpec, SubmissionDraft, TemplateForm
+from labtui.domain.profile import Profile
+from labtui.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
+from labtui.results.rows import ResultRow, Results
+
+MARGIN = 2.0
+"""A limit is this many times the longest time expected: a killed job costs more than a short wait."""
+LEAST_MINUTES = 10
+UNKNOWN_MINUTES = 75
+"""The limit the lab's own job files ask for; used where nothing is known about a run's length."""
+STEP_MINUTES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOverrides:
+    """What the student or the folder's settings say differently; None and "" mean: as planned.
+
+    `gpus` keeps only these GPU counts. `per_gpu_batch` is what each GPU (or the CPU) gets; the global batch
+    follows. `max_per_gpu_batch` is a ceiling for GPU runs (smaller GPUs); what is planned below it stays.
+    """
+
+    form: TemplateForm | None = None
+    gpus: tuple[int, ...] | None = None
+    per_gpu_batch: int | None = None
+    max_per_gpu_batch: int | None = None
+    epochs: int | None = None
+    learning_rate: float | None = None
+    time_limit_minutes: int | None = None
+    cpus: int | None = None
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    reservation: str = ""
+    container: str = ""
+    data_dir: str = ""
+    user: str = ""
+
+
+def task_of(edition: Edition, task_id: str) -> Task:
+    """The task with this number.
+
+    Raises:
+        UsageError: when the edition has no such task; the hint lists those it has.
+    """
+    task = edition.task(task_id)
+    if task is None:
+        names = [item.id for item in edition.tasks]
+        meant = _meant(task_id, names)
+        suggestion = f"Did you mean {meant}? " if meant else ""
+        raise UsageError(
+            f"{edition.id} has no task {task_id!r}.", f"{suggestion}Its tasks are {', '.join(names)}."
+        )
+    return task
+
+
+def _meant(task_id: str, names: Sequence[str]) -> str:
+    """The task that a wrong number probably means: ``10.5`` for ``5``, ``105`` or ``10,5``; "" when none is near."""
+    ending = [name for name in names if name.rpartition(".")[2] == task_id]
+    if len(ending) == 1:
+        return ending[0]
+    plain = {"".join(filter(str.isalnum, name)): name for name in names}
+    same = plain.get("".join(filter(str.isalnum, task_id)))
+    return same or next(iter(difflib.get_close_matches(task_id, names, n=1, cutoff=0.7)), "")
+
+
+def planned_specs(
+    edition: Edition, task: Task, overrides: PlanOverrides | None = None
+) -> tuple[RunSpec, ...]:
+    """The runs a task plans, with what the student changed."""
+    wanted = overrides or PlanOverrides()
+    plans = [plan for plan in task.runs if _kept(plan, wanted)]
+    return tuple(_spec(edition, plan, wanted) for plan in plans)
+
+
+def task_drafts(
+    edition: Edition, task_id: str, profile: Profile, overrides: PlanOverrides | None = None
+) -> tuple[SubmissionDraft, ...]:
+    """What a task would submit: one draft per job, in the order they should run; none for tasks without runs.
+
+    Raises:
+        UsageError: when the edition has no such task.
+    """
+    task = task_of(edition, task_id)
+    wanted = overrides or PlanOverrides()
+    drafts = []
+    for form, plans in _jobs(task, wanted):
+        specs = tuple(_spec(edition, plan, wanted) for plan in plans)
+        drafts.append(_draft(edition, task, profile, wanted, form=form, specs=specs, plans=plans))
+    return tuple(drafts)
+
+
+def expectation(
+    draft: SubmissionDraft, edition: Edition, results: Results | None = None
+) -> tuple[Interval | None, Interval | None]:
+    """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
+
+    Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
+    """
+    total = _expected(draft, edition, results)
+    if total is None:
+        return None, None
+    limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
+    total = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
+    return total, total.scaled(draft.all_gpus / 3600)
+
+
+def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None) -> Interval | None:
+    """Seconds the runs of a draft would take if nothing stopped them."""
+    rows = results.measured if results is not None else ()
+    seconds = [_run_seconds(run, edition, rows) for run in draft.runs]
+    known = [item for item in seconds if item is not None]
+    return _sum(known) if known and len(known) == len(seconds) else None
+
+
+FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
+"""Folders of `remote/` with the scripts of one framework for several nodes."""
+
+
+def withheld_scripts(edition: Edition) -> frozenset[str]:
+    """What a lab folder starts without: scripts the student is to make, and whole folders no run of the lab needs.
+
+    A folder ends with ``/``. Every script in the lab folder travels with each job, so what nobody starts stays away.
+    """
+    made = {check.script for task in edition.tasks for check in task.checks if isinstance(check, EditedCheck)}
+    started = framework_scripts(edition)
+    unused = {each for each in FRAMEWORK_FOLDERS if not any(name.startswith(each) for name in started)}
+    return frozenset(made | unused)
+
+
+def framework_scripts(edition: Edition) -> tuple[str, ...]:
+    """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start; the practice cluster rehearses none of them."""
+    started = (plan.script for task in edition.tasks for plan in task.runs)
+    return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
+
+
+def copies_to_start(task: Task) -> tuple[tuple[str, str], ...]:
+    """(original, new script) pairs the task asks the student to make."""
+    return tuple((check.original, check.script) for check in task.checks if isinstance(check, EditedCheck))
+
+
+# --------------------------------------------------------------------------- runs
+
+
+def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
+    return wanted.gpus is None or plan.gpus in wanted.gpus
+
+
+def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
+    batch = plan.batch_size if wanted.per_gpu_batch is None else wanted.per_gpu_batch * max(1, plan.gpus)
+    if wanted.max_per_gpu_batch is not None and wanted.per_gpu_batch is None and plan.gpus:
+        batch = min(batch, wanted.max_per_gpu_batch * plan.gpus)
+    rate = wanted.learning_rate if wanted.learning_rate is not None else plan.learning_rate
+    return RunSpec(
+        model=plan.model,
+        device=plan.device,
+        n_gpus=plan.gpus,
+        batch_size=batch,
+        epochs=plan.epochs if wanted.epochs is None else wanted.epochs,
+        script=plan.script,
+        learning_rate=rate,
+        extra_args=plan.options,
+        launcher="torchrun" if plan.form == "torchrun" else "python",
+        batch_option=plan.batch_option,
+        data_set=plan.data_set or "",
+    )
+
+
+def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
+    """Base x GPUs, unless the run plans its own."""
+    return (
+        spec.learning_rate if spec.learning_rate is not None else edition.base_learning_rate * spec.replicas
+    )
+
+
+def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[RunPlan]]]:
+    jobs: list[tuple[TemplateForm, list[RunPlan]]] = []
+    for plan in task.runs:
+        if not _kept(plan, wanted):
+            continue
+        form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
+        if (form == "cpu" and plan.device != "cpu") or "torchrun" in (form, plan.form):
+            form = plan.form
+        if form == "one-gpu" and plan.gpus != 1:
+            form = "job-per-size"
+        if form == "one-job" and jobs and jobs[-1][0] == "one-job" and jobs[-1][1][-1].model == plan.model:
+            jobs[-1][1].append(plan)
+        else:
+            jobs.append((form, [plan]))
+    return jobs
+
+
+# --------------------------------------------------------------------------- resources
+
+
+def _draft(
+    edition: Edition,
+    task: Task,
+    profile: Profile,
+    wanted: PlanOverrides,
+    *,
+    form: TemplateForm,
+    specs: tuple[RunSpec, ...],
+    plans: Sequence[RunPlan],
+) -> SubmissionDraft:
+    specs = tuple(on_nodes(spec, profile) for spec in specs)
+    nodes, gpus = allocation(specs)
+    planned = profile.names(profile.gpu_queue if gpus else profile.cpu_queue)
+    account = wanted.account or profile.default_account
+    places = {"account": account, "user": wanted.user or profile.user}
+    data_dir, container = profile.data_dir, profile.launch.container or profile.container
+    if form == "torchrun":
+        container = profile.containers.get("pytorch", "")
+        data_dir = profile.datasets_dir if specs[0].reads_folder else profile.data_dir
+    draft = SubmissionDraft(
+        task_id=task.id,
+        form=form,
+        runs=specs,
+        gpus=gpus,
+        nodes=nodes,
+        cpus=wanted.cpus or cpus_for(gpus, profile, next((plan.cpus for plan in plans if plan.cpus), None)),
+        time_limit_minutes=1,
+        account=account,
+        job_name=job_name(specs),
+        data_dir=fill(wanted.data_dir or data_dir, places),
+        container=fill(wanted.container or container, places),
+        reservation=wanted.reservation,
+        qos=wanted.qos or planned.qos,
+        partition=wanted.partition or planned.partition,
+    )
+    prescribed = max((plan.time_limit_minutes or 0 for plan in plans), default=0)
+    minutes = wanted.time_limit_minutes or prescribed or time_limit(draft, edition, profile)
+    return replace(draft, time_limit_minutes=minutes)
+
+
+def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
+    """The run on as few of the cluster's nodes as hold its GPUs, the same number on each."""
+    if spec.launcher != "torchrun" or spec.device == "cpu":
+        return spec
+    most = max(1, profile.gpus_per_node)
+    nodes = -(-spec.n_gpus // most)
+    while spec.n_gpus % nodes:
+        nodes += 1
+    return replace(spec, nodes=nodes)
+
+
+def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
+    """(nodes, GPUs of each) that a job needs for its largest run."""
+    return max(
+        ((spec.nodes, spec.n_gpus // spec.nodes) for spec in specs), key=lambda size: size[0] * size[1]
+    )
+
+
+def refuse_too_many_nodes(draft: SubmissionDraft, profile: Profile) -> None:
+    """Raises UsageError for a job with more nodes than its queue takes; the hint names a queue that takes them."""
+    queue = profile.queue(draft.queue)
+    if queue is None or queue.max_nodes is None or draft.nodes <= queue.max_nodes:
+        return
+    others = [q for q in profile.queues if q.devices == queue.devices and (q.max_nodes or 0) >= draft.nodes]
+    most = max((q.max_nodes or 0 for q in profile.queues if q.devices == queue.devices), default=0)
+    hint = f"No queue that labtui knows there takes more than {most} nodes: plan at most {most * draft.gpus} GPUs."
+    if others:
+        hint = f"{others[0].name} takes {others[0].max_nodes} nodes: name it with --{profile.queue_option}."
+    gpus = f"{draft.all_gpus} GPUs are {draft.nodes} nodes of {profile.title}"
+    takes = f"{queue.max_nodes} node{'s' * (queue.max_nodes != 1)}"
+    raise UsageError(f"{gpus}, and {queue.name} takes {takes} a job.", hint)
+
+
+def in_queue(draft: SubmissionDraft, profile: Profile, *, qos: str, partition: str) -> SubmissionDraft:
+    """The draft in the student's QoS or partition, unless the profile says that it is for other devices."""
+    devices = "gpu" if draft.gpus else "cpu"
+    for name in (qos, partition):
+        queue = profile.queue(name)
+        if queue is not None and queue.devices != devices:
+            return draft
+    return replace(draft, qos=qos or draft.qos, partition=partition or draft.partition)
+
+
+def fill(text: str, places: Mapping[str, str]) -> str:
+    """A profile's text with ``{account}`` and ``{user}`` filled in; without a value they stay as written."""
+    return re.sub(r"\{(account|user)\}", lambda match: places.get(match[1]) or match[0], text)
+
+
+def cpus_for(gpus: int, profile: Profile, prescribed: int | None = None) -> int:
+    """CPUs a job asks for: the site's number per GPU, else what a CPU run prescribes; at most a node."""
+    if gpus:
+        return gpus * profile.cpus_per_gpu
+    return max(1, min(prescribed or profile.cpus_per_gpu, max(profile.cpus_per_node, 1)))
+
+
+def job_name(specs: Sequence[RunSpec]) -> str:
+    """A short name Slurm, a shell and a file name can all take: ``ResNet50-1-2-4gpu``, ``ResNet50-cpu``."""
+    models = "-".join(dict.fromkeys(spec.model for spec in specs))
+    if all(spec.device == "cpu" for spec in specs):
+        return f"{models}-cpu"
+    models = "-".join([models, *dict.fromkeys(spec.data_set for spec in specs if spec.data_set)])
+    return f"{models}-{'-'.join(str(spec.n_gpus) for spec in specs)}gpu"
+
+
+def time_limit(draft: SubmissionDraft, edition: Edition, profile: Profile) -> int:
+    """Minutes to ask for: expected time with a margin, in steps of five, within the queue's own limit."""
+    seconds = _expected(draft, edition, None)
+    minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
+    minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
+    queue = profile.queue(draft.queue)
+    return minutes if queue is None or queue.max_minutes is None else min(minutes, queue.max_minutes)
+
+
+# --------------------------------------------------------------------------- time
+
+
+def _sum(parts: Sequence[Interval]) -> Interval:
+    return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
+
+
+def _run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+    epoch, first = _measured(run, rows) or _banded(run, edition)
+    if epoch is None:
+        return None
+    low, high = edition.startup_seconds
+    start = Interval((low + high) / 2, low, high)
+    warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
+    return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
+
+
+def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None, Interval | None] | None:
+    same = [
+        row
+        for row in rows
+        if (row.model, row.n_gpus, row.configuration.data_set) == (run.model, run.n_gpus, run.data_set)
+    ]
+    best = [row for row in same if row.batch_size == run.batch_size] or same
+    return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None
+
+
+def _banded(run: RunSpec, edition: Edition) -> tuple[Interval | None, Interval | None]:
+    return _band(run, edition, "epoch-seconds"), _band(run, edition, "first-epoch-seconds")
+
+
+def _band(run: RunSpec, edition: Edition, quantity: str) -> Interval | None:
+    """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
+    fitting = [
+        band
+        for band in edition.bands
+        if band.quantity == quantity
+        and (band.model, band.gpus) == (run.model, run.n_gpus)
+        and band.data_set in (None, run.data_set)
+    ]
+    chosen: Band | None = next((band for band in fitting if band.batch_size == run.batch_size), None)
+    chosen = chosen or (fitting[0] if fitting else None)
+    if chosen is None:
+        return None
+    return Interval((chosen.low + chosen.high) / 2, chosen.low, chosen.high)

@@ -1,0 +1,222 @@
+"""The plan of a task as an editable table, and back to drafts. Pure.
+
+A row is one run. Changing the GPUs keeps the per-GPU batch and scales a learning rate that was given; the global
+and the per-GPU batch always follow each other.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from labtui.domain.errors import UsageError
+from labtui.domain.model import JobForm, RunSpec, SubmissionDraft
+from labtui.domain.profile import Profile
+from labtui.lab.edition import Edition
+from labtui.lab.plan import allocation, cpus_for, job_name, on_nodes, time_limit
+
+EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
+WORDS = {
+    "gpus": "GPUs",
+    "batch": "global batch",
+    "per_gpu": "batch per GPU",
+    "rate": "learning rate (empty: the script's own)",
+    "epochs": "epochs",
+    "limit": "time limit in minutes (empty: as planned)",
+    "options": "further options of the training script, as on a command line",
+}
+_OWN = {
+    "model": "model",
+    "gpus": "n_gpus",
+    "batch": "batch_size",
+    "per_gpu": "batch_size",
+    "epochs": "epochs",
+}
+OWN_WORDS = {
+    "model": "the model it trains",
+    "gpus": "GPUs (0: CPU)",
+    "batch": "global batch",
+    "per_gpu": "batch per GPU",
+    "epochs": "epochs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One run of the plan. `origin` is the draft it came from; `limit` a time limit the student gave."""
+
+    spec: RunSpec
+    origin: int
+    included: bool = True
+    limit: int | None = None
+
+
+def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
+    """The runs of all drafts, in their order."""
+    return tuple(PlanRow(spec, origin) for origin, draft in enumerate(drafts) for spec in draft.runs)
+
+
+def form_of(drafts: Sequence[SubmissionDraft]) -> JobForm | None:
+    """The form the student can choose, or None where there is nothing to choose (CPU, a single run)."""
+    forms = [draft.form for draft in drafts if draft.form in {"one-job", "job-per-size"}]
+    return forms[0] if forms else None
+
+
+def cell(row: PlanRow, column: str) -> str:
+    """What a cell shows before it is edited; the same text can be typed back."""
+    spec = row.spec
+    values = {
+        "gpus": str(spec.n_gpus),
+        "batch": str(spec.batch_size),
+        "per_gpu": str(spec.per_gpu_batch),
+        "rate": "" if spec.learning_rate is None else f"{spec.learning_rate:g}",
+        "epochs": str(spec.epochs),
+        "limit": "" if row.limit is None else str(row.limit),
+        "options": shlex.join(spec.extra_args),
+    }
+    return values[column]
+
+
+def changed(row: PlanRow, column: str, text: str) -> PlanRow:
+    """The row with one number changed.
+
+    Raises:
+        UsageError: when the text is no number that fits there.
+    """
+    spec = row.spec
+    if column == "limit":
+        return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
+    if column == "options":
+        return replace(row, spec=replace(spec, extra_args=_options(text)))
+    if column == "rate":
+        return replace(row, spec=replace(spec, learning_rate=_rate(text) if text.strip() else None))
+    if column == "epochs":
+        return replace(row, spec=replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000)))
+    if column in {"batch", "per_gpu"}:
+        return replace(row, spec=replace(spec, batch_size=_batch(spec, column, text)))
+    return replace(row, spec=_with_gpus(spec, text))
+
+
+def own_answer(column: str) -> str:
+    """What a column is called in `Answers` and in `RunSpec.unknown`; "" for one that is not asked about."""
+    return _OWN.get(column, "")
+
+
+def own_value(column: str, text: str) -> str | int | None:
+    """What was typed about a run of the student's own job file; None where nothing was.
+
+    Raises:
+        UsageError: when the text is no number that fits there.
+    """
+    if not text.strip():
+        return None
+    if column == "model":
+        return text.strip()
+    if column == "limit":
+        return _whole(text, "time limit", 1, 100_000)
+    largest = {"gpus": 1024, "epochs": 10_000}.get(column, 10_000_000)
+    return _whole(text, OWN_WORDS[column].partition(" (")[0], 0 if column == "gpus" else 1, largest)
+
+
+def _batch(spec: RunSpec, column: str, text: str) -> int:
+    """The global batch, typed as such or as each GPU's share."""
+    if column == "batch":
+        return _whole(text, "global batch", spec.replicas, 10_000_000)
+    return _whole(text, "batch per GPU", 1, 10_000_000) * spec.replicas
+
+
+def _with_gpus(spec: RunSpec, text: str) -> RunSpec:
+    if spec.device == "cpu":
+        raise UsageError("This run is on the CPU.", "GPU runs are rows of their own.")
+    count = _whole(text, "number of GPUs", 1, 1024)
+    rate = spec.learning_rate
+    scaled = None if rate is None else round(rate / spec.n_gpus * count, 10)
+    return replace(spec, n_gpus=count, batch_size=spec.per_gpu_batch * count, learning_rate=scaled)
+
+
+def scaled(row: PlanRow, column: str, factor: float) -> PlanRow:
+    """The row with one number doubled or halved (never below one)."""
+    text = cell(row, column)
+    if not text or column == "options":
+        return row
+    number = float(text) * factor
+    return changed(row, column, f"{number:g}" if column == "rate" else str(max(1, int(number))))
+
+
+def _options(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        raise UsageError("A quote is not closed in these options.", "Close it, or leave it out.") from None
+
+
+def _whole(text: str, what: str, low: int, high: int) -> int:
+    try:
+        number = int(text.replace(",", "").strip())
+    except ValueError:
+        raise UsageError(f"The {what} is a whole number, not {text.strip()!r}.") from None
+    if not low <= number <= high:
+        raise UsageError(f"The {what} is between {low:,} and {high:,}.")
+    return number
+
+
+def _rate(text: str) -> float:
+    try:
+        number = float(text.strip())
+    except ValueError:
+        raise UsageError(f"The learning rate is a number like 0.02, not {text.strip()!r}.") from None
+    if not 0 < number < 1000:
+        raise UsageError("The learning rate is above 0.")
+    return number
+
+
+# ------------------------------------------------------------------ back to drafts
+
+
+def drafts_from(
+    rows: Sequence[PlanRow],
+    planned: Sequence[SubmissionDraft],
+    form: JobForm | None,
+    edition: Edition,
+    profile: Profile,
+) -> tuple[SubmissionDraft, ...]:
+    """What would be submitted now: the included rows, gathered into jobs by the form."""
+    groups: list[tuple[JobForm, list[PlanRow]]] = []
+    for row in rows:
+        if not row.included:
+            continue
+        own = planned[row.origin].form
+        wanted: JobForm = form if form is not None and own in {"one-job", "job-per-size"} else own
+        last = groups[-1] if groups else None
+        if wanted == "one-job" and last and last[0] == "one-job" and last[1][-1].spec.model == row.spec.model:
+            last[1].append(row)
+        elif wanted == "own" and last and last[0] == "own" and last[1][-1].origin == row.origin:
+            last[1].append(row)  # a job file of the student's own is one job, whatever it starts
+        elif wanted == "one-gpu" and row.spec.n_gpus != 1:
+            groups.append(("job-per-size", [row]))
+        else:
+            groups.append((wanted, [row]))
+    return tuple(_draft(kind, group, planned[group[0].origin], edition, profile) for kind, group in groups)
+
+
+def _draft(
+    form: JobForm, group: Sequence[PlanRow], base: SubmissionDraft, edition: Edition, profile: Profile
+) -> SubmissionDraft:
+    specs = tuple(on_nodes(row.spec, profile) for row in group)
+    limit = max((row.limit for row in group if row.limit is not None), default=None)
+    if specs == base.runs and form == base.form:
+        return base if limit is None else replace(base, time_limit_minutes=limit)
+    nodes, gpus = allocation(specs)
+    draft = replace(
+        base,
+        form=form,
+        runs=specs,
+        gpus=gpus,
+        nodes=nodes,
+        cpus=cpus_for(gpus, profile) if gpus else base.cpus,
+        job_name=job_name(specs),
+    )
+    prescribed = base.time_limit_minutes != time_limit(base, edition, profile)
+    minutes = base.time_limit_minutes if prescribed else time_limit(draft, edition, profile)
+    return replace(draft, time_limit_minutes=minutes if limit is None else limit)

@@ -1,0 +1,305 @@
+"""Which runs stand for the runs a task planned, whether their learning rate was scaled, and remarks on surprises.
+
+Any run of the folder may count. The best one is taken: finished before unfinished, fresh before stale, real
+before practice, the task's own before others, late before early. A remark names the band, its source and a question
+worth asking; it never fails a check, and a result counts as outside only when its whole interval lies outside.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from labtui.domain.events import RunState
+from labtui.domain.model import DEEDS, Interval, RunSpec
+from labtui.lab.edition import Band, Edition, LearningRateCheck, RunsCheck, Task
+from labtui.lab.evidence import Evidence, rests_on
+from labtui.lab.plan import expected_learning_rate, planned_specs
+from labtui.results.measured import Origin, cite
+from labtui.results.rows import ResultRow
+
+_UNITS = {
+    "epoch-seconds": ("{} s an epoch", "{} s"),
+    "first-epoch-seconds": ("{} s for the first epoch", "{} s"),
+    "throughput": ("{} images/s", "{} images/s"),
+    "speedup": ("a speedup of {}", "{}"),
+    "efficiency": ("an efficiency of {}", "{}"),
+    "acceleration": ("{} times as fast as the CPU", "{}"),
+}
+
+
+def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
+    """Remarks on the measured configurations a task is about."""
+    for row in evidence.results.measured:
+        if not _concerns(edition, task, row):
+            continue
+        wanted = _images(edition, task, row)
+        bound = row.configuration.data_bound if row.configuration.images is not None else None
+        if bound is None or not bound.contains(wanted):
+            trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
+            yield (
+                f"{row.configuration.label} was trained on {trained} images an epoch, "
+                f"not on {wanted:,}; its times cannot be compared with published ones."
+            )
+            continue
+        for band in edition.bands:
+            if note := remark(band, row):
+                yield note
+
+
+def _images(edition: Edition, task: Task, row: ResultRow) -> int:
+    """The images per epoch that an edition means for a row: those of the data set, else of the edition."""
+    plans = [plan for each in (task, *edition.tasks) for plan in each.runs]
+    own = (plan.images for plan in plans if plan.data_set == row.configuration.data_set and plan.images)
+    return next(own, edition.images)
+
+
+def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
+    named = [other for check in task.checks for other in check.tasks]
+    sources = [task, *(found for name in named if (found := edition.task(name)) is not None)]
+    return any(
+        (plan.model, plan.gpus) == (row.model, row.n_gpus)
+        and (
+            plan.batch_size == row.batch_size or any(getattr(c, "batch", "") == "any" for c in source.checks)
+        )
+        for source in sources
+        for plan in source.runs
+    )
+
+
+def remark(band: Band, row: ResultRow) -> str:
+    """What to say about a row by one band; "" when it is about something else or the row fits."""
+    if (band.model, band.gpus) != (row.model, row.n_gpus):
+        return ""
+    if band.data_set is not None and band.data_set != row.configuration.data_set:
+        return ""
+    if band.batch_size is not None and band.batch_size != row.batch_size:
+        return ""
+    measured = _quantity(band, row)
+    if measured is None or (measured.hi >= band.low and measured.lo <= band.high):
+        return ""
+    yours, usual = _UNITS[band.quantity]
+    sentence = (
+        f"{row.configuration.label}: {yours.format(_short(measured.value))}, where {_short(band.low)} to "
+        f"{usual.format(_short(band.high))} is usual ({band.source})."
+    )
+    return f"{sentence} {' '.join(band.advice.split())}".strip()
+
+
+def _quantity(band: Band, row: ResultRow) -> Interval | None:
+    return {
+        "epoch-seconds": row.epoch_seconds,
+        "first-epoch-seconds": row.warmup_seconds,
+        "throughput": row.throughput,
+        "speedup": row.speedup,
+        "efficiency": row.efficiency,
+        "acceleration": row.acceleration,
+    }[band.quantity]
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A planned run and the run that stands for it, if any; `why_not` says what it lacks ("": it counts)."""
+
+    task_id: str
+    spec: RunSpec
+    run: RunState | None = None
+    why_not: str = ""
+    changed: tuple[str, ...] = ()
+    practice: bool = False
+
+    @property
+    def met(self) -> bool:
+        """Whether the planned run was made as the check wants it."""
+        return self.run is not None and not self.why_not
+
+
+def tasks_of(edition: Edition, task: Task, names: Sequence[str]) -> tuple[Task, ...]:
+    """The tasks a check speaks of: those it names, else its own."""
+    if not names:
+        return (task,)
+    return tuple(found for name in names if (found := edition.task(name)) is not None)
+
+
+def match_runs(edition: Edition, task: Task, check: RunsCheck, evidence: Evidence) -> tuple[Match, ...]:
+    """A match for every run planned in the tasks the check names."""
+    matches: list[Match] = []
+    for source in tasks_of(edition, task, check.tasks):
+        specs = planned_specs(edition, source, evidence.overrides)
+        batch = _common_batch(specs, check, evidence) if check.batch == "any" else None
+        matches.extend(_match(source, spec, check, evidence, batch) for spec in specs)
+    return tuple(matches)
+
+
+def match_planned(
+    edition: Edition, task: Task, names: Sequence[str], evidence: Evidence
+) -> tuple[Match, ...]:
+    """The matches other checks build on: as the runs check of each task named defines them."""
+    matches: list[Match] = []
+    for source in tasks_of(edition, task, names):
+        own = next((c for c in source.checks if isinstance(c, RunsCheck) and not c.tasks), RunsCheck())
+        matches.extend(match_runs(edition, source, own, evidence))
+    return tuple(matches)
+
+
+def cite_run(run: RunState, evidence: Evidence) -> str:
+    """Where a run can be read: ``run 3, job 31337, ResNet50.31337.out, lines 5, 7``."""
+    submission = evidence.submission(run)
+    job_id = submission.job.job_id if submission and submission.job else ""
+    source = ""
+    if submission is not None:
+        remote = submission.remote_logs.get("out", "").replace("%j", job_id)
+        source = remote.rpartition("/")[2]
+    lines = [Origin(source=source, job_id=job_id, line=sample.line) for sample in run.epochs]
+    where = cite(lines or [Origin(source=source, job_id=job_id)])
+    return f"run {run.run_id}, {where}" if where else f"run {run.run_id}"
+
+
+def _same_device(run: RunState, spec: RunSpec) -> bool:
+    mine, planned = run.spec, spec
+    if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
+        return False
+    return (mine.model, mine.device, mine.n_gpus) == (planned.model, planned.device, planned.n_gpus)
+
+
+def _common_batch(specs: Sequence[RunSpec], check: RunsCheck, evidence: Evidence) -> int | None:
+    """The per-GPU batch with which most of the planned runs were made; the larger one when there are two."""
+    counts: dict[int, set[int]] = {}
+    for run in evidence.state.runs.values():
+        for index, spec in enumerate(specs):
+            if evidence.sent(run) and _same_device(run, spec) and not _why_not(run, spec, check, None):
+                counts.setdefault(run.spec.per_gpu_batch, set()).add(index)
+    return max(counts, key=lambda batch: (len(counts[batch]), batch), default=None)
+
+
+def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batch: int | None) -> Match:
+    wanted = spec.batch_size if check.batch == "exact" else None
+    found: list[tuple[tuple[bool, ...], int, Match]] = []
+    for run in evidence.state.runs.values():
+        if not evidence.sent(run) or not _same_device(run, spec):
+            continue
+        match = Match(
+            task_id=task.id,
+            spec=spec,
+            run=run,
+            why_not=_why_not(run, spec, check, wanted),
+            changed=evidence.changed_since(run),
+            practice=evidence.practice(run),
+        )
+        rank = (
+            match.met,
+            batch is None or run.spec.per_gpu_batch == batch,
+            not match.practice,
+            not match.changed,
+            run.task_id == task.id,
+        )
+        found.append((rank, run.run_id, match))
+    return max(found, key=lambda item: item[:2])[2] if found else Match(task_id=task.id, spec=spec)
+
+
+def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) -> str:
+    """In words, why a run of the right model and devices does not count; "" when it does."""
+    if batch is not None and run.spec.batch_size != batch:
+        return f"it used a global batch of {run.spec.batch_size:,} where {batch:,} is planned"
+    if run.outcome is None:
+        read = len(run.epochs)
+        return (
+            f"it is {run.phase.value}, {read} of {run.spec.epochs} epochs read"
+            if read
+            else f"it is {run.phase.value}"
+        )
+    if run.outcome not in check.outcomes:
+        wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
+        return f"it {DEEDS[run.outcome]}; the task wants a run that {wanted}"
+    if len(run.epochs) < check.min_epochs:
+        one = len(run.epochs) == 1
+        return (
+            f"its log shows {len(run.epochs)} epoch{'' if one else 's'} and {check.min_epochs} are needed"
+            f"{' (the first one is warm-up)' if one else ''}"
+        )
+    return ""
+
+
+def plan_words(spec: RunSpec) -> str:
+    """A planned run in words, both batches said apart."""
+    batch = f"batch {spec.batch_size:,}"
+    if spec.n_gpus > 1:
+        batch = f"global batch {spec.batch_size:,}, {spec.per_gpu_batch:,} per GPU"
+    return f"{spec.label} ({batch})"
+
+
+__all__ = [
+    "Match",
+    "cite_run",
+    "match_planned",
+    "match_runs",
+    "plan_words",
+    "tasks_of",
+]
+
+
+_RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
+_GPUS_TIMES = re.compile(
+    r"\*\s*(?:\w+\.)*(?:n_gpus|num_gpus|\w*replicas\w*)|(?:n_gpus|num_gpus|\w*replicas\w*)\s*\*"
+)
+_LONGEST = 1_000
+"""Characters of a line that are looked at; code lines are shorter."""
+
+Item = tuple[bool, str, str, str]
+"""Met, what is asked, what shows it, what is missing."""
+
+
+def rate_items(edition: Edition, task: Task, check: LearningRateCheck, evidence: Evidence) -> list[Item]:
+    """One item per planned run that was made; one that waits for the runs when none was."""
+    matches = match_planned(edition, task, check.tasks, evidence)
+    made = [match for match in matches if match.met]
+    if not made:
+        return [
+            (
+                False,
+                "the learning rate grows with the GPUs",
+                "",
+                "The learning rate can be seen once runs are made.",
+            )
+        ]
+    return [_item(edition, match, evidence) for match in made]
+
+
+def _item(edition: Edition, match: Match, evidence: Evidence) -> Item:
+    if match.run is None:
+        raise ValueError("only runs that were made have a learning rate")
+    wanted = expected_learning_rate(edition, match.spec)
+    sentence = f"{match.spec.label}: learning rate {wanted:g}"
+    rate = match.run.learning_rate if match.run.learning_rate is not None else match.run.spec.learning_rate
+    if rate is not None:
+        where = cite_run(match.run, evidence)
+        if math.isclose(rate, wanted, rel_tol=1e-6):
+            return True, sentence, f"{rate:g}: {where}", ""
+        missing = (
+            f"{match.spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
+            f"(base {edition.base_learning_rate:g} x {match.spec.replicas})."
+        )
+        return False, sentence, where, missing
+    shown = _in_script(match, evidence)
+    if shown:
+        return True, sentence, shown, ""
+    missing = f"Neither the log nor {match.spec.script} shows the learning rate of {match.spec.label}."
+    return False, sentence, "", missing
+
+
+def _in_script(match: Match, evidence: Evidence) -> str:
+    """The line of the script (or of one it imports) that multiplies the rate by the GPUs."""
+    script = match.run.spec.script if match.run is not None else match.spec.script
+    for path in rests_on(script, evidence.scripts):
+        text = evidence.scripts[path].text if path in evidence.scripts else ""
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line[:_LONGEST].partition("#")[0]
+            if _RATE.search(code) and _GPUS_TIMES.search(code):
+                return f"scripts/{path}, line {number}: {code.strip()[:80]}"
+    return ""

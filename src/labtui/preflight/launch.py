@@ -1,0 +1,457 @@
+"""The commands of a job script: what runs, in which environment, and whether its failure would be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from labtui.domain.model import SubmissionDraft
+from labtui.preflight.directives import gpus_of, node_gpus
+from labtui.preflight.findings import (
+    Edit,
+    Finding,
+    Fix,
+    ScriptContext,
+    Severity,
+    comment_out,
+    found,
+    physical,
+    replace_line,
+    rule,
+    set_value,
+)
+from labtui.slurm.batch_script import JobScript, ScriptCommand, without_comment
+from labtui.slurm.script_commands import RANK, FilledCommand
+
+_EXEC = re.compile(r"\b(?:bsc_)?(?:singularity|apptainer)\b(?P<options>.*?)\b(?:exec|run|shell)\b")
+_BAD_ASSIGNMENT = re.compile(
+    r"^(?P<head>\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*))(?P<gap>=[ \t]+|[ \t]+=[ \t]*)(?=[\"'/$.~\d])"
+)
+_CLEAN_UP = re.compile(
+    r"^\s*(?:rm|mv|cp|rmdir|touch|echo|printf|date|sleep|tar|gzip|rsync|module|deactivate|true|:|kill|mail|chmod|ls|nvidia-smi)\b"
+)
+_DOWNLOAD = re.compile(
+    r"^\s*(?:(?:sudo|srun|time)\s+)*(?:wget|curl|git\s+(?:clone|pull)|pip3?\s+(?:install|download)|"
+    r"python[\d.]*\s+-m\s+pip\s+install|conda\s+(?:install|create)|huggingface-cli\s+download|singularity\s+pull|docker\s+pull)\b"
+)
+_SELF = re.compile(r"\$\{?BASH_SOURCE\b|\bdirname\b[^)]*\$\{?0\b")
+_SELF_DIR = re.compile(
+    r"\"?\$\(\s*(?:cd\s+[^&;]*&&\s*)?(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)\"?"
+)
+_AT_HOME = re.compile(r"^(?:/gpfs)?/home(?:/|$)|^~|^\$\{?HOME\b")
+
+
+def _swap(job: JobScript, command: ScriptCommand, pattern: str, new: str, title: str) -> Fix | None:
+    """A fix in the first physical line of a command where the pattern is found."""
+    for number, line in physical(job, command.line, command.end):
+        code = without_comment(line)
+        changed = re.sub(pattern, new, code, count=1)
+        if changed != code:
+            return replace_line(job.name, number, line, changed + line[len(code) :], title)
+    return None
+
+
+@rule(
+    "no-nv",
+    "error",
+    "launch",
+    "A container without `--nv` in a GPU job: it trains on the CPU without a word.",
+)
+def no_nv(context: ScriptContext) -> Iterator[Finding]:
+    """Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag."""
+    for job in context.jobs:
+        for command in _once(job.filled) if job.gpus else ():
+            match = _EXEC.search(command.text)
+            if match is None or re.search(r"--nv(?:ccli)?\b|--rocm\b", command.text):
+                continue
+            if "$" in _before_program(command.text[match.end() :]) or "$" in match["options"]:
+                continue
+            effect = "Without --nv the container sees no GPU; TensorFlow then uses the CPU, 15 times slower."
+            source = job.source(command)
+            fix = _swap(job, source, r"\b(exec|run|shell)\b(?=\s)", r"\1 --nv", "add --nv")
+            yield found("no-nv", job.name, command.line, job.lines[command.line - 1], effect, fix=fix)
+
+
+def _before_program(text: str) -> str:
+    """The options of a container and its image: what stands before the program that runs in it."""
+    return re.split(r"\s(?:python[\d.]*|torchrun|bash|sh)\b", text, maxsplit=1)[0]
+
+
+def _once(commands: Iterable[FilledCommand]) -> Iterator[FilledCommand]:
+    """Each command of the script once, whatever loop it stands in."""
+    return (command for command in commands if not command.repeated)
+
+
+@rule("gpu-count", "error", "launch", "Trainings that use more or fewer GPUs than the job has.")
+def gpu_count(context: ScriptContext) -> Iterator[Finding]:
+    """`--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job."""
+    for job in context.jobs:
+        asked = job.gres_line
+        used = [(n, c) for c in job.launches if (n := _used(c.text)) is not None]
+        if not job.gpus or asked is None or not used or job.gpus > node_gpus(context):
+            continue
+        most, command = max(used, key=lambda item: item[0])
+        line = job.lines[command.line - 1]
+        if most > job.gpus:
+            effect = f"The training wants {most} GPUs and the job has {job.gpus}."
+            fix = _swap(
+                job,
+                job.source(command),
+                rf"(--n_gpus[= ]+){most}\b",
+                rf"\g<1>{job.gpus}",
+                f"train on {job.gpus} GPU{'s' * (job.gpus != 1)}",
+            )
+            yield found("gpu-count", job.name, command.line, line, effect, fix=fix)
+        elif most < job.gpus and len(used) == len(job.launches) and not _several_at_once(job):
+            effect = (
+                f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
+            )
+            value = re.sub(r"\d+$", str(most), asked.value)
+            fix = set_value(job, asked.line, asked.value, value, f"ask for {most}")
+            yield found("gpu-count", job.name, asked.line, asked.text, effect, fix=fix, severity="warning")
+
+
+def _used(command: str) -> int | None:
+    if re.search(r"_seq\.py\b", command):
+        return 1
+    return gpus_of(command)
+
+
+def _several_at_once(job: JobScript) -> bool:
+    """Whether trainings run beside each other, so that each may have its own GPUs."""
+    return any(job.source(command).text.rstrip().endswith("&") for command in job.launches)
+
+
+@rule("one-epoch", "warning", "launch", "A single epoch: the only one measured is the one to be thrown away.")
+def one_epoch(context: ScriptContext) -> Iterator[Finding]:
+    """And Keras prints no "Epoch" line for it."""
+    if context.draft is not None and _search(context.draft):
+        return
+    for job in context.jobs:
+        for command in _once(job.launches):
+            if re.search(r"--(?:num_)?epochs[= ]+1(?!\d)", command.text):
+                effect = "The first epoch is warm-up and does not count; one epoch measures nothing."
+                pattern = r"(--(?:num_)?epochs[= ]+)1\b"
+                fix = _swap(job, job.source(command), pattern, r"\g<1>2", "train two epochs")
+                yield found("one-epoch", job.name, command.line, job.lines[command.line - 1], effect, fix=fix)
+
+
+def _search(draft: SubmissionDraft) -> bool:
+    """Whether a job tries several batches to find the one that fits; it measures no time."""
+    batches = {run.batch_size for run in draft.runs}
+    return len(batches) > 1 and all(run.epochs == 1 and run.n_gpus == 1 for run in draft.runs)
+
+
+@rule("var-blank", "error", "launch", "A blank beside the `=` of an assignment.")
+def var_blank(context: ScriptContext) -> Iterator[Finding]:
+    """`VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant."""
+    for job in context.shells:
+        for command in job.commands:
+            line = job.lines[command.line - 1]
+            match = _BAD_ASSIGNMENT.match(line)
+            if match is None or match["name"] == "IFS":
+                continue
+            effect = "No assignment to bash: it runs what stands behind the blank; the variable stays empty."
+            fixed = line[: match.start("gap")] + "=" + line[match.end("gap") :]
+            fix = replace_line(job.name, command.line, line, fixed, "close the gap")
+            yield found("var-blank", job.name, command.line, line, effect, fix=fix)
+
+
+@rule(
+    "rank-in-quotes",
+    "error",
+    "launch",
+    "`$SLURM_PROCID` filled in by the batch shell: the same for all tasks.",
+)
+def rank_in_quotes(context: ScriptContext) -> Iterator[Finding]:
+    """In ``srun ... bash -c "..."`` and in variables the batch shell fills the rank in before the tasks start.
+
+    One task has one rank anyway, and torchrun's c10d rendezvous gives out ranks of its own.
+    """
+    for job in context.shells:
+        main = job.name in {item.name for item in context.jobs}
+        for command in _once(job.filled):
+            ranks = list(RANK.finditer(command.text))
+            if (
+                not ranks
+                or not re.search(r"\bsrun\b", command.text)
+                or (main and _one_task(job, command.text))
+            ):
+                continue
+            number = int(ranks[0][2])
+            effect = (
+                "The batch shell fills it in before srun starts the tasks: every task believes it is rank 0."
+            )
+            severity: Severity = "error"
+            if re.search(r"--rdzv[_-]backend[= ]+c10d\b", command.text):
+                severity = "warning"
+                effect += " The c10d rendezvous overlooks that; a static one hangs."
+            at = next(
+                (n for n in range(number, len(job.lines) + 1) if _RANK.search(job.lines[n - 1])), number
+            )
+            fix = _rank_escaped(job, at) if re.search(r"\b(?:ba)?sh\s+-l?c\b", command.text) else None
+            text = job.lines[at - 1]
+            yield found("rank-in-quotes", job.name, at, text, effect, fix=fix, severity=severity)
+
+
+_RANK = re.compile(r"(?<!\\)\$(?=\{?(?:SLURM_PROCID|SLURM_NODEID|SLURM_LOCALID)\b)")
+
+
+def _one_task(job: JobScript, command: str) -> bool:
+    """Whether a step has a single task: its rank is 0 wherever it is filled in."""
+    found = re.search(r"\bsrun\b((?:\s+-{1,2}\w[\w-]*(?:=\S*|\s+[^\s-]\S*)?)*)", command)
+    options = found[1] if found else ""
+    nodes = re.search(r"\s(?:-N|--nodes)[= ]?(\d{1,6})", options)
+    tasks = re.search(r"\s(?:-n|--ntasks)[= ]?(\d{1,6})", options)
+    if tasks:
+        return int(tasks[1]) == 1
+    asked = job.has("nodes") or job.has("ntasks") or job.has("ntasks-per-node")
+    return asked and (int(nodes[1]) if nodes else job.nodes) * job.tasks_per_node == 1
+
+
+def _rank_escaped(job: JobScript, number: int) -> Fix | None:
+    line = job.lines[number - 1]
+    return replace_line(job.name, number, line, _RANK.sub(r"\\$", line), "put a backslash before the $")
+
+
+@rule(
+    "one-node-used", "error", "launch", "Several nodes, and nothing that starts a process on more than one."
+)
+def one_node_used(context: ScriptContext) -> Iterator[Finding]:
+    """A batch script runs on the first node alone; `srun` or `mpirun` start the others."""
+    starters = r"\b(?:srun|mpirun|mpiexec|mpiexec\.hydra|pdsh|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b"
+    for job in context.jobs:
+        if job.nodes < 2 or not job.launches or any(re.search(starters, c.text) for c in job.filled):
+            continue
+        given = job.last("nodes")
+        effect = (
+            f"The script runs on the first of the {job.nodes} nodes alone; start the training with srun,"
+            " or the others idle and are charged."
+        )
+        line = given.line if given else 1
+        fix = set_value(job, line, given.value, "1", "ask for one node") if given else None
+        yield found("one-node-used", job.name, line, job.lines[line - 1], effect, fix=fix)
+
+
+_STEP = re.compile(
+    r"\bsrun\b(?P<options>.*?)\s(?:(?:bsc_)?singularity|apptainer|(?:ba)?sh|python[\d.]*|torchrun)\b", re.S
+)
+
+
+@rule(
+    "srun-cpus", "warning", "launch", "`srun` without the CPU cores that the job asked for: one core a task."
+)
+def srun_cpus(context: ScriptContext) -> Iterator[Finding]:
+    """From Slurm 22.05 srun does not take ``--cpus-per-task`` from the job; where tasks are bound they get one core."""
+    for job in context.jobs:
+        if (job.cpus or 1) < 2 or "SRUN_CPUS_PER_TASK" in job.text:
+            continue
+        for command in _once(job.launches):
+            step = _STEP.search(command.text)
+            options = step["options"] if step else "$"
+            if re.search(r"[${]|--cpus-per-task\b|\s-c\s*\d|--exclusive\b|--overlap\b", options):
+                continue
+            effect = f"srun may bind each task to one of its {job.cpus} cores: from Slurm 22.05 it has to be told them."
+            source = job.source(command)
+            new = 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK"'
+            fix = _swap(job, source, r"\bsrun\b", new, "give srun the cores")
+            yield found("srun-cpus", job.name, command.line, job.lines[command.line - 1], effect, fix=fix)
+
+
+_MEETING = re.compile(r"--(?:rdzv[_-]endpoint[= ]+\S[^\n]*?:|master[_-]port[= ]+)(?P<port>\d{4,5})(?!\d)")
+_OWN_PORT = "$((20000 + SLURM_JOB_ID % 10000))"
+
+
+@rule("shared-port", "warning", "launch", "A fixed port where another job on the same node may use it, too.")
+def shared_port(context: ScriptContext) -> Iterator[Finding]:
+    """The second job waits in the first one's rendezvous and ends with it; whole nodes have nobody beside them."""
+    profile = context.profile
+    for job in context.jobs:
+        whole = (
+            job.gpus >= profile.gpus_per_node or (job.cpus or 0) * job.tasks_per_node >= profile.cpus_per_node
+        )
+        if job.has("exclusive") or whole:
+            continue
+        for command in _once(job.launches):
+            match = _MEETING.search(command.text)
+            if match is None:
+                continue
+            number = _line_of_port(job, match["port"], command)
+            line = job.lines[number - 1]
+            effect = f"Another job of this node that meets at port {match['port']}, too, gets in the way of this one"
+            effect += "; take a port from the job's number."
+            if not re.search(r"--rdzv[_-]id\b", command.text) and "--rdzv" in command.text:
+                effect = effect.replace("gets in the way of", "joins its processes to")
+            fixed = re.sub(rf"([:= \"']){match['port']}(?!\d)", lambda m: m[1] + _OWN_PORT, line, count=1)
+            fix = replace_line(job.name, number, line, fixed, "take the port from the job's number")
+            yield found("shared-port", job.name, number, line, effect, fix=fix)
+
+
+def _line_of_port(job: JobScript, port: str, command: FilledCommand) -> int:
+    """The line where a port is written: an assignment before the command, or the command itself."""
+    written = re.compile(rf"(?:^\s*(?:export\s+)?\w*PORT=[\"']?|[:= ]){port}(?!\d)", re.IGNORECASE)
+    places = (number for number, line in job.code if not line.startswith("#") and written.search(line))
+    return next(places, command.line)
+
+
+@rule("loader-workers", "warning", "launch", "More data loader processes than CPU cores.")
+def loader_workers(context: ScriptContext) -> Iterator[Finding]:
+    """`--num_workers` counts for each rank: 10 workers of 4 ranks are 40 processes."""
+    for job in context.jobs:
+        cores = (job.cpus or 0) * job.tasks_per_node
+        for command in _once(job.launches) if cores else ():
+            match = re.search(
+                r"--(?:num_workers|num-workers|workers|dataloader_num_workers)[= ]+(\d{1,4})\b", command.text
+            )
+            ranks = re.search(r"--nproc[_-]per[_-]node[= ]+(\d{1,3})\b", command.text)
+            each = int(ranks[1]) if ranks else 1
+            if match is None or int(match[1]) * each * job.tasks_per_node <= cores:
+                continue
+            processes = f"{match[1]} workers" if each == 1 else f"{each} ranks with {match[1]} workers each"
+            effect = (
+                f"{processes} share {cores} CPU cores of a node: they wait for each other instead of loading."
+            )
+            line = job.lines[command.line - 1]
+            yield found("loader-workers", job.name, command.line, line, effect)
+
+
+@rule("hidden-status", "warning", "launch", "A clean-up command at the end hides the training's failure.")
+def hidden_status(context: ScriptContext) -> Iterator[Finding]:
+    """A script's exit status is that of its last command."""
+    for job in context.jobs:
+        if not job.trainings or not job.commands or job.commands[-1] in job.trainings:
+            continue
+        last, training = job.commands[-1], job.trainings[-1]
+        guarded = any(re.match(r"^\s*(?:set\s+-\w*e|exit\b|trap\b.*\bERR\b)", c.text) for c in job.commands)
+        if guarded or not _CLEAN_UP.match(last.text) or "||" in training.text or last.line < training.end:
+            continue
+        effect = "The last command's status becomes the job's: a failed training looks like a success."
+        end = job.lines[training.end - 1]
+        close = job.lines[last.end - 1]
+        edits = (
+            Edit(training.end, end, (f"{without_comment(end).rstrip()} || status=$?",)),
+            Edit(last.end, close, (close, "exit ${status:-0}")),
+        )
+        fix = Fix(job.name, "end with the training's status", edits)
+        yield found("hidden-status", job.name, last.line, job.lines[last.line - 1], effect, fix=fix)
+
+
+# --------------------------------------------------------------------------- where it runs
+
+
+@rule(
+    "script-location",
+    "error",
+    "launch",
+    "`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.",
+)
+def script_location(context: ScriptContext) -> Iterator[Finding]:
+    """Slurm runs a copy of the script from its spool directory."""
+    for job in context.jobs:
+        for command in job.commands:
+            if not _SELF.search(command.text):
+                continue
+            line = job.lines[command.line - 1]
+            fixed = _SELF_DIR.sub('"$SLURM_SUBMIT_DIR"', line)
+            effect = "Slurm runs a copy in its own directory; your files are in $SLURM_SUBMIT_DIR."
+            fix = replace_line(job.name, command.line, line, fixed, "use $SLURM_SUBMIT_DIR")
+            yield found("script-location", job.name, command.line, line, effect, fix=fix)
+
+
+@rule("home-directory", "warning", "launch", "Running from the home file system.")
+def home_directory(context: ScriptContext) -> Iterator[Finding]:
+    """Homes are small and slow; the site wants jobs under scratch or projects."""
+    if context.profile.status != "current":
+        return
+    for job in context.jobs:
+        chdir = job.last("chdir")
+        if chdir and _AT_HOME.match(chdir.value):
+            fix = set_value(job, chdir.line, chdir.value, ".", "stay where it was submitted")
+            yield _home(job, chdir.line, fix)
+        for command in job.commands:
+            match = re.match(r"^\s*cd\s+[\"']?(?P<to>\S+?)[\"']?\s*$", command.text)
+            if match and _AT_HOME.match(match["to"]):
+                yield _home(job, command.line, comment_out(job, command.line, "stay where it was submitted"))
+
+
+def _home(job: JobScript, number: int, fix: Fix | None) -> Finding:
+    effect = (
+        "The home file system is small and not made for jobs; labtui's directory for this job is elsewhere."
+    )
+    return found("home-directory", job.name, number, job.lines[number - 1], effect, fix=fix)
+
+
+# --------------------------------------------------------------------------- which software
+
+
+@rule("download", "error", "launch", "A download inside the job: compute nodes have no internet.")
+def download(context: ScriptContext) -> Iterator[Finding]:
+    """`wget`, `git clone`, `pip install` and the like in a job script."""
+    severity: Severity = "error" if context.profile.status == "current" else "warning"
+    for job in context.shells:
+        for command in job.commands:
+            if _DOWNLOAD.match(command.text) and "localhost" not in command.text:
+                effect = (
+                    "Compute nodes reach no internet: this hangs until it times out. Send the files instead."
+                )
+                fix = comment_out(job, command.line, "leave it out") if command.line == command.end else None
+                line = job.lines[command.line - 1]
+                yield found("download", job.name, command.line, line, effect, fix=fix, severity=severity)
+
+
+@rule("cpu-framework", "warning", "launch", "A framework built for CPUs only: the GPU stays unused.")
+def cpu_framework(context: ScriptContext) -> Iterator[Finding]:
+    """`tensorflow-cpu`, `+cpu` wheels: in commands and in requirements files."""
+    pattern = re.compile(r"\btensorflow[-_]cpu\b|\btorch\S*\+cpu\b|whl/cpu\b|\bintel-tensorflow\b")
+    texts = [(job.name, n, line, without_comment(line)) for job in context.shells for n, line in job.code]
+    for name, text in context.files.items():
+        if name.rpartition("/")[2].startswith("requirements") and name.endswith(".txt"):
+            texts += [(name, n, line, line.partition("#")[0]) for n, line in enumerate(text.split("\n"), 1)]
+    for name, number, line, code in texts:
+        match = pattern.search(code)
+        if match:
+            effect = "This build has no GPU code in it: the job gets a GPU and trains on the CPU."
+            fixed = code.replace("tensorflow-cpu", "tensorflow").replace("+cpu", "") + line[len(code) :]
+            fix = replace_line(name, number, line, fixed, "take the build with GPU support")
+            yield found("cpu-framework", name, number, line, effect, fix=fix)
+
+
+@rule("python-leak", "warning", "launch", "PYTHONPATH or a Python module leaks into the container.")
+def python_leak(context: ScriptContext) -> Iterator[Finding]:
+    """The Python module sets PYTHONHOME and PYTHONPATH, and the container takes them over."""
+    for job in context.jobs:
+        starts = [c for c in job.commands if _EXEC.search(c.text)]
+        if not starts or any("--cleanenv" in c.text or re.search(r"\s-e\s", c.text) for c in starts):
+            continue
+        for command in job.commands:
+            if command.line >= starts[0].line:
+                break
+            leak = re.match(
+                r"^\s*(?:export\s+)?PYTHON(?:PATH|HOME)=\S|^\s*module\s+(?:load|add)\b.*\bpython",
+                command.text,
+                re.I,
+            )
+            if leak:
+                effect = "The container's Python would look for its packages outside the container."
+                fix = comment_out(job, command.line, "leave it out")
+                yield found(
+                    "python-leak", job.name, command.line, job.lines[command.line - 1], effect, fix=fix
+                )
+
+
+@rule("no-purge", "warning", "launch", "Modules loaded on top of whatever the login shell had.")
+def no_purge(context: ScriptContext) -> Iterator[Finding]:
+    """Only where the cluster's profile purges modules first."""
+    if not context.profile.launch.purge or not context.profile.launch.modules:
+        return
+    for job in context.jobs:
+        loads = [c for c in job.commands if re.match(r"^\s*module\s+(?:load|add)\b", c.text)]
+        purges = [c for c in job.commands if re.match(r"^\s*module\s+purge\b", c.text)]
+        if loads and not any(purge.line < loads[0].line for purge in purges):
+            line = job.lines[loads[0].line - 1]
+            effect = (
+                "A job inherits the modules of the shell that submitted it; purge them for a known start."
+            )
+            edit = Edit(loads[0].line, line, ("module purge", line))
+            fix = Fix(job.name, "add module purge before it", (edit,))
+            yield found("no-purge", job.name, loads[0].line, line, effect, fix=fix)

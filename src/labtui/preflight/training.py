@@ -1,0 +1,221 @@
+"""The training script itself: what it would download, and what it would print."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from labtui.preflight.findings import Finding, Fix, ScriptContext, Severity, found, replace_line, rule
+
+
+def _calls(context: ScriptContext) -> Iterator[tuple[str, str, ast.Call]]:
+    for name, tree in context.trees.items():
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Call):
+                yield name, context.pythons[name], node
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _keyword(call: ast.Call, name: str) -> ast.keyword | None:
+    return next((keyword for keyword in call.keywords if keyword.arg == name), None)
+
+
+def _dotted(node: ast.AST) -> str:
+    """A dotted name as text: ``tf.keras.datasets.cifar10.load_data``; "" for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id])) if isinstance(node, ast.Name) else ""
+
+
+def _swap_value(file: str, text: str, value: ast.expr, new: str, title: str) -> Fix | None:
+    """A fix that writes another literal in place of one that stands on a single line."""
+    if value.end_lineno != value.lineno or value.end_col_offset is None:
+        return None
+    line = _line(text, value.lineno)
+    raw = line.encode("utf-8", "surrogatepass")
+    fixed = raw[: value.col_offset] + new.encode() + raw[value.end_col_offset :]
+    return replace_line(file, value.lineno, line, fixed.decode("utf-8", "surrogatepass"), title)
+
+
+@rule(
+    "unchanged-copy",
+    "warning",
+    "training",
+    "A training script that is the same, byte for byte, as another one trains what that one trains.",
+)
+def unchanged_copy(context: ScriptContext) -> Iterator[Finding]:
+    """A copy whose change was forgotten: its GPU-hours would measure the network of the original once more."""
+    for name in sorted({run.script for run in context.draft.runs} if context.draft else ()):
+        text = context.files.get(name)
+        same = next(
+            (other for other in sorted(context.files) if other != name and context.files[other] == text), ""
+        )
+        if text and same:
+            effect = (
+                f"{name} is the same as {same} and trains what that one trains. Make the change it is for."
+            )
+            yield found("unchanged-copy", name, 1, _line(text, 1), effect)
+
+
+@rule(
+    "data-download",
+    "error",
+    "training",
+    '`load_data()` and `weights="imagenet"` download; there is no internet.',
+)
+def data_download(context: ScriptContext) -> Iterator[Finding]:
+    """Keras's own data sets and pre-trained weights come from the internet."""
+    severity: Severity = "error" if context.profile.status == "current" else "warning"
+    for name, text, call in _calls(context):
+        dotted = _dotted(call.func)
+        line = _line(text, call.lineno)
+        if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
+            effect = (
+                f"{dotted}() downloads the data set, and compute nodes reach no internet. Take load_cifar()."
+            )
+            fix = _own_loader(name, text, context.trees[name], call) if "cifar10" in dotted else None
+            yield found("data-download", name, call.lineno, line, effect, fix=fix, severity=severity)
+        weights = _keyword(call, "weights")
+        if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":
+            effect = "Pre-trained weights are downloaded, and compute nodes reach no internet."
+            fix = _swap_value(name, text, weights.value, "None", "weights=None")
+            number = weights.value.lineno
+            yield found(
+                "data-download", name, number, _line(text, number), effect, fix=fix, severity=severity
+            )
+
+
+def _own_loader(name: str, text: str, tree: ast.Module | None, call: ast.Call) -> Fix | None:
+    """A fix that calls the lab's loader, where that is certain to mean the same.
+
+    The script imports `load_cifar` already, takes a pair, and trains on its first half as a data set; `load_data()`
+    itself gives two pairs of arrays, and a script written for those needs more than another name.
+    """
+    nodes = list(ast.walk(tree)) if tree is not None else []
+    imported = any(
+        isinstance(n, ast.ImportFrom) and any(a.name == "load_cifar" for a in n.names) for n in nodes
+    )
+    pair = next((_pair(n) for n in nodes if isinstance(n, ast.Assign) and n.value is call), None)
+    batch = _batch_name(nodes, call)
+    if not imported or pair is None or not batch or not any(_trains_on(n, pair) for n in nodes):
+        return None
+    return _swap_value(name, text, call, f"load_cifar({batch})", f"load_cifar({batch})")
+
+
+def _pair(assign: ast.Assign) -> str | None:
+    """The first of the two names a call's result is unpacked into."""
+    target = assign.targets[0]
+    if isinstance(target, ast.Tuple) and len(target.elts) == 2 and len(assign.targets) == 1:
+        names = [item.id for item in target.elts if isinstance(item, ast.Name)]
+        return names[0] if len(names) == 2 else None
+    return None
+
+
+def _trains_on(node: ast.AST, name: str) -> bool:
+    """Whether a node is `fit(name, ...)` with no labels beside it: then the name is a data set."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit"):
+        return False
+    first = node.args[0] if len(node.args) == 1 else None
+    return isinstance(first, ast.Name) and first.id == name and _keyword(node, "y") is None
+
+
+def _batch_name(nodes: list[ast.AST], call: ast.Call) -> str:
+    """How the batch size is called where a call stands: a variable, or an option of the script; "" when unknown."""
+    known = _names_at(nodes, call)
+    if "batch_size" in known:
+        return "batch_size"
+    options = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return "args.batch_size" if "args" in known and "--batch_size" in options else ""
+
+
+def _names_at(nodes: list[ast.AST], call: ast.Call) -> set[str]:
+    """Variables a call can see: the module's and those of the functions around it."""
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    others = [f for f in functions if not any(n is call for n in ast.walk(f))]
+    hidden = {id(n) for function in others for n in ast.walk(function)}
+    seen = [n for n in nodes if id(n) not in hidden]
+    stored = {n.id for n in seen if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored | {n.arg for n in seen if isinstance(n, ast.arg)}
+
+
+_DATASETS = {"cifar10", "cifar100", "mnist", "fashion_mnist", "imdb", "reuters", "boston_housing"}
+
+
+@rule("progress-bar", "warning", "training", "fit() with a progress bar: huge logs of \\r and \\b.")
+def progress_bar(context: ScriptContext) -> Iterator[Finding]:
+    """verbose=2 prints one line per epoch, which is what the lab reads; the default is the bar."""
+    for name, text, call in _calls(context):
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "fit" and _is_keras(text)):
+            continue
+        if any(keyword.arg is None for keyword in call.keywords):
+            continue  # fit(**options): nothing can be said
+        verbose = _keyword(call, "verbose")
+        effect = "In a batch job the bar fills the log with \\r and \\b; verbose=2 prints one line per epoch."
+        if verbose is None:
+            yield found(
+                "progress-bar",
+                name,
+                call.lineno,
+                _line(text, call.lineno),
+                effect,
+                fix=_added(name, text, call),
+            )
+        elif isinstance(verbose.value, ast.Constant) and verbose.value.value in (1, "auto", True):
+            fix = _swap_value(name, text, verbose.value, "2", "verbose=2")
+            number = verbose.value.lineno
+            yield found("progress-bar", name, number, _line(text, number), effect, fix=fix)
+
+
+def _is_keras(text: str) -> bool:
+    return "tensorflow" in text or "keras" in text
+
+
+def _added(name: str, text: str, call: ast.Call) -> Fix | None:
+    """A fix that adds ``verbose=2`` as the last argument of a call."""
+    if call.end_lineno is None or call.end_col_offset is None:
+        return None
+    line = _line(text, call.end_lineno)
+    raw = line.encode("utf-8", "surrogatepass")
+    head = raw[: call.end_col_offset - 1].decode("utf-8", "surrogatepass")
+    tail = raw[call.end_col_offset - 1 :].decode("utf-8", "surrogatepass")
+    comma = "" if head.rstrip().endswith((",", "(")) else ", "
+    if not head.strip():  # the bracket stands on a line of its own
+        comma = "" if _line(text, call.end_lineno - 1).rstrip().endswith((",", "(")) else ", "
+    return replace_line(name, call.end_lineno, line, f"{head}{comma}verbose=2{tail}", "add verbose=2")
+
+
+@rule("epochs-in-script", "warning", "training", "`epochs=1` written into the script.")
+def epochs_in_script(context: ScriptContext) -> Iterator[Finding]:
+    for name, text, call in _calls(context):
+        epochs = _keyword(call, "epochs")
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "fit" and epochs is not None:
+            value = epochs.value
+            if isinstance(value, ast.Constant) and value.value == 1 and value.value is not True:
+                effect = "The first epoch is warm-up and does not count; one epoch measures nothing."
+                fix = _swap_value(name, text, value, "2", "epochs=2")
+                yield found(
+                    "epochs-in-script", name, value.lineno, _line(text, value.lineno), effect, fix=fix
+                )
+
+
+@rule("python-syntax", "error", "training", "A Python file that does not parse.")
+def python_syntax(context: ScriptContext) -> Iterator[Finding]:
+    """It would fail on the cluster after the wait in the queue, with this very message."""
+    for name, tree in context.trees.items():
+        if tree is not None:
+            continue
+        text = context.pythons[name]
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            number = error.lineno or 0
+            effect = f"Python will refuse this file: {error.msg}."
+            yield found("python-syntax", name, number, _line(text, number), effect)
+        except (ValueError, RecursionError, MemoryError):
+            yield found("python-syntax", name, 0, "", "Python cannot read this file as a program.")

@@ -1,0 +1,343 @@
+"""The lab's four charts as data: epoch time, throughput, speedup with the ideal line, efficiency.
+
+`task_charts` serves one network or all of them together. Both
+readings can be drawn: "precise" with its intervals, and "as printed" (whole seconds of epoch 2). Real and
+practice runs never share a chart: where there are both, the practice charts follow with ``-practice``
+behind their key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from labtui.domain.model import Interval
+from labtui.results.chart_spec import ChartSpec, Point, Series, model_hue
+from labtui.results.measured import AsPrinted
+from labtui.results.numbers import (
+    ABSENT,
+    baseline_of,
+    percent_text,
+    rate_text,
+    ratio_text,
+    three_digits,
+    uncertainty,
+    widened,
+)
+from labtui.results.rows import Configuration, ResultRow, Results
+
+Reading = Literal["precise", "as-printed"]
+GPUS = "GPUs"
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A number of a row that a chart can show against the GPU count, in both readings."""
+
+    key: str
+    title: str
+    unit: str
+    precise: Callable[[ResultRow], Interval | None]
+    printed: Callable[[AsPrinted], float | None]
+    text: Callable[[Interval | None], str]
+    percent: bool = False
+
+
+def digits_text(value: Interval | None) -> str:
+    """Three significant digits: ``13.6``; a dash for nothing."""
+    return ABSENT if value is None else three_digits(value.value)
+
+
+EPOCH_TIME = Quantity(
+    key="epoch-time",
+    title="Epoch time",
+    unit="seconds per epoch",
+    precise=lambda row: row.epoch_seconds,
+    printed=lambda plain: plain.epoch_seconds,
+    text=digits_text,
+)
+THROUGHPUT = Quantity(
+    key="throughput",
+    title="Global throughput",
+    unit="images per second",
+    precise=lambda row: row.throughput,
+    printed=lambda plain: plain.throughput,
+    text=rate_text,
+)
+SPEEDUP = Quantity(
+    key="speedup",
+    title="Speedup",
+    unit="times one GPU",
+    precise=lambda row: row.speedup,
+    printed=lambda plain: plain.speedup,
+    text=ratio_text,
+)
+EFFICIENCY = Quantity(
+    key="efficiency",
+    title="Parallel efficiency",
+    unit="speedup / GPUs",
+    precise=lambda row: row.efficiency,
+    printed=lambda plain: plain.efficiency,
+    text=percent_text,
+    percent=True,
+)
+TASK_QUANTITIES = (EPOCH_TIME, THROUGHPUT, SPEEDUP, EFFICIENCY)
+
+
+def task_charts(
+    results: Results, *, model: str | None = None, reading: Reading = "precise"
+) -> tuple[ChartSpec, ...]:
+    """The four charts of a task, for one network (bars) or for all together (lines).
+
+    Charts without a single measured point are left out, so that a screen can show what is there.
+    """
+    charts = []
+    for rows in split_practice(results, model):
+        lines = scaling_lines(rows)
+        kind: Literal["bars", "lines"] = "bars" if len(lines) <= 1 else "lines"
+        for quantity in TASK_QUANTITIES:
+            chart = quantity_chart(quantity, lines, reading=reading)
+            if not chart.empty:
+                charts.append(replace(chart, kind=kind))
+    return unique_keys(charts)
+
+
+def split_practice(results: Results, model: str | None = None) -> tuple[tuple[ResultRow, ...], ...]:
+    """The rows of a model (or all), real ones first, then practice; groups without rows are left out."""
+    rows = [row for row in results.rows if model is None or row.model == model]
+    groups = (tuple(row for row in rows if row.practice is flag) for flag in (False, True))
+    return tuple(group for group in groups if group)
+
+
+def unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
+    """Give a practice chart a key of its own where a real chart already has it."""
+    charts = tuple(charts)
+    real = {chart.key for chart in charts if not chart.practice}
+    return tuple(
+        replace(chart, key=f"{chart.key}-practice") if chart.practice and chart.key in real else chart
+        for chart in charts
+    )
+
+
+def slug(name: str) -> str:
+    """A name from a log as a part of a key: small letters, digits and dashes only."""
+    return _NOT_PLAIN.sub("-", name.lower()).strip("-")[:60] or "unnamed"
+
+
+# --------------------------------------------------------------------------- which rows make a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingLine:
+    """Rows that belong on one line: one model, one baseline, one row per GPU count, in rising order."""
+
+    name: str
+    rows: tuple[ResultRow, ...]
+
+
+def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
+    """The lines of a scaling chart. CPU runs and runs whose log contradicts itself are not among them.
+
+    A model's rows are gathered by their baseline. Where some of them really vary the GPU count, single
+    rows (the sequential run with its small batch) stay off the chart; they belong to the CPU-against-GPU
+    comparison.
+    """
+    gathered: dict[tuple[str, str, Configuration | str], list[ResultRow]] = {}
+    for row in rows:
+        if row.device == "cpu" or row.n_gpus is None or row.contradicted:
+            continue
+        key = (row.model, row.configuration.framework, row.baseline or "without a baseline")
+        gathered.setdefault(key, []).append(row)
+    lines = [(model, framework, _one_per_count(found)) for (model, framework, _), found in gathered.items()]
+    scaling = {model for model, _, found in lines if len(found) > 1}
+    shown = [line for line in lines if len(line[2]) > 1 or line[0] not in scaling]
+    return tuple(
+        ScalingLine(name=_line_name(model, framework, found, shown), rows=found)
+        for model, framework, found in shown
+    )
+
+
+def _one_per_count(rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
+    """One row for each GPU count, preferring the baseline's per-GPU batch."""
+    chosen: dict[int, ResultRow] = {}
+    for row in rows:
+        count = row.n_gpus or 0
+        same = row.baseline is not None and row.baseline.per_gpu_batch == row.configuration.per_gpu_batch
+        if count not in chosen or same:
+            chosen[count] = row
+    return tuple(chosen[count] for count in sorted(chosen))
+
+
+def _line_name(
+    model: str,
+    framework: str,
+    rows: tuple[ResultRow, ...],
+    shown: Sequence[tuple[str, str, tuple[ResultRow, ...]]],
+) -> str:
+    """The model, and what tells it apart from another line of the same model."""
+    siblings = [line for line in shown if line[0] == model]
+    if len(siblings) == 1:
+        return model
+    marks = []
+    if len({line[1] for line in siblings}) > 1:
+        marks.append(framework or "Keras")
+    if (data := rows[0].configuration.data_set) and len(
+        {line[2][0].configuration.data_set for line in siblings}
+    ) > 1:
+        marks.append(data)
+    elif (
+        rows[0].configuration.whole_batches
+        and len({line[2][0].configuration.images for line in siblings}) > 1
+    ):
+        marks.append(f"{rows[0].configuration.images:,} images an epoch")
+    batches = {line[2][0].configuration.per_gpu_batch for line in siblings}
+    batch = rows[0].configuration.per_gpu_batch
+    if len(batches) > 1 and batch is not None:
+        marks.append(f"{batch:,.0f} per GPU")
+    return f"{model} ({', '.join(marks)})" if marks else model
+
+
+# --------------------------------------------------------------------------- charts against the GPU count
+
+
+def quantity_chart(
+    quantity: Quantity, lines: Sequence[ScalingLine], *, reading: Reading = "precise"
+) -> ChartSpec:
+    """One quantity against the GPU count for some lines; the speedup chart gets its ideal line."""
+    series = [
+        Series(name=line.name, points=points, hue=model_hue(line.rows[0].model))
+        for line in lines
+        if (points := tuple(_points(quantity, line.rows, reading)))
+    ]
+    measured = sorted({point.x for each in series for point in each.points})
+    if quantity is SPEEDUP and series:
+        series.append(_ideal(measured))
+    chart = ChartSpec(
+        key=quantity.key,
+        title=_title(quantity, lines),
+        x_label=GPUS,
+        y_label=quantity.unit,
+        series=tuple(series),
+        x_ticks=tuple((x, f"{x:g}") for x in measured),
+        y_max=_ceiling(series, quantity),
+        percent=quantity.percent,
+        notes=tuple(_notes(quantity, lines, reading)),
+        practice=any(row.practice for line in lines for row in line.rows),
+    )
+    return doubling_axis(chart)
+
+
+WIDE = 8
+"""From so many times the smallest GPU count on, each doubling takes the same room on the axis."""
+
+
+def doubling_axis(chart: ChartSpec) -> ChartSpec:
+    """The chart on a logarithmic axis of GPUs where it spans many: marks at the binary logarithm, ticks in GPUs."""
+    places = [point.x for series in chart.series for point in series.points]
+    if not places or min(places) <= 0 or max(places) < WIDE * min(places):
+        return chart
+    series = tuple(
+        replace(each, points=tuple(replace(point, x=math.log2(point.x)) for point in each.points))
+        for each in chart.series
+    )
+    ticks = tuple((math.log2(x), text) for x, text in chart.x_ticks)
+    return replace(chart, series=series, x_ticks=ticks, x_label=f"{chart.x_label} (logarithmic)")
+
+
+def _points(quantity: Quantity, rows: Sequence[ResultRow], reading: Reading) -> Iterable[Point]:
+    for row in rows:
+        if row.n_gpus is None:
+            continue
+        if reading == "as-printed":
+            if (plain := quantity.printed(row.as_printed)) is not None:
+                label = quantity.text(Interval.exact(plain)) if quantity is not EPOCH_TIME else f"{plain:g}"
+                yield Point(x=row.n_gpus, y=plain, live=row.live, label=label)
+        elif (value := quantity.precise(row)) is not None:
+            base = baseline_of(row, rows) if quantity in (SPEEDUP, EFFICIENCY) else None
+            yield uncertain_point(row.n_gpus, row, value, base, label=quantity.text(value))
+        elif quantity is EPOCH_TIME and row.warmup_seconds is not None:
+            text = quantity.text(row.warmup_seconds)
+            yield interval_point(row.n_gpus, row.warmup_seconds, label=text, live=row.live, hollow=True)
+
+
+def interval_point(
+    x: float, value: Interval, *, label: str = "", live: bool = False, hollow: bool = False
+) -> Point:
+    """A mark with its error bar."""
+    return Point(x=x, y=value.value, lo=value.lo, hi=value.hi, label=label, live=live, hollow=hollow)
+
+
+def uncertain_point(
+    x: float, row: ResultRow, value: Interval, baseline: ResultRow | None = None, *, label: str
+) -> Point:
+    """A number of a row with the uncertainty that is shown; `baseline` for a ratio to that row."""
+    found = uncertainty(row, value, baseline)
+    return replace(interval_point(x, widened(value, found), label=label, live=row.live), mark=found.mark)
+
+
+def _ideal(counts: Sequence[float]) -> Series:
+    return Series(name="ideal", points=tuple(Point(x=n, y=n) for n in counts), role="ideal")
+
+
+def _ceiling(series: Sequence[Series], quantity: Quantity) -> float | None:
+    """An upper limit only for efficiency, where 100 % must be on the chart."""
+    if not quantity.percent:
+        return None
+    tops = [point.hi if point.hi is not None else point.y for each in series for point in each.points]
+    return max([1.0, *tops]) * 1.05
+
+
+def _bars_sentence(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
+    """What the error bars are, and which marks rest on a single epoch."""
+    found = [
+        (
+            row,
+            uncertainty(
+                row, value, baseline_of(row, line.rows) if quantity in (SPEEDUP, EFFICIENCY) else None
+            ),
+        )
+        for line in lines
+        for row in line.rows
+        if (value := quantity.precise(row)) is not None
+    ]
+    kinds = {each.source for _, each in found if each.half_width}
+    words = {"scatter": "the scatter between epochs", "reading": "what the printed digits leave open"}
+    words["one epoch"] = words["reading"]
+    named = [words[kind] for kind in ("scatter", "reading", "one epoch") if kind in kinds]
+    bars = (
+        f"Error bars: {' or '.join(dict.fromkeys(named))}, the larger."
+        if len(set(named)) > 1
+        else (f"Error bars: {named[0]}." if named else "")
+    )
+    single = "" if all(each.source != "one epoch" for _, each in found) else "Some marks rest on one epoch."
+    return " ".join(filter(None, (bars, single)))
+
+
+def _title(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
+    models = list(dict.fromkeys(line.rows[0].model for line in lines))
+    return f"{quantity.title}, {models[0]}" if len(models) == 1 else quantity.title
+
+
+def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -> Iterable[str]:
+    rows = [row for line in lines for row in line.rows]
+    if reading == "as-printed":
+        yield "As printed: whole seconds of epoch 2."
+    elif any(row.warmup_seconds and row.epoch_seconds for row in rows):
+        yield "The first epoch of each run is warm-up and not counted."
+    if quantity is EPOCH_TIME and reading == "precise" and any(row.epoch_seconds is None for row in rows):
+        yield "Hollow: only a first epoch is there."
+    if reading == "precise" and (bars := _bars_sentence(quantity, lines)):
+        yield bars
+    if any(row.live for row in rows):
+        yield "Runs still going are drawn as live; their marks will move."
+    if quantity in (SPEEDUP, EFFICIENCY):
+        if any(row.configuration.whole_batches and (row.n_gpus or 0) > 1 for row in rows):
+            yield (
+                "Images per second against one GPU's, with the batch per GPU fixed: each step is weak scaling, "
+                "an epoch strong scaling."
+            )
+        yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)

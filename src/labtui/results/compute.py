@@ -1,0 +1,402 @@
+"""From measured runs to rows: repetitions pooled, each configuration compared with its baseline."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from labtui.domain.model import DEEDS, Interval
+from labtui.results.forecast import predict
+from labtui.results.laws import fit_laws, karp_flatt
+from labtui.results.measured import (
+    SHORTEST,
+    AsPrinted,
+    MeasuredRun,
+    Origin,
+    ended_early,
+    mean_interval,
+    printed_epoch_seconds,
+    printed_from_rate,
+    printed_from_seconds,
+    printed_rate,
+    round_half_up,
+    scatter_of,
+    steady_samples,
+    warmup_sample,
+)
+from labtui.results.rows import (
+    CIFAR10_IMAGES,
+    Configuration,
+    LeftOut,
+    ResultRow,
+    Results,
+    configuration_of,
+    contradicts,
+    find_baseline,
+    printed_steps,
+    reading_order,
+    same_work,
+)
+
+
+def group_runs(
+    runs: Iterable[MeasuredRun], images: int | None, *, insist: bool = False
+) -> tuple[dict[Configuration, list[MeasuredRun]], tuple[LeftOut, ...]]:
+    """Sort runs into configurations in reading order; name what measures nothing, and why."""
+    groups: dict[Configuration, list[MeasuredRun]] = {}
+    left_out: list[LeftOut] = []
+    runs = tuple(runs)
+    nameless = _one_nameless_model(runs)
+    places: Counter[str] = Counter()
+    for run in runs:
+        places[run.source] += 1
+        if reason := _unusable(run):
+            left_out.append(LeftOut(run=run, reason=reason))
+            continue
+        shared = run.source in nameless and run.run.n_gpus is not None and not run.run.contradictions
+        apart = run.source if shared else f"{run.source}#{places[run.source]:04}"
+        groups.setdefault(configuration_of(run, images, apart, insist=insist), []).append(run)
+    ordered = sorted(groups, key=reading_order)
+    return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
+
+
+def _unusable(run: MeasuredRun) -> str:
+    if run.no_gpu:
+        return "the training found no GPU and ran on the CPU, so it is not counted as a GPU run"
+    if not run.run.epochs and run.run.throughput is None:
+        return f"no epoch was finished: it {DEEDS[run.run.outcome]}"
+    return ""
+
+
+def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
+    """Logs whose runs name no model and can be taken for one model: no size comes twice.
+
+    Another model would be trained on the same sizes again, so a log in which sizes repeat may hold several; its
+    runs are compared with nothing.
+    """
+    sizes: dict[str, list[int]] = {}
+    for run in runs:
+        if run.run.model is None and run.run.n_gpus is not None and not _unusable(run):
+            sizes.setdefault(run.source, []).append(run.run.n_gpus)
+    return frozenset(source for source, found in sizes.items() if source and len(set(found)) == len(found))
+
+
+_CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
+_NAMELESS = "The log names no model: its runs are taken for one model and compared with one another only."
+
+
+def compute_results(
+    runs: Iterable[MeasuredRun], *, images: int | None = None, insist: bool = False
+) -> Results:
+    """All numbers of these runs.
+
+    `images` per epoch count where a log does not tell its own and does not contradict them (the lab's edition's), or
+    even then (`insist`: a person gave them). Without them the log's steps and batch bound the throughput, or it is
+    absent.
+    """
+    groups, left_out = group_runs(runs, images, insist=insist)
+    rows = {
+        configuration: _measure(configuration, tuple(members), images)
+        for configuration, members in groups.items()
+    }
+    measured = {key: row for key, row in rows.items() if row.is_measured}
+    compared = _with_doublings(tuple(_compare(row, measured) for row in rows.values()))
+    predictions, unpredicted = predict(compared)
+    return Results(
+        images=CIFAR10_IMAGES if images is None else images,
+        rows=compared,
+        fits=fit_laws(compared),
+        predictions=predictions,
+        left_out=left_out,
+        notes=(*_overall_notes(compared), *unpredicted),
+    )
+
+
+# --------------------------------------------------------------------------- one configuration by itself
+
+
+def measure(run: MeasuredRun) -> ResultRow:
+    """Times and rates of one run by itself, from its log alone; the same as in `compute_results` of that log."""
+    return _measure(configuration_of(run, None, run.source), (run,), None)
+
+
+def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None) -> ResultRow:
+    """Times and rates of one configuration, before it is compared with another."""
+    samples = [(run, sample) for run in members for sample in steady_samples(run)]
+    seconds = mean_interval([sample.seconds for _, sample in samples])
+    rates = [] if seconds else [run for run in members if run.run.throughput is not None]
+    steps, notes = _steps(configuration, members, given)
+    images = configuration.images_bound
+    row = ResultRow(
+        configuration=configuration,
+        members=members,
+        runs=len({id(run) for run, _ in samples}) or len(rates) or len(members),
+        epochs=len(samples),
+        epochs_read=sum(len(run.run.epochs) for run in members),
+        live=any(run.live for run in members),
+        steps=steps,
+        epoch_seconds=seconds,
+        throughput=None,
+        warmup_seconds=mean_interval([first.seconds for run in members if (first := warmup_sample(run))]),
+        notes=(*notes, *_run_notes(members)),
+    )
+    if rates:
+        return _from_rates(row, rates)
+    if seconds is None:
+        return replace(row, notes=(*row.notes, _no_steady_time(row)), origins=_warmup_origins(members))
+    return replace(
+        row,
+        images=images,
+        throughput=images.over(seconds) if images is not None and seconds.lo >= SHORTEST else None,
+        scatter=scatter_of([sample.seconds.value for _, sample in samples]),
+        step_seconds=seconds.scaled(1 / steps) if steps else None,
+        notes=(*row.notes, *_images_note(configuration)),
+        origins=tuple(run.origin(sample) for run, sample in samples),
+    )
+
+
+def _images_note(configuration: Configuration) -> tuple[str, ...]:
+    """Where the throughput is bounded or absent, and why."""
+    bound = configuration.images_bound
+    if configuration.images is not None:
+        return ()
+    if bound is None:
+        missing = "its steps per epoch" if configuration.batch_size is not None else "its global batch"
+        return (
+            f"The log says neither how many images an epoch has nor {missing}: "
+            "no throughput without `labtui results --images N`.",
+        )
+    taken = f"; {CIFAR10_IMAGES:,} fit and are taken" if configuration.likely_images is not None else ""
+    return (
+        f"The log does not say how many images an epoch has: {configuration.steps:,} steps of "
+        f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}{taken}.",
+    )
+
+
+def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
+    """A row from logs that print images per second and no epoch times."""
+    rate = mean_interval([run.run.throughput for run in runs if run.run.throughput is not None])
+    if rate is None or rate.lo < SHORTEST:
+        return replace(row, notes=(*row.notes, "The log prints no usable rate."))
+    images, batch = row.configuration.images, row.batch_size
+    note = "The log gives a rate and no epoch: no batch is short, so the batch factor is 1."
+    if images is not None:
+        note += f" The epoch time is what {images:,} images take at that rate."
+    return replace(
+        row,
+        images=None if images is None else Interval.exact(images),
+        epoch_seconds=None if images is None else Interval.exact(images).over(rate),
+        throughput=rate,
+        steps=None,
+        step_seconds=Interval.exact(batch).over(rate) if batch else None,
+        from_rate=True,
+        notes=(*row.notes, note),
+        origins=tuple(run.origin() for run in runs),
+    )
+
+
+def _warmup_origins(members: tuple[MeasuredRun, ...]) -> tuple[Origin, ...]:
+    return tuple(run.origin(first) for run in members if (first := warmup_sample(run)))
+
+
+def _steps(
+    configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None
+) -> tuple[int | None, tuple[str, ...]]:
+    """Steps per epoch: as the log prints them, else from the batch; a note when `given` images contradict them."""
+    batch, images = configuration.batch_size, configuration.images
+    printed = {steps for run in members if (steps := printed_steps(run)) is not None}
+    if len(printed) != 1:
+        return (math.ceil(images / batch) if images is not None and batch else None), ()
+    (steps,) = printed
+    claimed = images if images is not None else given
+    if batch is None or claimed is None or not contradicts(claimed, steps, batch):
+        return steps, ()
+    note = (
+        f"The log prints {steps:,} steps per epoch, but {claimed:,} images in global batches of "
+        f"{batch:,} are {math.ceil(claimed / batch):,}."
+    )
+    return steps, (note,)
+
+
+def _run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
+    notes = []
+    if guessed := sorted({word for run in members for word in run.guessed}):
+        notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not tell.")
+    if early := [DEEDS[run.run.outcome] for run in members if ended_early(run.run.outcome)]:
+        notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
+    if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
+        notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
+    if any(run.run.interleaved for run in members):
+        notes.append("Several workers wrote into the same log; the times are the first worker's.")
+    notes += [missing for run in members if (missing := _missing_epochs(run))]
+    remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
+    return (*notes, *dict.fromkeys(remarks))
+
+
+def _missing_epochs(run: MeasuredRun) -> str:
+    """Which epochs a log leaves out between those it has, or before and after them; "" when it has all."""
+    there = {sample.epoch for sample in run.run.epochs}
+    if not there or run.live:
+        return ""
+    first = min(1, *there)  # some trainers count from 0
+    last = max((run.run.epochs_planned or 0) - 1 + first, *there)
+    count = last - first + 1 - len(there)
+    if count <= 0:
+        return ""
+    gaps = itertools.islice((epoch for epoch in range(first, last + 1) if epoch not in there), 5)
+    shown = ", ".join(map(str, gaps)) + (f" and {count - 5:,} more" if count > 5 else "")
+    return f"The log has {len(there)} epochs; not in it: {shown}."
+
+
+def _no_steady_time(row: ResultRow) -> str:
+    if row.live:
+        return "Only the first epoch is there yet, and it is warm-up: no steady time so far."
+    return (
+        "Only the first epoch was run, and it is warm-up: there is no steady time. Run at least two epochs."
+    )
+
+
+# --------------------------------------------------------------------------- compared with a baseline
+
+
+def _compare(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> ResultRow:
+    """The row with its ratios: to one GPU, and to the CPU."""
+    baseline_key, note = find_baseline(row.configuration, tuple(measured))
+    baseline = measured.get(baseline_key) if baseline_key else None
+    if row.contradicted:
+        baseline_key = baseline = None
+    row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline_key)
+    if not row.is_measured:
+        return row
+    row = _with_acceleration(row, measured)
+    if baseline is None:
+        if row.device == "gpu":
+            note = _CONTRADICTED if row.contradicted else _without_baseline(row, measured)
+        return replace(row, notes=(*row.notes, note) if note else row.notes)
+    row = _with_speedup(row, baseline)
+    if row.configuration == baseline_key:
+        return row
+    notes = (note, _NAMELESS if row.configuration.apart else "", _unknown_work(row, baseline))
+    return replace(row, notes=(*row.notes, *filter(None, notes)))
+
+
+def _without_baseline(row: ResultRow, measured: Iterable[Configuration]) -> str:
+    mine = row.configuration
+    if any(
+        one.n_gpus == 1 and same_work(replace(one, images=mine.images, steps=None), replace(mine, steps=None))
+        for one in measured
+        if one.device == "gpu"
+    ):
+        return "The one-GPU run of this model has another number of images per epoch, so there is no speedup."
+    return "There is no one-GPU run of this model to compare with, so no speedup."
+
+
+def _unknown_work(row: ResultRow, baseline: ResultRow) -> str:
+    if row.from_rate or (row.images is not None and baseline.images is not None):
+        return ""
+    return "The speedup takes both epochs for equally many images, which the logs do not say."
+
+
+def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
+    n = row.n_gpus
+    speedup = _ratio(row, baseline)
+    if not n or speedup is None:
+        return row
+    if row.configuration == baseline.configuration:
+        speedup = Interval.exact(1.0)
+    changes = replace(
+        row, speedup=speedup, efficiency=speedup.scaled(1 / n), karp_flatt=karp_flatt(speedup, n)
+    )
+    # The split must be exact: the second factor is what the first leaves of the efficiency.
+    if (row.from_rate and baseline.from_rate) or _whole(row, baseline):
+        return replace(changes, batch_factor=1.0, step_factor=speedup.scaled(1 / n))
+    if not row.steps or not baseline.steps:
+        return changes
+    batch_factor = baseline.steps / row.steps / n
+    return replace(changes, batch_factor=batch_factor, step_factor=speedup.scaled(row.steps / baseline.steps))
+
+
+def _whole(row: ResultRow, baseline: ResultRow) -> bool:
+    """Whether both epochs are whole batches: their images differ a little, so rates are compared and not times."""
+    return row.configuration.whole_batches and baseline.configuration.whole_batches
+
+
+def _with_doublings(rows: tuple[ResultRow, ...]) -> tuple[ResultRow, ...]:
+    """The rows with what twice the GPUs gain: images per second over those of half as many, less one."""
+    by_size = {
+        (row.baseline, row.configuration.per_gpu_batch, row.n_gpus): row for row in rows if row.baseline
+    }
+
+    def gain(row: ResultRow) -> Interval | None:
+        if row.baseline is None or not row.n_gpus or row.n_gpus % 2:
+            return None
+        half = by_size.get((row.baseline, row.configuration.per_gpu_batch, row.n_gpus // 2))
+        if half is None or not row.throughput or not half.throughput or half.throughput.lo < SHORTEST:
+            return None
+        ratio = row.throughput.over(half.throughput)
+        return Interval(ratio.value - 1, ratio.lo - 1, ratio.hi - 1)
+
+    return tuple(replace(row, doubling_gain=gain(row)) for row in rows)
+
+
+def _ratio(row: ResultRow, baseline: ResultRow) -> Interval | None:
+    """How many times faster `row` is than `baseline`; None where one of the times is unknown or zero."""
+    mine, theirs = row.work_seconds, baseline.work_seconds
+    if _whole(row, baseline) and row.throughput and baseline.throughput:
+        return row.throughput.over(baseline.throughput)
+    if row.from_rate != baseline.from_rate:
+        mine, theirs = row.epoch_seconds, baseline.epoch_seconds
+    if mine is None or theirs is None or min(mine.lo, theirs.lo) < SHORTEST:
+        return None
+    return theirs.over(mine)
+
+
+def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
+    n = row.n_gpus or None
+    if row.from_rate:
+        first = printed_rate(baseline.members) if baseline and baseline.from_rate else None
+        return printed_from_rate(printed_rate(row.members), first, n_gpus=n)
+    return printed_from_seconds(
+        printed_epoch_seconds(row.members),
+        printed_epoch_seconds(baseline.members) if baseline else None,
+        n_gpus=n,
+        images=row.configuration.likely_images,
+    )
+
+
+def _with_acceleration(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> ResultRow:
+    """CPU time over GPU time, for one GPU only: more would mix in scaling."""
+    if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
+        return row
+    cpus = [
+        other
+        for other in measured.values()
+        if other.device == "cpu" and same_work(other.configuration, row.configuration)
+    ]
+    same_batch = [cpu for cpu in cpus if _same_batch(cpu, row)]
+    if not same_batch or same_batch[0].epoch_seconds is None:
+        return row
+    cpu = same_batch[0]
+    mine, theirs = (printed_epoch_seconds(each.members) for each in (row, cpu))
+    plain = round_half_up(Fraction(theirs) / mine, 2) if mine and theirs else None
+    return replace(row, acceleration=_ratio(row, cpu), printed_acceleration=plain)
+
+
+def _same_batch(one: ResultRow, other: ResultRow) -> bool:
+    """Whether two single-device runs have the same batch; where a log does not say it, the steps tell."""
+    if one.batch_size is None or other.batch_size is None:
+        return one.steps is not None and one.steps == other.steps
+    return one.batch_size == other.batch_size
+
+
+def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:
+    notes = []
+    if any(row.practice for row in rows):
+        notes.append("Practice runs are counted apart from real ones.")
+    if any(row.live for row in rows):
+        notes.append("Some runs are still going; their numbers will move.")
+    return tuple(notes)

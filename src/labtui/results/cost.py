@@ -1,0 +1,290 @@
+"""What computing time was spent, and how busy it was: GPU-hours of jobs and runs, GPU use in each epoch.
+
+Hours are allocated, used, and what a job for all sizes holds in vain; use is read from the sampler's CSV of a job.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from labtui.domain.events import LabState, RunState, SubmissionState
+from labtui.domain.model import EpochSample, Interval, JobPhase, JobView
+from labtui.results.measured import MeasuredRun
+from labtui.results.rows import Results
+from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCost:
+    """GPU-hours of one job; a CPU job has zero GPUs and core-hours only. `running`: it still grows."""
+
+    token: str
+    task_id: str
+    job_id: str
+    practice: bool
+    gpus: int
+    cpus: int
+    wall_seconds: float
+    allocated: float
+    used: float
+    running: bool
+
+    @property
+    def core_hours(self) -> float:
+        """CPU core-hours allocated."""
+        return self.cpus * self.wall_seconds / _HOUR
+
+    @property
+    def idle_share(self) -> float | None:
+        """Share of the allocated GPU-hours that trained nothing; None without GPUs."""
+        return max(0.0, 1 - self.used / self.allocated) if self.allocated > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTotal:
+    """Sums over jobs: GPU-hours allocated and used, core-hours, and how many jobs."""
+
+    jobs: int
+    allocated: float
+    used: float
+    core_hours: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabCost:
+    """The lab's bill: each job, each task, and the whole. Practice jobs cost nothing and are not in it."""
+
+    jobs: tuple[JobCost, ...]
+    tasks: Mapping[str, CostTotal]
+    total: CostTotal
+
+
+def lab_cost(state: LabState, *, now: float, practice: bool = False) -> LabCost:
+    """GPU-hours of all real jobs; `now` (UNIX seconds, the cluster's clock) ends the jobs that still run.
+
+    With `practice` those of the rehearsed jobs instead: nobody pays for them. Their clock is not ours, so what still
+    runs counts as far as Slurm last said.
+    """
+    jobs = tuple(
+        _job_cost(
+            submission,
+            [state.runs[run] for run in submission.run_ids if run in state.runs],
+            None if practice else now,
+        )
+        for submission in state.submissions.values()
+        if submission.job is not None and submission.practice is practice
+    )
+    tasks = {
+        task: _total([job for job in jobs if job.task_id == task])
+        for task in dict.fromkeys(job.task_id for job in jobs)
+    }
+    return LabCost(jobs=jobs, tasks=tasks, total=_total(jobs))
+
+
+def _total(jobs: Sequence[JobCost]) -> CostTotal:
+    return CostTotal(
+        jobs=len(jobs),
+        allocated=sum(job.allocated for job in jobs),
+        used=sum(job.used for job in jobs),
+        core_hours=sum(job.core_hours for job in jobs),
+    )
+
+
+def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float | None) -> JobCost:
+    job = submission.job
+    assert job is not None  # noqa: S101 - the caller looked
+    wall = wall_seconds(job, now=now)
+    return JobCost(
+        token=submission.token,
+        task_id=submission.task_id,
+        job_id=job.job_id,
+        practice=submission.practice,
+        gpus=submission.gpus * submission.nodes,
+        cpus=submission.cpus * submission.nodes,
+        wall_seconds=wall,
+        allocated=submission.gpus * submission.nodes * wall / _HOUR,
+        used=sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs),
+        running=job.phase is JobPhase.RUNNING,
+    )
+
+
+def wall_seconds(job: JobView, *, now: float | None) -> float:
+    """Wall time of a job: from its times, else the elapsed time Slurm gave; nothing before it started.
+
+    `now` None: no clock to measure a running job with.
+    """
+    if job.start_time is not None:
+        if job.end_time is not None:
+            return max(0.0, job.end_time - job.start_time)
+        if job.phase is JobPhase.RUNNING and now is not None:
+            return max(0.0, now - job.start_time)
+    return job.elapsed_s or 0.0
+
+
+def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:
+    """GPU-hours that trained: GPUs x time of all epochs, the first one too."""
+    return n_gpus * sum(sample.seconds.value for sample in epochs) / _HOUR
+
+
+# --------------------------------------------------------------------------- what a form wastes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormComparison:
+    """One job for all sizes against one job per size, in GPU-hours of training time.
+
+    `one_job` holds the largest size's GPUs all the time; `job_per_size` only what each size needs.
+    """
+
+    one_job: Interval
+    job_per_size: Interval
+
+    @property
+    def wasted(self) -> float:
+        """GPU-hours the one-job form holds without using them."""
+        return self.one_job.value - self.job_per_size.value
+
+    @property
+    def wasted_share(self) -> float:
+        """The waste as a share of what the one-job form allocates."""
+        return self.wasted / self.one_job.value if self.one_job.value else 0.0
+
+
+def compare_forms(trainings: Sequence[tuple[int, Interval]], *, gpus: int | None = None) -> FormComparison:
+    """Compare the forms for trainings given as (GPUs, seconds); `gpus` is what the one job holds.
+
+    Start-up of jobs is left out: it is paid once per job in one form and once per size in the other.
+    """
+    held = gpus if gpus is not None else max((count for count, _ in trainings), default=0)
+    return FormComparison(
+        one_job=_gpu_hours([(held, seconds) for _, seconds in trainings]),
+        job_per_size=_gpu_hours(trainings),
+    )
+
+
+def _gpu_hours(trainings: Iterable[tuple[int, Interval]]) -> Interval:
+    value = lo = hi = 0.0
+    for count, seconds in trainings:
+        value += count * seconds.value / _HOUR
+        lo += count * seconds.lo / _HOUR
+        hi += count * seconds.hi / _HOUR
+    return Interval(min(max(value, lo), hi), lo, hi)
+
+
+def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
+    """The most a job can cost: its GPUs for its whole time limit."""
+    return gpus * minutes / 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpending:
+    """GPU-hours of one run while it trained: `used` on its own GPUs, `allocated` on all GPUs its job held."""
+
+    run: MeasuredRun
+    used: Interval
+    allocated: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormsOfSizes:
+    """The two forms compared for the sizes of one model in one task. `n_gpus` are the sizes, rising."""
+
+    task_id: str
+    model: str
+    n_gpus: tuple[int, ...]
+    practice: bool
+    forms: FormComparison
+
+
+def runs_of(results: Results) -> tuple[MeasuredRun, ...]:
+    """All runs behind the rows."""
+    return tuple(run for row in results.rows for run in row.members)
+
+
+def run_spending(runs: Iterable[MeasuredRun], jobs: Sequence[JobCost]) -> tuple[RunSpending, ...]:
+    """GPU-hours of the runs of these jobs, in the order of the runs' numbers."""
+    held = {job.job_id: job.gpus for job in jobs}
+    mine = [run for run in runs if run.job_id in held and run.run.epochs and not run.practice]
+    return tuple(
+        RunSpending(
+            run=run,
+            used=_run_gpu_hours(run.run.n_gpus or 0, run),
+            allocated=_run_gpu_hours(held[run.job_id], run),
+        )
+        for run in sorted(mine, key=lambda run: run.run_id or 0)
+    )
+
+
+def forms_of_sizes(runs: Iterable[MeasuredRun]) -> tuple[FormsOfSizes, ...]:
+    """One comparison for each model of each task that was trained on several numbers of GPUs.
+
+    Of several runs of one size the last counts.
+    """
+    sizes: dict[tuple[bool, str, str], dict[int, MeasuredRun]] = {}
+    for run in sorted(runs, key=lambda run: run.run_id or 0):
+        parsed = run.run
+        if (
+            parsed.model is None
+            or parsed.device != "gpu"
+            or not parsed.n_gpus
+            or not parsed.epochs
+            or run.live
+        ):
+            continue
+        practice = run.practice or parsed.practice
+        sizes.setdefault((practice, run.task_id, parsed.model), {})[parsed.n_gpus] = run
+    return tuple(
+        FormsOfSizes(
+            task_id=task,
+            model=model,
+            n_gpus=tuple(sorted(by_size)),
+            practice=practice,
+            forms=compare_forms([(n, _seconds(by_size[n])) for n in sorted(by_size)]),
+        )
+        for (practice, task, model), by_size in sizes.items()
+        if len(by_size) > 1
+    )
+
+
+def _seconds(run: MeasuredRun) -> Interval:
+    times = [sample.seconds for sample in run.run.epochs]
+    value, lo, hi = (sum(getattr(each, name) for each in times) for name in ("value", "lo", "hi"))
+    return Interval(min(max(value, lo), hi), lo, hi)
+
+
+def _run_gpu_hours(gpus: int, run: MeasuredRun) -> Interval:
+    return _seconds(run).scaled(gpus / 3600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUtilization:
+    """The GPUs a run used, epoch by epoch; `gpus_seen` are all GPUs of its job."""
+
+    run: MeasuredRun
+    epochs: tuple[EpochUtilization, ...]
+    gpus_seen: tuple[int, ...]
+
+    @property
+    def steady(self) -> float | None:
+        """Mean utilisation (fraction of 1) over the epochs after the first; None without samples in them."""
+        means = [epoch.mean for epoch in self.epochs if not epoch.warmup and epoch.mean is not None]
+        return statistics.fmean(means) if means else None
+
+    @property
+    def standing_by(self) -> int:
+        """How many GPUs of the job this run did not use."""
+        return max(0, len(self.gpus_seen) - (self.run.run.n_gpus or 0))
+
+
+def run_utilization(run: MeasuredRun, samples: Sequence[GpuSample]) -> RunUtilization | None:
+    """Lay a job's samples beside one of its runs; None when the log has no clock or the run used no GPU."""
+    if not run.run.n_gpus:
+        return None
+    epochs = align(samples, run.run.epochs, n_gpus=run.run.n_gpus)
+    if not epochs:
+        return None
+    return RunUtilization(run=run, epochs=epochs, gpus_seen=tuple(sorted({s.index for s in samples})))

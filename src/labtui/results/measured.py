@@ -1,0 +1,394 @@
+"""A run as measured, with the log line of each of its numbers, and its time of an epoch in both readings.
+
+Made from the lab folder's state or from logs read as bare files; nothing here reads either.
+
+Precise: each epoch's true time lies in its bounds, so the true mean lies between the mean of the lower and the
+mean of the upper bounds - a hard bound, not a probability. The *scatter* (standard deviation) says how much epochs
+differ; the two are kept apart.
+
+As printed, found by working backwards from the published tables (tests hold every one of these rules):
+
+- epoch time: the whole seconds of epoch 2 (book, tables 10.1 and 10.2). Later epochs are not averaged in.
+- speedup: quotient of two such times, rounded to two decimals.
+- efficiency: that *rounded* speedup over the number of GPUs. Table 10.2 prints 91.5 % for 33 s and 18 s on
+  two GPUs: 1.83 / 2 = 0.915, while 33 / 18 / 2 would be 91.7 %.
+- logs that print a rate and no epoch time: quotient of the rates, not rounded (thesis, figures 14 to 17).
+
+Half a unit is rounded up, on exact fractions, so no binary rounding error decides a digit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import PurePath
+from typing import Protocol
+
+from labtui.domain.events import LabState, RunState, SubmissionState
+from labtui.domain.model import Diagnosis, EpochSample, Interval, JobForm, Outcome, ParsedRun, RunPhase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """One line of one log. `job_id` is "" for a bare file, `run_id` None outside a lab folder.
+
+    `line` is 1-based and None when the reader could not tell it; `epoch` is the epoch that line speaks of
+    (None for a line that gives a rate).
+    """
+
+    source: str
+    job_id: str = ""
+    run_id: int | None = None
+    epoch: int | None = None
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """For people: ``job 31337, ResNet50.31337.out, line 42``."""
+        parts = [f"job {self.job_id}"] if self.job_id else []
+        if self.source:
+            parts.append(self.source)
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        return ", ".join(parts)
+
+
+def cite(origins: Iterable[Origin], *, most: int = 4) -> str:
+    """Name the origins in one short sentence part; says how many more there are beyond `most`.
+
+    Lines of the same log are gathered: ``job 31337, ResNet50.31337.out, lines 5, 7, 9``.
+    """
+    logs: dict[tuple[str, str], list[int]] = {}
+    for origin in origins:
+        lines = logs.setdefault((origin.job_id, origin.source), [])
+        if origin.line is not None and origin.line not in lines:
+            lines.append(origin.line)
+    texts = [_cite_log(job_id, source, lines) for (job_id, source), lines in logs.items()]
+    rest = len(texts) - most
+    return "; ".join(texts[:most]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _cite_log(job_id: str, source: str, lines: list[int]) -> str:
+    if len(lines) <= 1:
+        return Origin(source=source, job_id=job_id, line=lines[0] if lines else None).text
+    where = Origin(source=source, job_id=job_id).text
+    return f"{where}, lines {', '.join(map(str, lines))}"
+
+
+_LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
+_MODEL_IN_NAME = re.compile(r"resnet[-_]?(\d{2,3})", re.IGNORECASE)
+_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(cpu|gpu)(?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """One run, ready to be counted.
+
+    `source` is the log's path as given (bare files) or its name in the lab folder; `form` the template its
+    job was made from. `practice` runs are never pooled with real ones. `live` means the run is still going.
+    `guessed` names what was taken from the file's name because the log does not say it.
+    `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
+    log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
+    """
+
+    run: ParsedRun
+    run_id: int | None = None
+    job_id: str = ""
+    source: str = ""
+    form: JobForm | None = None
+    practice: bool = False
+    live: bool = False
+    guessed: tuple[str, ...] = ()
+    no_gpu: bool = False
+    doubts: tuple[str, ...] = ()
+    task_id: str = ""
+    data_set: str = ""
+
+    def origin(self, sample: EpochSample | None = None) -> Origin:
+        """Where a sample of this run (or, without one, its rate) was read."""
+        return Origin(
+            source=self.source,
+            job_id=self.job_id,
+            run_id=self.run_id,
+            epoch=sample.epoch if sample else None,
+            line=sample.line if sample else self.run.last_line,
+        )
+
+
+class _Report(Protocol):
+    """The part of a log report that is needed here (`labtui.training_logs.events.LogReport` has it)."""
+
+    @property
+    def runs(self) -> Sequence[ParsedRun]: ...
+    @property
+    def diagnosis(self) -> Sequence[Diagnosis]: ...
+
+
+def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
+    """All runs of a lab folder that have epochs, in the order of their numbers."""
+    return tuple(
+        _from_run_state(run, state.submissions.get(run.token))
+        for _, run in sorted(state.runs.items())
+        if run.epochs
+    )
+
+
+def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
+    spec = run.spec
+    unknown = spec.unknown
+    parsed = ParsedRun(
+        model=None if "model" in unknown else spec.model,
+        device=None if "n_gpus" in unknown else spec.device,
+        n_gpus=None if "n_gpus" in unknown else spec.n_gpus,
+        batch_size=None if "batch_size" in unknown else spec.batch_size,
+        epochs_planned=None if "epochs" in unknown else spec.epochs,
+        outcome=run.outcome or "unfinished",
+        epochs=run.epochs,
+        images=run.images,
+        learning_rate=spec.learning_rate,
+        framework=run.framework,
+        contradictions=tuple(found.text for found in run.diagnosis if found.kind == "contradiction"),
+    )
+    job_id = submission.job.job_id if submission and submission.job else ""
+    practice = run.practice or bool(submission and submission.practice)
+    return MeasuredRun(
+        run=parsed,
+        run_id=run.run_id,
+        job_id=job_id,
+        source=_log_name(submission, job_id),
+        form=submission.form if submission else None,
+        practice=practice,
+        live=run.outcome is None and run.phase in _LIVE_PHASES,
+        no_gpu=spec.device == "gpu" and not practice and _no_gpu_lines(run.diagnosis) != [],
+        task_id=run.task_id,
+        data_set=spec.data_set,
+    )
+
+
+def _log_name(submission: SubmissionState | None, job_id: str) -> str:
+    """Where the job's standard output lies in the lab folder."""
+    if submission is None or not job_id:
+        return ""
+    log = submission.logs.get("out")
+    restart = f".restart{log.segment}" if log and log.segment else ""
+    return f"logs/{submission.job_name}.{job_id}{restart}.out"
+
+
+def _no_gpu_lines(diagnosis: Iterable[Diagnosis]) -> list[Diagnosis]:
+    return [found for found in diagnosis if found.kind == "no-gpu"]
+
+
+def _no_gpu(run: ParsedRun, report: _Report) -> tuple[bool, tuple[str, ...]]:
+    """Whether this run found no GPU, and a doubt where the log has several runs and does not tell which one.
+
+    A rehearsal on CPU devices is meant to have none.
+    """
+    lines = _no_gpu_lines(report.diagnosis)
+    if not lines or run.device == "cpu" or run.practice:
+        return False, ()
+    if len(report.runs) == 1:
+        return True, ()
+    if any(line.stream == "out" and run.first_line <= line.line <= run.last_line for line in lines):
+        return True, ()
+    if all(line.stream == "out" for line in lines):
+        return False, ()
+    return False, ("The job's .err says that a training found no GPU, but not which one of these runs.",)
+
+
+def measured_from_reports(reports: Iterable[tuple[str, _Report]]) -> tuple[MeasuredRun, ...]:
+    """Runs of bare log files: pairs of the path as given and what was read from it.
+
+    A log that says neither model nor device (the sequential script prints no banner) may still have them in
+    its name, which Slurm made from the job name; what was taken from there is named in `guessed`.
+    """
+    measured = []
+    for path, report in reports:
+        job_id = _job_id_in_name(path)
+        for run in report.runs:
+            named, guessed = _complete_from_name(run, path)
+            no_gpu, doubts = _no_gpu(named, report)
+            measured.append(
+                MeasuredRun(
+                    run=named,
+                    job_id=job_id,
+                    source=path,
+                    practice=run.practice,
+                    guessed=guessed,
+                    no_gpu=no_gpu,
+                    doubts=doubts,
+                )
+            )
+    return tuple(measured)
+
+
+def _job_id_in_name(path: str) -> str:
+    """The job id of a log named ``%x.%j.out``, else nothing."""
+    pieces = PurePath(path).name.split(".")
+    return pieces[-2] if len(pieces) >= 3 and pieces[-2].isdigit() else ""
+
+
+def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str, ...]]:
+    name, guessed = PurePath(path).name, []
+    if run.model is None and (found := _MODEL_IN_NAME.search(name)):
+        run = replace(run, model=f"ResNet{found[1]}")
+        guessed.append("model")
+    if run.device is None and run.n_gpus is None and (found := _DEVICE_IN_NAME.search(name)):
+        is_cpu = found[1].lower() == "cpu"
+        run = replace(run, device="cpu" if is_cpu else "gpu", n_gpus=0 if is_cpu else 1)
+        guessed.append("device")
+    return run, tuple(guessed)
+
+
+def ended_early(outcome: Outcome) -> bool:
+    """Whether a run that is over ended before its plan was done."""
+    return outcome not in ("completed", "unfinished")
+
+
+# Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom; beyond, the asymptotic form below.
+_T95 = (
+    12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
+    2.262157163, 2.228138852, 2.200985160, 2.178812830, 2.160368656, 2.144786688, 2.131449546, 2.119905299,
+    2.109815578, 2.100922040, 2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.068657610, 2.063898562,
+    2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456,
+)  # fmt: skip
+_Z95 = 1.959963985
+
+SHORTEST = 1e-9
+"""Times (s) and rates (1/s) whose lower bound is below this are zero for us: nothing is divided by them."""
+
+
+def is_warmup(run: MeasuredRun, sample: EpochSample) -> bool:
+    """Whether a sample is the first epoch of a process, which pays for start-up and is never counted as steady.
+
+    Trainers count from 0 or from 1; a run that was read from a later epoch on has no warm-up in the log, unless
+    the log shows that a process began there.
+    """
+    if sample.starts_process:
+        return True
+    first = min(other.epoch for other in run.run.epochs)
+    return sample.epoch == first and first <= 1
+
+
+def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
+    """The epochs of a run that count: all but the first of each process."""
+    return tuple(sample for sample in run.run.epochs if not is_warmup(run, sample))
+
+
+def warmup_sample(run: MeasuredRun) -> EpochSample | None:
+    """The first epoch of a run, if the log has it."""
+    return next((sample for sample in run.run.epochs if is_warmup(run, sample)), None)
+
+
+def mean_interval(intervals: Sequence[Interval]) -> Interval | None:
+    """Mean of the values inside the mean of the bounds; None for nothing."""
+    if not intervals:
+        return None
+    count = len(intervals)
+    lo = math.fsum(each.lo for each in intervals) / count
+    hi = math.fsum(each.hi for each in intervals) / count
+    value = math.fsum(each.value for each in intervals) / count
+    return Interval(min(max(value, lo), hi), lo, hi)  # the division may round a bound past the value
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How much epochs differ: sample standard deviation in seconds over `count` epochs (at least two)."""
+
+    deviation: float
+    count: int
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean, in seconds."""
+        return self.deviation / math.sqrt(self.count)
+
+
+def scatter_of(values: Sequence[float]) -> Scatter | None:
+    """The scatter of two or more values, None for fewer."""
+    return Scatter(statistics.stdev(values), len(values)) if len(values) >= 2 else None
+
+
+def student_t95(degrees: float) -> float:
+    """Two-sided 95 % quantile of Student's t.
+
+    Fractional degrees of freedom (Welch-Satterthwaite) are rounded down, which can only widen an interval.
+    Above 30 the Cornish-Fisher expansion in 1/degrees is used (error below 1e-4).
+    """
+    whole = max(1, math.floor(degrees))
+    if whole <= len(_T95):
+        return _T95[whole - 1]
+    z = _Z95
+    return (
+        z
+        + (z**3 + z) / (4 * whole)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * whole**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * whole**3)
+    )
+
+
+SECOND_EPOCH = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsPrinted:
+    """Plain numbers of a row in the "as printed" reading; None where the logs print nothing to go by.
+
+    Units: seconds, images per second, ratio, fraction of 1.
+    """
+
+    epoch_seconds: float | None = None
+    throughput: float | None = None
+    speedup: float | None = None
+    efficiency: float | None = None
+
+
+def round_half_up(number: Fraction, places: int) -> float:
+    """Round an exact fraction as a person with a pencil does."""
+    scale: int = 10**places
+    return ((number * scale + Fraction(1, 2)) // 1) / scale
+
+
+def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
+    """Whole seconds of epoch 2; the mean of them when several runs were pooled."""
+    seconds = [
+        sample.printed_seconds
+        for run in runs
+        for sample in run.run.epochs
+        if sample.epoch == SECOND_EPOCH and sample.printed_seconds is not None and not is_warmup(run, sample)
+    ]
+    return Fraction(sum(seconds), len(seconds)) if seconds else None
+
+
+def printed_from_seconds(
+    seconds: Fraction | None, baseline: Fraction | None, *, n_gpus: int | None, images: int | None
+) -> AsPrinted:
+    """The row's plain numbers from whole seconds; a time of zero seconds has no rate and no speedup."""
+    if seconds is None:
+        return AsPrinted()
+    throughput = float(images / seconds) if seconds and images is not None else None
+    if not seconds or not baseline or not n_gpus:
+        return AsPrinted(epoch_seconds=float(seconds), throughput=throughput)
+    speedup = round_half_up(baseline / seconds, 2)
+    return AsPrinted(
+        epoch_seconds=float(seconds),
+        throughput=throughput,
+        speedup=speedup,
+        efficiency=speedup / n_gpus,
+    )
+
+
+def printed_rate(runs: tuple[MeasuredRun, ...]) -> float | None:
+    """Images per second as the logs print them; the mean when several runs were pooled."""
+    rates = [rate for run in runs if (rate := run.run.printed_rate) is not None]
+    return math.fsum(rates) / len(rates) if rates else None
+
+
+def printed_from_rate(rate: float | None, baseline: float | None, *, n_gpus: int | None) -> AsPrinted:
+    """The row's plain numbers from a printed rate (images per second)."""
+    if not rate or not baseline or not n_gpus:
+        return AsPrinted(throughput=rate)
+    return AsPrinted(throughput=rate, speedup=rate / baseline, efficiency=rate / baseline / n_gpus)

@@ -1,0 +1,389 @@
+"""Numbers and tables as people read them: no more digits than the interval supports, the unit, the uncertainty shown.
+
+One place for screens, tables, charts and slides, so that the same number looks the same everywhere: one list of columns
+for the terminal, Markdown, LaTeX, screens and slides. Files with full precision are made in `export/measurements.py`.
+
+The uncertainty is the larger of reading and scatter. *Reading* is what the printed digits leave open (the hard bounds
+every number carries). *Scatter* is the standard deviation of the steady epochs. A single epoch has no scatter: it says
+so, and has a bar only where reading alone can be seen in three digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Literal
+
+from labtui.domain.model import Interval
+from labtui.results.rows import LawFit, Prediction, ResultRow, Results
+
+ABSENT = "–"
+"""Shown where there is no number; never a zero."""
+
+
+def seconds_text(seconds: Interval | None) -> str:
+    """Seconds with what printing leaves open of them: ``13.60 ±0.01``; ``14.0 ±0.5`` for whole printed seconds."""
+    if seconds is None:
+        return ABSENT
+    places = decimals(seconds)
+    return f"{seconds.value:,.{places}f} ±{_round_up(seconds.half_width, places):.{places}f}"
+
+
+def decimals(interval: Interval) -> int:
+    """How many decimals are worth showing: the first place that the half-width reaches; 1 to 3."""
+    if interval.half_width <= 0:
+        return 3
+    return min(3, max(1, math.ceil(-math.log10(interval.half_width * 1.0000001))))
+
+
+def _round_up(half_width: float, places: int) -> float:
+    """A half-width rounded to the nearest at this many places, but never shown as zero unless it is."""
+    rounded = round(half_width * (1 + 1e-9), places)
+    return rounded if rounded > 0 or half_width == 0 else float(10**-places)
+
+
+def rate_text(rate: Interval | None) -> str:
+    """Images per second: ``3,676``; two decimals below ten."""
+    if rate is None:
+        return ABSENT
+    return fixed(rate.value, 0 if rate.value >= 10 else 2)
+
+
+def ratio_text(ratio: Interval | None) -> str:
+    """A ratio with two decimals: ``1.68``."""
+    return ABSENT if ratio is None else fixed(ratio.value, 2)
+
+
+def percent_text(fraction: Interval | float | None, places: int = 1) -> str:
+    """A fraction of 1 as percent: ``84.0 %``."""
+    if fraction is None:
+        return ABSENT
+    value = fraction.value if isinstance(fraction, Interval) else fraction
+    return f"{fixed(100 * value, places)} %"
+
+
+def range_text(interval: Interval | None, *, places: int = 2, percent: bool = False) -> str:
+    """The bounds in words: ``1.676 to 1.682``."""
+    if interval is None:
+        return ABSENT
+    factor, unit = (100, " %") if percent else (1, "")
+    return f"{interval.lo * factor:,.{places}f} to {interval.hi * factor:,.{places}f}{unit}"
+
+
+def bounds_text(interval: Interval, *, places: int = 2, percent: bool = False) -> str:
+    """The bounds in words, without the unit that the value beside them has; "" where they show the value alone."""
+    factor = 100 if percent else 1
+    shown = {f"{each * factor:,.{places}f}" for each in (interval.lo, interval.value, interval.hi)}
+    if len(shown) == 1:
+        return ""
+    return range_text(interval, places=places, percent=percent).removesuffix(" %")
+
+
+def count_text(number: int | None) -> str:
+    """A whole number with thousands marked: ``50,000``."""
+    return ABSENT if number is None else f"{number:,}"
+
+
+def clean(text: str) -> str:
+    """Text from a log made safe to print: no control characters, no line breaks, not endless."""
+    return "".join(mark if mark.isprintable() else "�" for mark in text[:200])
+
+
+Source = Literal["reading", "scatter", "one epoch", "exact"]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """A half-width in the value's unit (0: no bar) and where it comes from. `epochs`, `runs`: what it rests on."""
+
+    half_width: float
+    source: Source
+    epochs: int = 0
+    runs: int = 0
+
+    @property
+    def mark(self) -> str:
+        """What stands before the half-width: ``σ`` for scatter, ``±`` for what the printed digits leave open."""
+        return "σ" if self.source == "scatter" else "±"
+
+    @property
+    def sentence(self) -> str:
+        """What the half-width is, in words: ``scatter of 4 epochs, one run``."""
+        runs = "one run" if self.runs == 1 else f"{self.runs} runs"
+        if self.source == "scatter":
+            return f"scatter of {self.epochs} epochs, {runs}"
+        return {"reading": "what the printed digits leave open", "one epoch": "one epoch", "exact": ""}[
+            self.source
+        ]
+
+
+def uncertainty(row: ResultRow, value: Interval, baseline: ResultRow | None = None) -> Uncertainty:
+    """Of a number of this row that grows or falls with its epoch time; `baseline` too, for a ratio to that row."""
+    if baseline is row:
+        return Uncertainty(0.0, "exact", row.epochs, row.runs)
+    reading = max(value.hi - value.value, value.value - value.lo)
+    shares = [
+        share for each in (row, baseline) if each is not None and (share := _scatter_share(each)) is not None
+    ]
+    scatter = abs(value.value) * math.hypot(*shares) if shares else 0.0
+    if scatter > reading:
+        return Uncertainty(scatter, "scatter", row.epochs, row.runs)
+    if row.scatter is None and not row.from_rate:
+        seen = reading >= _last_place(value.value) / 2
+        return Uncertainty(reading if seen else 0.0, "one epoch", row.epochs, row.runs)
+    return Uncertainty(reading, "reading", row.epochs, row.runs)
+
+
+def baseline_of(row: ResultRow, rows: Sequence[ResultRow]) -> ResultRow | None:
+    """The row that a row's speedup compares with, where it is among `rows`."""
+    return next((each for each in rows if each.configuration == row.baseline), None)
+
+
+def _scatter_share(row: ResultRow) -> float | None:
+    if row.scatter is None or row.epoch_seconds is None or row.epoch_seconds.value <= 0:
+        return None
+    return row.scatter.deviation / row.epoch_seconds.value
+
+
+def widened(value: Interval, found: Uncertainty) -> Interval:
+    return Interval(value.value, value.value - found.half_width, value.value + found.half_width)
+
+
+def _last_place(value: float) -> float:
+    """The size of the third significant digit: 0.1 for 13.6, 10 for 3,680."""
+    return 10.0 ** (math.floor(math.log10(abs(value))) - 2) if abs(value) >= 1e-12 else 0.001
+
+
+def three_digits(value: float) -> str:
+    """A number in three significant digits: ``215``, ``13.6``, ``0.633``, ``3,680``; never with an exponent."""
+    if abs(value) < 1e-12 or not math.isfinite(value):
+        return "0"
+    exact = Decimal(repr(value))
+    place = exact.adjusted() - 2
+    if _half_up(exact, place).adjusted() > exact.adjusted():  # 9.995 becomes 10.0
+        place += 1
+    return f"{_half_up(exact, place):,.{max(0, -place)}f}"
+
+
+def fixed(value: float, places: int) -> str:
+    """`value` with so many decimals; a half goes up, as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{_half_up(Decimal(repr(value)), -places):,.{places}f}"
+
+
+def _half_up(value: Decimal, place: int) -> Decimal:
+    """Rounded at the digit worth ten to the power `place`."""
+    return (value.scaleb(-place)).to_integral_value(ROUND_HALF_UP).scaleb(place)
+
+
+def with_half_width(value: float, half_width: float, mark: str) -> str:
+    """``17.9 ±0.1``: three digits, the half-width in the same last place; without it where it is smaller than that."""
+    text = three_digits(value)
+    places = len(text.partition(".")[2])
+    step = _last_place(float(f"{value:.3g}"))
+    steps = math.ceil(half_width / step - 0.5)
+    if steps < 1:  # also a half: the digits themselves say no more
+        return text
+    return f"{text} {mark}{' ' if mark.isalpha() else ''}{steps * step:,.{places}f}"
+
+
+def with_uncertainty(row: ResultRow, value: Interval | None, baseline: ResultRow | None = None) -> str:
+    """A row's number in three digits with the larger of its two uncertainties, and which it is.
+
+    ``14.0 ±0.5`` is what printing leaves open; ``59.8 σ 0.9`` is the scatter of the epochs. A dash for no number;
+    `baseline` as in `uncertainty`.
+    """
+    if value is None:
+        return ABSENT
+    found = uncertainty(row, value, baseline)
+    return with_half_width(value.value, found.half_width, found.mark)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: heading, the cell of a row, and whether it holds numbers (set to the right)."""
+
+    heading: str
+    cell: Callable[[ResultRow], str]
+    number: bool = True
+
+
+def _plain(number: float | None, form: str) -> str:
+    return ABSENT if number is None else format(number, form)
+
+
+def device_text(row: ResultRow) -> str:
+    """``CPU``, ``2 GPUs``, or that it is not known."""
+    if row.device == "cpu":
+        return "CPU"
+    if row.n_gpus is None:
+        return "unknown"
+    return f"{row.n_gpus} GPU{'s' if row.n_gpus != 1 else ''}"
+
+
+def epochs_text(row: ResultRow) -> str:
+    """What a number rests on: ``4 epochs of 1 run``, and whether runs are still going."""
+    if row.from_rate:
+        text = f"rate of {_plural(row.runs, 'run')}"
+    elif row.epoch_seconds is None:
+        text = "first epoch only"
+    else:
+        text = f"{_plural(row.epochs, 'epoch')} of {_plural(row.runs, 'run')}"
+    return f"{text}, live" if row.live else text
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+_WHAT = (
+    Column("model", lambda row: clean(row.model) + (" (practice)" if row.practice else ""), number=False),
+    Column("device", device_text, number=False),
+    Column("global batch", lambda row: count_text(row.batch_size)),
+)
+
+PLAIN_MODEL = Column("model", lambda row: clean(row.model), number=False)
+"""The model alone, for a table whose title says that all its rows are practice."""
+
+PRECISE = (
+    *_WHAT,
+    Column("epoch s", lambda row: with_uncertainty(row, row.epoch_seconds)),
+    Column("images/s", lambda row: rate_text(row.throughput)),
+    Column("speedup", lambda row: ratio_text(row.speedup)),
+    Column("efficiency", lambda row: percent_text(row.efficiency)),
+    Column("batch factor", lambda row: percent_text(row.batch_factor)),
+    Column("step factor", lambda row: percent_text(row.step_factor)),
+    Column("epochs", epochs_text, number=False),
+)
+"""Exact reading: with what the printed digits leave open, or how epochs differ where that is more."""
+
+AS_PRINTED = (
+    *_WHAT,
+    Column("epoch s", lambda row: _plain(row.as_printed.epoch_seconds, "g")),
+    Column("images/s", lambda row: _plain(row.as_printed.throughput, ",.0f")),
+    Column("speedup", lambda row: _plain(row.as_printed.speedup, ".2f")),
+    Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
+)
+"""Reading of whole printed seconds of epoch 2, as textbooks do."""
+
+
+def cells(rows: Sequence[ResultRow], columns: Sequence[Column]) -> list[list[str]]:
+    return [[column.cell(row) for column in columns] for row in rows]
+
+
+def text_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
+    """An aligned table for a terminal; "" without rows."""
+    if not rows:
+        return ""
+    body = cells(rows, columns)
+    grid = [[column.heading for column in columns], *body]
+    widths = [max(len(line[place]) for line in grid) for place in range(len(columns))]
+    return "\n".join(_text_line(line, columns, widths) for line in grid)
+
+
+def _text_line(line: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = (
+        cell.rjust(width) if column.number else cell.ljust(width)
+        for cell, column, width in zip(line, columns, widths, strict=True)
+    )
+    return "  ".join(padded).rstrip()
+
+
+def markdown_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
+    """A Markdown (pipe) table; "" without rows."""
+    if not rows:
+        return ""
+    marks = ["---:" if column.number else ":---" for column in columns]
+    grid = [[column.heading for column in columns], marks, *_escaped(cells(rows, columns))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in grid)
+
+
+def _escaped(body: list[list[str]]) -> list[list[str]]:
+    """Cells without Markdown's marks; only the first column holds text from a log."""
+    special = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#|~$"})
+    return [
+        [cell.translate(special) if place == 0 else cell for place, cell in enumerate(row)] for row in body
+    ]
+
+
+def latex_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
+    """A LaTeX tabular with rules of the standard classes; "" without rows."""
+    if not rows:
+        return ""
+    layout = "".join("r" if column.number else "l" for column in columns)
+    lines = [rf"\begin{{tabular}}{{{layout}}}", r"\hline"]
+    lines += [" & ".join(latex(column.heading) for column in columns) + r" \\", r"\hline"]
+    lines += [" & ".join(map(latex, line)) + r" \\" for line in cells(rows, columns)]
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"])
+
+
+_LATEX = str.maketrans(
+    {mark: f"\\{mark}" for mark in "&%$#_{}"}
+    | {mark: f"${mark}$" for mark in "<>|"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "σ": r"$\sigma$", "–": "--", '"': r"\textquotedbl{}"}
+)
+
+
+def latex(text: str) -> str:
+    """Text with LaTeX's special characters escaped."""
+    return text.translate(_LATEX)
+
+
+# --------------------------------------------------------------------------- laws and predictions in
+# sentences
+
+
+def fit_sentence(fit: LawFit) -> str:
+    """One law in words: law, network, fraction with its bounds, and the sizes it rests on."""
+    share = fit.serial_fraction
+    sizes = ", ".join(map(str, fit.n_gpus))
+    bounds = bounds_text(share, places=1, percent=True)
+    bounds = f" ({bounds})" if bounds else ""
+    practice = ", practice" if fit.practice else ""
+    batch = fit.baseline.per_gpu_batch
+    per_gpu = f", {batch:,.0f} images per GPU and step" if batch is not None else ""
+    what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"
+    return f"{what}: serial fraction {percent_text(share)}{bounds}, from {sizes} GPUs."
+
+
+def law_lines(fits: Sequence[LawFit]) -> list[str]:
+    """Each fit with its own remarks under it, then the remarks that all fits share."""
+    counts = Counter(remark for fit in fits for remark in fit.remarks)
+    shared = [remark for remark, count in counts.items() if count == len(fits) > 1]
+    lines = []
+    for fit in fits:
+        lines.append(fit_sentence(fit))
+        lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
+    return [*lines, *shared]
+
+
+def prediction_sentence(prediction: Prediction) -> str:
+    """What to expect on more GPUs, as a band."""
+    speedup, share = prediction.speedup, prediction.efficiency
+    sentence = (
+        f"{clean(prediction.model)} on {prediction.n_gpus} GPUs: speedup between {speedup.lo:.1f} and "
+        f"{speedup.hi:.1f} (efficiency {range_text(share, places=0, percent=True)})"
+    )
+    if prediction.batch_ceiling is not None and prediction.batch_ceiling < 1:
+        sentence += (
+            f"; the short last batch alone allows no more than {percent_text(prediction.batch_ceiling, 0)}"
+        )
+    return sentence + "."
+
+
+def note_lines(results: Results) -> list[str]:
+    """The notes of all rows, equal ones gathered, each with the configurations it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for row in results.rows:
+        for note in row.notes:
+            concerned.setdefault(note, []).append(clean(row.configuration.label))
+    lines = [f"{', '.join(dict.fromkeys(labels))}: {note}" for note, labels in concerned.items()]
+    lines += [
+        f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out
+    ]
+    return list(dict.fromkeys([*lines, *results.notes]))

@@ -1,0 +1,242 @@
+"""Results as text tables, split where the window is too narrow for them."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from labtui.results.accuracy import TargetPlan
+from labtui.results.cost import FormsOfSizes, LabCost, RunUtilization, forms_of_sizes, run_spending, runs_of
+from labtui.results.measured import MeasuredRun, cite
+from labtui.results.numbers import (
+    AS_PRINTED,
+    PLAIN_MODEL,
+    PRECISE,
+    Column,
+    bounds_text,
+    cells,
+    clean,
+    count_text,
+    law_lines,
+    note_lines,
+    percent_text,
+    prediction_sentence,
+    ratio_text,
+    text_table,
+)
+from labtui.results.rows import ResultRow, Results
+
+NAMING = 3
+"""The first columns say which run it is: model, device, global batch."""
+_GAP = 2
+
+
+def fitted_table(rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
+    """The table in lines of at most `width` cells; None: as wide as it is."""
+    table = text_table(rows, columns)
+    if width is None or _width(table) <= width:
+        return table
+    grid = [[column.heading for column in columns], *cells(rows, columns)]
+    parts = [
+        text_table(rows, [columns[place] for place in places]) for places in column_parts(grid, NAMING, width)
+    ]
+    if all(_width(part) <= width for part in parts):
+        return "\n\n".join(parts)
+    return "\n".join(_record(row, columns, width) for row in rows)
+
+
+def _width(table: str) -> int:
+    return max((len(line) for line in table.splitlines()), default=0)
+
+
+def column_parts(grid: Sequence[Sequence[str]], naming: int, width: int) -> list[list[int]]:
+    """The places of the columns in each part: the first `naming` ones, then as many others as fit into `width` cells.
+
+    `grid` holds headings and cells; each column takes its widest cell and the gap before it.
+    """
+    needed = [_GAP + max(len(line[place]) for line in grid) for place in range(len(grid[0]))]
+    names = list(range(naming))
+    room = before = width + _GAP - sum(needed[:naming])
+    parts = [names[:]]
+    for place in range(naming, len(needed)):
+        if needed[place] > room and len(parts[-1]) > naming:
+            parts.append(names[:])
+            room = before
+        parts[-1].append(place)
+        room -= needed[place]
+    return parts
+
+
+def _record(row: ResultRow, columns: Sequence[Column], width: int) -> str:
+    (line,) = cells([row], columns)
+    model, device, batch = line[:NAMING]
+    name = f"{model}, {device}, {columns[NAMING - 1].heading} {batch}"
+    indent = max(len(column.heading) for column in columns[NAMING:]) + _GAP
+    numbers = [
+        f"  {column.heading.ljust(indent)}{cell}"
+        for column, cell in zip(columns[NAMING:], line[NAMING:], strict=True)
+    ]
+    return "\n".join([*fitted_lines([name], width), *numbers])
+
+
+def fitted_lines(lines: Sequence[str], width: int | None) -> list[str]:
+    """Sentences broken between words, what follows two cells further in; None: as they are."""
+    if width is None:
+        return list(lines)
+    return [part for line in lines for part in _broken(line, max(20, width))]
+
+
+def _broken(line: str, width: int) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.strip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def report_text(
+    results: Results,
+    *,
+    plans: Sequence[TargetPlan] = (),
+    uses: Sequence[RunUtilization] = (),
+    cost: LabCost | None = None,
+    sources: bool = False,
+    width: int | None = None,
+) -> str:
+    """Everything worth reading, in sections; "" when there is nothing.
+
+    `width` is that of the window in cells: no line is longer and no cell is broken. None: no line is broken at all.
+    """
+    sections = {
+        "CPU against GPU (acceleration, not scaling)": _accelerations(results),
+        "Laws": law_lines(results.fits),
+        "More GPUs": _predictions(results),
+        "Accuracy": [plan_sentence(plan) for plan in plans],
+        "GPU use": [use_sentence(use) for use in uses],
+        "GPU-hours": [*(cost_lines(cost, runs_of(results)) if cost else []), *form_lines(results)],
+        "Notes": note_lines(results),
+        "Sources": _sources(results) if sources else [],
+    }
+    texts = [_tables(results, width), *(_section(title, lines, width) for title, lines in sections.items())]
+    return "\n".join(filter(None, texts))
+
+
+def _tables(results: Results, width: int | None) -> str:
+    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
+    texts = (
+        _reading(
+            "Precise: all epochs but the first (± hidden by printing; σ spread of epochs, if larger)",
+            results.rows,
+            PRECISE,
+            width,
+        ),
+        _reading("As printed: whole seconds of epoch 2, as textbooks do", printed, AS_PRINTED, width),
+    )
+    return "\n".join(filter(None, texts))
+
+
+def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
+    """One table under its title; in a window the title says once that all of it is practice."""
+    if not rows:
+        return ""
+    if width is not None and all(row.practice for row in rows):
+        columns = (PLAIN_MODEL, *columns[1:])
+        title += " (practice)"
+    lines = [*fitted_lines([title], width), fitted_table(rows, columns, width)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _section(title: str, lines: Sequence[str], width: int | None) -> str:
+    fitted = fitted_lines([title, *(f"  {line}" for line in lines)], width)
+    return "".join(f"{line}\n" for line in fitted) if lines else ""
+
+
+def _accelerations(results: Results) -> list[str]:
+    return [_acceleration(row) for row in results.measured if row.acceleration is not None]
+
+
+def _acceleration(row: ResultRow) -> str:
+    printed = "" if row.printed_acceleration is None else f"as printed {row.printed_acceleration:.2f}"
+    bounds = bounds_text(row.acceleration) if row.acceleration is not None else ""
+    more = "; ".join(filter(None, (bounds, printed)))
+    ratio = f"{ratio_text(row.acceleration)} times as fast as the CPU"
+    return f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
+
+
+def _predictions(results: Results) -> list[str]:
+    sentences = [prediction_sentence(each) for each in results.predictions]
+    return [*sentences, *dict.fromkeys(each.note for each in results.predictions)]
+
+
+def _sources(results: Results) -> list[str]:
+    return [f"{clean(row.configuration.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
+
+
+def plan_sentence(plan: TargetPlan) -> str:
+    """Best accuracy so far, epochs a target needs, and the time limit to ask for."""
+    best, needed = plan.curve.best, plan.needed
+    what = f"{clean(plan.row.configuration.label)}, {clean(plan.curve.metric)}"
+    text = f"{what}: best {percent_text(best.accuracy)} in epoch {best.epoch}. "
+    if needed.epochs is None or needed.reached:
+        return text + needed.note
+    last = "no end in sight" if needed.open_ended else count_text(math.ceil(needed.epochs.hi))
+    text += f"{100 * needed.target:g} % needs about {math.ceil(needed.epochs.value):,} epochs"
+    text += f" ({math.ceil(needed.epochs.lo):,} to {last})"
+    if plan.limit is not None:
+        text += f", time limit {plan.limit.minutes:,} min"
+        text += f" ({plan.generous.minutes:,} for the upper end)" if plan.generous else ""
+    return f"{text}. {needed.note}"
+
+
+def use_sentence(use: RunUtilization) -> str:
+    """Mean GPU use after the first epoch, and GPUs that stood by."""
+    run = use.run
+    name = f"{clean(run.run.model or 'unknown')} on {run.run.n_gpus} GPU{'s' if run.run.n_gpus != 1 else ''}"
+    job = f" (job {clean(run.job_id)})" if run.job_id else ""
+    idle = f"; {use.standing_by} of the job's GPUs stood by" if use.standing_by else ""
+    return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
+
+
+def cost_lines(cost: LabCost, runs: Iterable[MeasuredRun] = ()) -> list[str]:
+    """GPU-hours of the lab, of each task and of each run; nothing when no job used the cluster."""
+    if not cost.jobs:
+        return []
+    total = cost.total
+    lines = [f"lab: {total.allocated:.2f} allocated, {total.used:.2f} used by training, {total.jobs} jobs"]
+    for task, each in cost.tasks.items():
+        lines.append(f"task {clean(task)}: {each.allocated:.2f} allocated, {each.used:.2f} used")
+    for spent in run_spending(runs, cost.jobs):
+        parsed = spent.run.run
+        name = f"run {spent.run.run_id}, {clean(parsed.model or 'unknown')} on {devices(parsed.n_gpus or 0)}"
+        lines.append(
+            f"{name}: {spent.allocated.value:.3f} allocated while it trained, {spent.used.value:.3f} used"
+        )
+    return lines
+
+
+def form_lines(results: Results) -> list[str]:
+    """What one job for all sizes holds in vain, for each model that was trained on several numbers of GPUs."""
+    return [_form_line(each) for each in forms_of_sizes(runs_of(results))]
+
+
+def _form_line(each: FormsOfSizes) -> str:
+    forms = each.forms
+    where = (f" in task {clean(each.task_id)}" if each.task_id else "") + (
+        " (practice)" if each.practice else ""
+    )
+    sizes = ", ".join(map(str, each.n_gpus))
+    return (
+        f"{clean(each.model)}{where} on {sizes} GPUs: {forms.one_job.value:.3f} GPU-hours of training in one job for"
+        f" all sizes, {forms.job_per_size.value:.3f} in one job per size; the one job holds"
+        f" {percent_text(forms.wasted_share)} of it in vain."
+    )
+
+
+def devices(n_gpus: int) -> str:
+    """What a training ran on, in words."""
+    return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"

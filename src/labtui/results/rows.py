@@ -1,0 +1,422 @@
+"""The result types, and what a run was: which runs repeat each other, its images per epoch, which run is a baseline.
+
+One row per configuration, laws, predictions, and everything that was left out, as plain frozen values; `compute` makes
+them, charts, tables and screens read them.
+
+The number of images is what the log says, else what its reader says (``--images``, the lab's edition) where the log's
+steps and global batch do not contradict it. Else steps x batch bound it, since only the last batch may be short; and
+where the log has neither, it is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from labtui.domain.model import Interval
+from labtui.results.measured import AsPrinted, MeasuredRun, Origin, Scatter
+
+CIFAR10_IMAGES = 50_000
+"""The lab's training set: taken as the likeliest number where a log's bounds hold it, and named as taken."""
+UNKNOWN = "unknown"
+_NUMBER = re.compile(r"(\d+)")
+_KERAS = re.compile(r"(?:(?:tf\.)?keras|tensorflow|mlperf)(?![\w+])", re.IGNORECASE)
+_SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What makes two runs repetitions of each other: only runs equal in all of this are pooled.
+
+    `device` is ``cpu``, ``gpu`` or ``unknown``; `n_gpus` 0 on a CPU, None when the log does not tell.
+    `batch_size` is the global batch. `images` per epoch, None where nothing tells them. `steps` per epoch tell runs
+    without a known batch or number of images apart.
+    `apart` is not "" for a run of unknown configuration, or one whose log contradicts itself: it is pooled and compared
+    with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
+    """
+
+    practice: bool
+    model: str
+    framework: str
+    device: str
+    n_gpus: int | None
+    batch_size: int | None
+    images: int | None
+    steps: int | None = None
+    apart: str = ""
+    data_set: str = ""
+
+    @property
+    def whole_batches(self) -> bool:
+        """Whether an epoch is whole batches only, so that its images depend on the batch: PyTorch with drop_last."""
+        known = self.images is not None and self.batch_size is not None and self.batch_size > 0
+        return self.framework.startswith("pytorch") and known and self.images % self.batch_size == 0  # type: ignore[operator]
+
+    @property
+    def data_bound(self) -> Interval | None:
+        """The images of the data set: those of an epoch, and at most a batch that is left out."""
+        if self.images is None or not self.whole_batches:
+            return self.images_bound
+        left = (self.batch_size or 1) + max(1, self.n_gpus or 1) - 1
+        return Interval(self.images, self.images, self.images + left)
+
+    @property
+    def per_gpu_batch(self) -> float | None:
+        """The global batch divided over the devices that share a step."""
+        if self.batch_size is None or self.n_gpus is None:
+            return None
+        return self.batch_size / max(1, self.n_gpus)
+
+    @property
+    def images_bound(self) -> Interval | None:
+        """The images per epoch, as certainly as the log tells them: all but the last batch are whole."""
+        if self.images is not None:
+            return Interval.exact(self.images)
+        if self.batch_size is None or not self.steps:
+            return None
+        least, most = (self.steps - 1) * self.batch_size + 1, self.steps * self.batch_size
+        fits = least <= CIFAR10_IMAGES <= most
+        return Interval(CIFAR10_IMAGES if fits else (least + most) / 2, least, most)
+
+    @property
+    def likely_images(self) -> int | None:
+        """The images per epoch where they are known, or the lab's number where the log's bounds hold it."""
+        bound = self.images_bound
+        if self.images is not None or bound is None or not bound.contains(CIFAR10_IMAGES):
+            return self.images
+        return CIFAR10_IMAGES
+
+    @property
+    def label(self) -> str:
+        """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
+        model = f"{self.model} ({self.data_set})" if self.data_set else self.model
+        if self.device == "cpu":
+            return f"{model} on the CPU"
+        if self.n_gpus is None:
+            return f"{model} on an unknown device"
+        return f"{model} on {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
+
+
+def configuration_of(
+    run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
+) -> Configuration:
+    """The configuration of a run; `images` are those its reader says, `apart` what keeps an unknown run alone.
+
+    `insist`: the reader's images count although steps and batch contradict them.
+    """
+    parsed = run.run
+    device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
+    n_gpus = 0 if device == "cpu" else parsed.n_gpus
+    batch = parsed.batch_size
+    if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
+        batch = parsed.batch_per_gpu * max(1, n_gpus)
+    steps = printed_steps(run)
+    if images is not None and not insist and contradicts(images, steps, batch):
+        images = None
+    images = parsed.images or images
+    known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
+    return Configuration(
+        practice=run.practice or parsed.practice,
+        model=parsed.model or UNKNOWN,
+        framework=software_family(parsed.framework),
+        device=device,
+        n_gpus=n_gpus,
+        batch_size=batch,
+        images=images,
+        steps=steps if batch is None or images is None else None,
+        apart="" if known else apart,
+        data_set=run.data_set,
+    )
+
+
+def printed_steps(run: MeasuredRun) -> int | None:
+    """Steps per epoch as the log prints them."""
+    return next((sample.steps for sample in run.run.epochs if sample.steps is not None), None)
+
+
+def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
+    """Whether so many images do not make so many steps of such a global batch."""
+    return steps is not None and batch is not None and math.ceil(images / batch) != steps
+
+
+def software_family(framework: str) -> str:
+    """The software without its versions: runs of different software are neither pooled nor compared.
+
+    Keras, TensorFlow and MLPerf records without another name are one family (""): most Keras logs do not name
+    themselves, and the lab's own scripts print both forms.
+    """
+    if not framework or (_KERAS.match(framework) and "+" not in framework):
+        return ""
+    return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
+
+
+def reading_order(configuration: Configuration) -> tuple[object, ...]:
+    """A sort key: real before practice, models by their numbers, CPU before GPUs, fewer GPUs first."""
+    natural = [int(piece) if piece.isdigit() else 0 for piece in _NUMBER.split(configuration.model)]
+    return (
+        configuration.practice,
+        _NUMBER.sub("#", configuration.model),
+        natural,
+        configuration.framework,
+        configuration.data_set,
+        {"cpu": 0, "gpu": 1}.get(configuration.device, 2),
+        configuration.n_gpus if configuration.n_gpus is not None else math.inf,
+        configuration.per_gpu_batch or 0,
+        configuration.images or 0,
+        configuration.steps or 0,
+        configuration.apart,
+    )
+
+
+def find_baseline(
+    configuration: Configuration, measured: Sequence[Configuration]
+) -> tuple[Configuration | None, str]:
+    """The one-GPU configuration to compare with, and a note when it is not quite the same.
+
+    Same model, same software, same images, real or practice alike. With several, the same per-GPU batch
+    wins, then the same global batch, then the nearest per-GPU batch.
+    """
+    if configuration.device != "gpu" or not configuration.n_gpus:
+        return None, ""
+    candidates = [
+        other
+        for other in measured
+        if other.device == "gpu" and other.n_gpus == 1 and same_work(other, configuration)
+    ]
+    if not candidates:
+        return None, ""
+    best = min(candidates, key=lambda other: _batch_distance(other, configuration))
+    if best.per_gpu_batch == configuration.per_gpu_batch:
+        return best, ""
+    return best, _batch_note(best, configuration)
+
+
+def same_work(one: Configuration, other: Configuration) -> bool:
+    """Whether two configurations train the same thing, on whatever devices."""
+    return (
+        one.practice == other.practice
+        and one.model == other.model
+        and one.framework == other.framework
+        and one.data_set == other.data_set
+        and _same_images(one.data_bound, other.data_bound)
+        and one.apart == other.apart
+    )
+
+
+def _same_images(one: Interval | None, other: Interval | None) -> bool:
+    """Whether two epochs may have the same number of images; unknown ones are taken to, and a note says so."""
+    return one is None or other is None or (one.lo <= other.hi and other.lo <= one.hi)
+
+
+def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, bool, float]:
+    mine, theirs = one.per_gpu_batch, other.per_gpu_batch
+    ratio = abs(math.log(mine / theirs)) if mine and theirs else math.inf
+    return (mine != theirs, one.batch_size != other.batch_size, ratio)
+
+
+def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
+    if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
+        return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
+    return (
+        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} images per GPU and step, "
+        f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
+    )
+
+
+Law = Literal["amdahl", "gustafson"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """The numbers of one configuration. None means: not measured, or without meaning here - never zero.
+
+    `epoch_seconds` is the steady epoch time in seconds, `warmup_seconds` the first epoch's. `throughput`
+    in images per second. `speedup`, `step_factor`, `karp_flatt`, `acceleration` are ratios, `efficiency`
+    and `batch_factor` fractions of 1; efficiency = batch_factor x step_factor exactly. `epochs` counts the
+    steady epochs behind the time, `epochs_read` all. `steps` per epoch; `step_seconds` of one step.
+    `baseline` is the one-GPU configuration compared with. `acceleration` is the CPU's epoch time over this
+    one's, with the same batch where there is one. `doubling_gain` is how much faster it is than half its
+    GPUs (0.9: 90 % more images per second). `images` per epoch with the bounds the log leaves. `from_rate` is
+    true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
+    """
+
+    configuration: Configuration
+    members: tuple[MeasuredRun, ...]
+    runs: int
+    epochs: int
+    epochs_read: int
+    live: bool
+    steps: int | None
+    epoch_seconds: Interval | None
+    throughput: Interval | None
+    images: Interval | None = None
+    warmup_seconds: Interval | None = None
+    scatter: Scatter | None = None
+    step_seconds: Interval | None = None
+    speedup: Interval | None = None
+    efficiency: Interval | None = None
+    batch_factor: float | None = None
+    step_factor: Interval | None = None
+    karp_flatt: Interval | None = None
+    acceleration: Interval | None = None
+    as_printed: AsPrinted = field(default_factory=AsPrinted)
+    printed_acceleration: float | None = None
+    doubling_gain: Interval | None = None
+    baseline: Configuration | None = None
+    from_rate: bool = False
+    notes: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def model(self) -> str:
+        """The lab's short name, or ``unknown``."""
+        return self.configuration.model
+
+    @property
+    def name(self) -> str:
+        """The model, with its data set where a lab has several: ``vit (tiny-224)``."""
+        data = self.configuration.data_set
+        return f"{self.model} ({data})" if data else self.model
+
+    @property
+    def device(self) -> str:
+        """``cpu``, ``gpu`` or ``unknown``."""
+        return self.configuration.device
+
+    @property
+    def n_gpus(self) -> int | None:
+        """0 on a CPU, None when unknown."""
+        return self.configuration.n_gpus
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.configuration.batch_size
+
+    @property
+    def practice(self) -> bool:
+        """Whether these are rehearsal runs."""
+        return self.configuration.practice
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a steady time or a rate."""
+        return self.epoch_seconds is not None or (self.from_rate and self.throughput is not None)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether a log of this row contradicts itself: then it proves no scaling."""
+        return any(run.run.contradictions for run in self.members)
+
+    @property
+    def work_seconds(self) -> Interval | None:
+        """What is compared: seconds of the steady epoch, or of one image where the log gives a rate."""
+        if self.from_rate and self.throughput is not None:
+            return Interval.exact(1.0).over(self.throughput)
+        return self.epoch_seconds
+
+    @property
+    def per_gpu_throughput(self) -> Interval | None:
+        """Images per second and GPU; None on a CPU."""
+        if self.throughput is None or not self.n_gpus:
+            return None
+        return self.throughput.scaled(1 / self.n_gpus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawFit:
+    """One law fitted to the rows that share a baseline.
+
+    `serial_fraction` is the law's own fraction (Amdahl's s, Gustafson's s'); below zero means superlinear.
+    `points` counts distinct GPU counts, the baseline among them; `n_gpus` names them.
+    `scatter_known` says whether the interval also covers how epochs scatter (95 %), or only what printing
+    hides. `disagreement` is the largest distance between measured and fitted speedup. `remarks` say what the
+    points cannot show and where the law does not hold.
+    """
+
+    model: str
+    law: Law
+    serial_fraction: Interval
+    points: int
+    n_gpus: tuple[int, ...]
+    remarks: tuple[str, ...]
+    baseline: Configuration
+    scatter_known: bool
+    disagreement: float
+
+    @property
+    def note(self) -> str | None:
+        """The remarks as one text; None without any."""
+        return " ".join(self.remarks) or None
+
+    @property
+    def practice(self) -> bool:
+        """Whether it rests on rehearsal runs."""
+        return self.baseline.practice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What to expect at `n_gpus`: the band of the models of the step time that the measured steps do not refute.
+
+    `step_seconds` of one step and `steps` per epoch are what it is made of (None where steps are unknown); `models`
+    name what was not refuted. `batch_ceiling` is the efficiency that the short last batch alone allows there.
+    """
+
+    model: str
+    n_gpus: int
+    speedup: Interval
+    efficiency: Interval
+    epoch_seconds: Interval | None
+    throughput: Interval | None
+    step_seconds: Interval | None
+    steps: Interval | None
+    models: tuple[str, ...]
+    batch_ceiling: float | None
+    note: str
+    baseline: Configuration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A run that is in no row, and why."""
+
+    run: MeasuredRun
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """All numbers of a lab folder or of some logs.
+
+    `images` per epoch are those of the command line or the edition, else the lab's; each row has its own.
+    """
+
+    images: int
+    rows: tuple[ResultRow, ...] = ()
+    fits: tuple[LawFit, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> tuple[ResultRow, ...]:
+        """The rows that have a steady epoch time or a rate."""
+        return tuple(row for row in self.rows if row.is_measured)
+
+    def row_of(self, configuration: Configuration | None) -> ResultRow | None:
+        """None where no row has exactly this configuration."""
+        return next((row for row in self.rows if row.configuration == configuration), None)
+
+
+def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
+    """The results with these rows alone, and the laws and predictions that rest on them."""
+    there = {row.configuration for row in rows}
+    return replace(
+        results,
+        rows=tuple(rows),
+        fits=tuple(fit for fit in results.fits if fit.baseline in there),
+        predictions=tuple(each for each in results.predictions if each.baseline in there),
+    )

@@ -1,0 +1,296 @@
+"""Charts of single runs over time: epoch by epoch, accuracy, and what the GPUs did."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from labtui.results.accuracy import AccuracyCurve, accuracy_curves, epochs_for_target
+from labtui.results.chart_spec import ChartSpec, Point, Series, count_hue, model_hue
+from labtui.results.charts import interval_point
+from labtui.results.measured import MeasuredRun, is_warmup
+from labtui.results.numbers import percent_text
+from labtui.results.rows import Results
+from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample
+
+_TOO_SLOW = 3
+"""Epochs on the CPU longer than so many times the longest on GPUs would flatten a chart of both."""
+MOST_POINTS = 240
+"""More marks than a screen has columns only cost time; longer series are averaged down to this."""
+
+
+def _run_name(run: MeasuredRun, repeats: Mapping[str, int]) -> str:
+    """The configuration, and the run's number (or log) where it was repeated; `repeats` says how often each was."""
+    name = _short_name(run)
+    if repeats[name] == 1:
+        return name
+    return f"{name}, {f'run {run.run_id}' if run.run_id is not None else run.source or 'run'}"
+
+
+def _short_name(run: MeasuredRun) -> str:
+    model, n_gpus = run.run.model or "unknown", run.run.n_gpus
+    if run.run.device == "cpu" or n_gpus == 0:
+        return f"{model} · CPU"
+    return model if n_gpus is None else f"{model} · {n_gpus} GPU{'s' if n_gpus != 1 else ''}"
+
+
+def _count_hue(run: MeasuredRun) -> int:
+    return count_hue(0 if run.run.device == "cpu" else run.run.n_gpus)
+
+
+def _hue_of(run: MeasuredRun, runs: Sequence[MeasuredRun]) -> int:
+    """The colour of a network where there are several, else that of the GPU count."""
+    several = len({each.run.model for each in runs}) > 1
+    return model_hue(run.run.model) if several and run.run.model else _count_hue(run)
+
+
+def _runs_of(results: Results, model: str | None, practice: bool) -> list[MeasuredRun]:
+    return [
+        run
+        for row in results.rows
+        if row.practice is practice and (model is None or row.model == model)
+        for run in row.members
+        if run.run.epochs
+    ]
+
+
+def epoch_chart(results: Results, *, model: str | None = None, practice: bool = False) -> ChartSpec:
+    """Time of every epoch of every run, the warm-up hollow: what the steady time is the mean of."""
+    runs = _runs_of(results, model, practice)
+    repeats = Counter(map(_short_name, runs))
+    series = [
+        Series(
+            name=_run_name(run, repeats),
+            points=tuple(
+                interval_point(s.epoch, s.seconds, live=run.live, hollow=is_warmup(run, s))
+                for s in run.run.epochs
+            ),
+            hue=_hue_of(run, runs),
+        )
+        for run in runs
+    ]
+    chart = _over_epochs(_repeats_as_bands(series, runs), model, practice)
+    hollow = ("Hollow: warm-up, not counted.",)
+    return replace(
+        chart, key="epochs", title=f"Time of each epoch{_of(model)}", y_label="seconds", notes=hollow
+    )
+
+
+_SEPARATE = 2
+"""Up to so many runs of one kind are lines of their own; more are their mean in the band of all."""
+
+
+def _repeats_as_bands(series: Sequence[Series], runs: Sequence[MeasuredRun]) -> tuple[Series, ...]:
+    """Repeats of one configuration as their mean and a band from the lowest to the highest of them."""
+    groups: dict[str, list[Series]] = {}
+    for each, run in zip(series, runs, strict=True):
+        validation = ", validation" if each.name.endswith(", validation") else ""
+        groups.setdefault(_short_name(run) + validation, []).append(each)
+    shown: list[Series] = []
+    for name, found in groups.items():
+        if len(found) <= _SEPARATE:
+            shown += found
+            continue
+        marks = [
+            _mean_of([point for one in found for point in one.points if point.x == x])
+            for x in sorted({point.x for one in found for point in one.points})
+        ]
+        shown.append(
+            Series(
+                name=f"{name}, mean of {len(found)} runs",
+                hue=found[0].hue,
+                points=tuple(replace(mark, lo=None, hi=None) for mark in marks),
+            )
+        )
+        shown.append(Series(name=f"{name}, range", points=tuple(marks), role="band"))
+    return tuple(shown)
+
+
+def _mean_of(points: Sequence[Point]) -> Point:
+    values = [point.y for point in points]
+    low, high = min(values), max(values)
+    mean = min(max(statistics.fmean(values), low), high)
+    first = points[0]
+    return replace(first, y=mean, lo=low, hi=high, live=any(point.live for point in points), label="")
+
+
+def accuracy_target_chart(results: Results, target: float, *, model: str | None = None) -> ChartSpec:
+    """The longest accuracy curve against a target, and where it may be reached when it was not."""
+    runs = [run for flag in (False, True) for run in _runs_of(results, model, flag)]
+    curves = [curve for run in runs for curve in accuracy_curves(run) if not curve.validation]
+    best = max(curves, key=lambda curve: (not curve.run.practice, len(curve.points)), default=None)
+    if best is None:
+        return _over_epochs((), model, practice=False)
+    needed = epochs_for_target(best, target)
+    curve = _accuracy_series(best, "accuracy")
+    series = [replace(curve, points=tuple(replace(point, label="") for point in curve.points))]
+    last = best.points[-1]
+    end = float(last.epoch)
+    if needed.epochs is not None and not needed.reached and last.accuracy < target:
+        end = min(needed.epochs.hi, 4 * needed.epochs.value)
+        series.append(
+            _forecast_band(last.epoch, last.accuracy, target, (needed.epochs.lo, needed.epochs.hi), end)
+        )
+    first = float(best.points[0].epoch)
+    line = tuple(Point(x=x, y=target) for x in (first, end))
+    series.append(Series(name=f"{100 * target:g} %", points=line, role="ideal"))
+    chart = _over_epochs(tuple(series), model, best.run.practice)
+    return replace(
+        chart,
+        key="accuracy",
+        title=f"Accuracy{_of(model)}",
+        y_label="accuracy",
+        percent=True,
+        y_max=1.0,
+        x_ticks=tuple((x, f"{x:.0f}") for x in sorted({first, float(last.epoch), float(round(end))})),
+        notes=(needed.note,),
+    )
+
+
+def _forecast_band(
+    start: int, accuracy: float, target: float, meets: tuple[float, float], end: float
+) -> Series:
+    """Between the fastest and the slowest way from the last epoch to the target, both as falling errors."""
+    error, goal = 1 - accuracy, 1 - target
+
+    def reached(x: float, meet: float) -> float:
+        return min(target, 1 - error * math.pow(goal / error, (x - start) / max(1e-9, meet - start)))
+
+    xs = [start + step * (end - start) / 20 for step in range(21)]
+    marks = [(x, reached(x, meets[1]), reached(x, meets[0])) for x in xs]
+    points = tuple(Point(x=x, y=low, lo=low, hi=max(low, high)) for x, low, high in marks)
+    return Series(name="forecast", points=points, role="band")
+
+
+def readable_epoch_chart(results: Results, *, model: str | None = None, practice: bool = False) -> ChartSpec:
+    """The epochs; those of a much slower CPU are left out, or one could not tell the others apart."""
+    rows = [row for row in results.rows if model is None or row.model == model]
+    rows = [row for row in rows if row.practice is practice]
+    whole = epoch_chart(results, model=model, practice=practice)
+    fast = tuple(row for row in rows if row.device != "cpu")
+    without_cpu = epoch_chart(replace(results, rows=fast), model=model, practice=practice)
+    if len(fast) == len(rows) or without_cpu.empty or _longest(whole) < _TOO_SLOW * _longest(without_cpu):
+        return whole
+    note = "Epochs on the CPU take many times as long and are not drawn here."
+    return replace(without_cpu, notes=(*without_cpu.notes, note))
+
+
+def _longest(chart: ChartSpec) -> float:
+    return max((point.y for series in chart.series for point in series.points), default=0.0)
+
+
+def accuracy_chart(results: Results, *, model: str | None = None, practice: bool = False) -> ChartSpec:
+    """Accuracy after each epoch; training and validation are series of their own."""
+    runs = _runs_of(results, model, practice)
+    curves = [curve for run in runs for curve in accuracy_curves(run)]
+    repeats = Counter(map(_short_name, runs))
+    series = [_accuracy_series(curve, _run_name(curve.run, repeats)) for curve in curves]
+    chart = _over_epochs(_repeats_as_bands(series, [curve.run for curve in curves]), model, practice)
+    return replace(chart, key="accuracy", title=f"Accuracy{_of(model)}", y_label="accuracy", percent=True)
+
+
+def _accuracy_series(curve: AccuracyCurve, run_name: str) -> Series:
+    name = f"{run_name}, validation" if curve.validation else run_name
+    points = tuple(
+        Point(x=point.epoch, y=point.accuracy, live=curve.run.live, label=percent_text(point.accuracy))
+        for point in curve.points
+    )
+    return Series(name=name, points=points, hue=_count_hue(curve.run))
+
+
+def _over_epochs(series: tuple[Series, ...], model: str | None, practice: bool) -> ChartSpec:
+    """A chart over epochs that still lacks its key, title and unit."""
+    epochs = sorted({point.x for each in series for point in each.points})
+    return ChartSpec(
+        key="",
+        title="",
+        x_label="epoch",
+        y_label="",
+        series=series,
+        x_ticks=tuple((x, f"{x:g}") for x in _thinned(epochs, 12)),
+        practice=practice,
+    )
+
+
+def _of(model: str | None) -> str:
+    return f", {model}" if model else ""
+
+
+def _thinned(values: Sequence[float], most: int) -> Sequence[float]:
+    """At most so many epochs: all, every second, or the first and then the multiples of 5, 10, 20, 50 ..."""
+    if len(values) <= 2 * most:
+        return values[:: 1 if len(values) <= most else 2]
+    step = next(step for step in _steps() if len(_multiples(values, step)) < most)
+    return [values[0], *_multiples(values, step)]
+
+
+def _steps() -> Iterator[int]:
+    return (factor * 10**power for power in itertools.count() for factor in (5, 10, 20))
+
+
+def _multiples(values: Sequence[float], step: int) -> list[float]:
+    """The multiples of a step among the values, those that stand too close to the first left out."""
+    return [value for value in values if value % step == 0 and value - values[0] > step / 2]
+
+
+def gpu_chart(
+    samples: Sequence[GpuSample],
+    epochs: Sequence[EpochUtilization] = (),
+    *,
+    title: str = "GPU utilisation",
+    measure: Literal["utilization", "memory"] = "utilization",
+    practice: bool = False,
+) -> ChartSpec:
+    """Utilisation (or memory in MiB) of each GPU over the job's time; dated epochs are the ticks."""
+    origin = min((sample.at for sample in samples), default=0.0)
+    series = []
+    for index in sorted({sample.index for sample in samples}):
+        pairs = [
+            (sample.at - origin, value)
+            for sample in samples
+            if sample.index == index and (value := _measure(sample, measure)) is not None
+        ]
+        if pairs:
+            series.append(Series(name=f"GPU {index}", points=_averaged(pairs)))
+    ticks = tuple((epoch.start, f"epoch {epoch.epoch}") for epoch in epochs)
+    return ChartSpec(
+        key="gpu-memory" if measure == "memory" else "gpu-utilization",
+        title=title,
+        x_label="seconds since the first sample",
+        y_label="MiB in use" if measure == "memory" else "utilisation",
+        series=tuple(series),
+        x_ticks=ticks,
+        y_max=None if measure == "memory" else 1.05,
+        percent=measure == "utilization",
+        notes=tuple(_utilization_note(epoch) for epoch in epochs if epoch.mean is not None),
+        practice=practice,
+    )
+
+
+def _measure(sample: GpuSample, measure: str) -> float | None:
+    return sample.memory_mib if measure == "memory" else sample.utilization
+
+
+def _averaged(pairs: Sequence[tuple[float, float]]) -> tuple[Point, ...]:
+    """The pairs as marks; long series as means of equal pieces with their range as bounds."""
+    size = -(-len(pairs) // MOST_POINTS)
+    pieces = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+    return tuple(_mean_mark(piece) for piece in pieces)
+
+
+def _mean_mark(piece: Sequence[tuple[float, float]]) -> Point:
+    values = [value for _, value in piece]
+    low, high = min(values), max(values)
+    mean = min(max(statistics.fmean(values), low), high)
+    bounds = (low, high) if len(piece) > 1 else (None, None)
+    return Point(x=statistics.fmean(x for x, _ in piece), y=mean, lo=bounds[0], hi=bounds[1])
+
+
+def _utilization_note(epoch: EpochUtilization) -> str:
+    shares = ", ".join(f"GPU {index} {share:.0%}" for index, share in epoch.per_gpu.items())
+    return f"Epoch {epoch.epoch}{' (warm-up)' if epoch.warmup else ''}: {shares}."

@@ -1,0 +1,313 @@
+"""Results as JSON and as Extra-P text: the shapes that other programs rely on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from labtui.domain.model import Interval
+from labtui.results.accuracy import AccuracyCurve, TargetPlan, accuracy_curves
+from labtui.results.cost import CostTotal, LabCost, RunUtilization, forms_of_sizes, run_spending, runs_of
+from labtui.results.measured import SHORTEST, Origin, steady_samples
+from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
+
+Json = dict[str, Any]
+
+
+def interval_json(interval: Interval | None) -> Json | None:
+    """``{"value", "lo", "hi"}`` or None."""
+    if interval is None:
+        return None
+    return {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
+
+
+def results_json(results: Results) -> Json:
+    """The whole results as plain JSON values: seconds, images per second, ratios, fractions of 1."""
+    return {
+        "images": results.images,
+        "rows": [_row(row) for row in results.measured],
+        "fits": [_fit(fit) for fit in results.fits],
+        "predictions": [_prediction(prediction) for prediction in results.predictions],
+        "without_steady_time": [_unsteady(row) for row in results.rows if not row.is_measured],
+        "left_out": [_left_out(left) for left in results.left_out],
+        "notes": list(results.notes),
+    }
+
+
+def _identity(row: ResultRow) -> Json:
+    return {
+        "model": row.model,
+        "device": row.device,
+        "n_gpus": row.n_gpus,
+        "batch_size": row.batch_size,
+        "runs": row.runs,
+        "epochs": row.epochs,
+    }
+
+
+def _row(row: ResultRow) -> Json:
+    as_printed = row.as_printed
+    return {
+        **_identity(row),
+        "epoch_seconds": interval_json(row.epoch_seconds),
+        "throughput": interval_json(row.throughput),
+        "speedup": interval_json(row.speedup),
+        "efficiency": interval_json(row.efficiency),
+        "as_printed": {
+            "epoch_seconds": as_printed.epoch_seconds,
+            "throughput": as_printed.throughput,
+            "speedup": as_printed.speedup,
+            "efficiency": as_printed.efficiency,
+        },
+        "batch_factor": row.batch_factor,
+        "step_factor": interval_json(row.step_factor),
+        "karp_flatt": interval_json(row.karp_flatt),
+        "doubling_gain": interval_json(row.doubling_gain),
+        "data_set": row.configuration.data_set,
+        "per_gpu_batch_size": row.configuration.per_gpu_batch,
+        "images": row.configuration.images,
+        "images_bound": interval_json(row.images),
+        "steps": row.steps,
+        "step_seconds": interval_json(row.step_seconds),
+        "per_gpu_throughput": interval_json(row.per_gpu_throughput),
+        "warmup_seconds": interval_json(row.warmup_seconds),
+        "scatter_seconds": row.scatter.deviation if row.scatter else None,
+        "acceleration": interval_json(row.acceleration),
+        "acceleration_as_printed": row.printed_acceleration,
+        "epochs_read": row.epochs_read,
+        "framework": row.configuration.framework,
+        "practice": row.practice,
+        "live": row.live,
+        "notes": list(row.notes),
+        "sources": [_origin(origin) for origin in row.origins],
+    }
+
+
+def _unsteady(row: ResultRow) -> Json:
+    return {
+        **_identity(row),
+        "epochs_read": row.epochs_read,
+        "warmup_seconds": interval_json(row.warmup_seconds),
+        "practice": row.practice,
+        "live": row.live,
+        "notes": list(row.notes),
+        "sources": [_origin(origin) for origin in row.origins],
+    }
+
+
+def _origin(origin: Origin) -> Json:
+    return {
+        "path": origin.source,
+        "job_id": origin.job_id or None,
+        "run": origin.run_id,
+        "epoch": origin.epoch,
+        "line": origin.line,
+    }
+
+
+def _fit(fit: LawFit) -> Json:
+    return {
+        "model": fit.model,
+        "law": fit.law,
+        "serial_fraction": interval_json(fit.serial_fraction),
+        "points": fit.points,
+        "note": fit.note,
+        "n_gpus": list(fit.n_gpus),
+        "baseline_batch_size": fit.baseline.batch_size,
+        "disagreement": fit.disagreement,
+        "practice": fit.practice,
+    }
+
+
+def _prediction(prediction: Prediction) -> Json:
+    return {
+        "model": prediction.model,
+        "n_gpus": prediction.n_gpus,
+        "speedup": interval_json(prediction.speedup),
+        "efficiency": interval_json(prediction.efficiency),
+        "epoch_seconds": interval_json(prediction.epoch_seconds),
+        "throughput": interval_json(prediction.throughput),
+        "step_seconds": interval_json(prediction.step_seconds),
+        "steps": interval_json(prediction.steps),
+        "models": list(prediction.models),
+        "batch_ceiling": prediction.batch_ceiling,
+        "note": prediction.note,
+        "practice": prediction.baseline.practice,
+    }
+
+
+def _left_out(left: LeftOut) -> Json:
+    return {
+        "path": left.run.source,
+        "run": left.run.run_id,
+        "model": left.run.run.model,
+        "n_gpus": left.run.run.n_gpus,
+        "reason": left.reason,
+    }
+
+
+def accuracy_json(results: Results) -> list[Json]:
+    """Every accuracy curve: fractions of 1 by epoch, and the best."""
+    return [
+        _curve(curve) | {"best": {"epoch": curve.best.epoch, "accuracy": curve.best.accuracy}}
+        for row in results.rows
+        for run in row.members
+        for curve in accuracy_curves(run)
+    ]
+
+
+def _curve(curve: AccuracyCurve) -> Json:
+    run = curve.run
+    return {
+        "model": run.run.model,
+        "n_gpus": run.run.n_gpus,
+        "batch_size": run.run.batch_size,
+        "run": run.run_id,
+        "path": run.source,
+        "metric": curve.metric,
+        "validation": curve.validation,
+        "points": [
+            {"epoch": point.epoch, "accuracy": point.accuracy, "line": point.origin.line}
+            for point in curve.points
+        ],
+    }
+
+
+def target_json(plan: TargetPlan) -> Json:
+    """Epochs for a target and the time limit in minutes."""
+    return {
+        "model": plan.row.model,
+        "n_gpus": plan.row.n_gpus,
+        "metric": plan.curve.metric,
+        "target": plan.needed.target,
+        "epochs": interval_json(plan.needed.epochs),
+        "reached": plan.needed.reached,
+        "open_ended": plan.needed.open_ended,
+        "time_limit_minutes": plan.limit.minutes if plan.limit else None,
+        "generous_time_limit_minutes": plan.generous.minutes if plan.generous else None,
+        "note": plan.needed.note,
+    }
+
+
+def utilization_json(use: RunUtilization) -> Json:
+    """GPU use of one run, fractions of 1."""
+    return {
+        "model": use.run.run.model,
+        "n_gpus": use.run.run.n_gpus,
+        "run": use.run.run_id,
+        "job_id": use.run.job_id or None,
+        "steady": use.steady,
+        "standing_by": use.standing_by,
+        "epochs": [
+            {
+                "epoch": epoch.epoch,
+                "warmup": epoch.warmup,
+                "mean": epoch.mean,
+                "per_gpu": {str(index): share for index, share in epoch.per_gpu.items()},
+                "samples": epoch.samples,
+            }
+            for epoch in use.epochs
+        ],
+    }
+
+
+def forms_json(results: Results) -> list[Json]:
+    """One job for all sizes against one job per size, in GPU-hours of training time."""
+    return [
+        {
+            "task": each.task_id or None,
+            "model": each.model,
+            "n_gpus": list(each.n_gpus),
+            "practice": each.practice,
+            "one_job": interval_json(each.forms.one_job),
+            "job_per_size": interval_json(each.forms.job_per_size),
+            "wasted_gpu_hours": each.forms.wasted,
+            "wasted_share": each.forms.wasted_share,
+        }
+        for each in forms_of_sizes(runs_of(results))
+    ]
+
+
+def cost_json(cost: LabCost, results: Results) -> Json:
+    """GPU-hours allocated and used: the lab, its tasks, its jobs, its runs."""
+    return {
+        "total": _total(cost.total),
+        "tasks": {task: _total(total) for task, total in cost.tasks.items()},
+        "jobs": [
+            {
+                "job_id": job.job_id,
+                "task": job.task_id,
+                "gpus": job.gpus,
+                "wall_seconds": job.wall_seconds,
+                "gpu_hours_allocated": job.allocated,
+                "gpu_hours_used": job.used,
+                "running": job.running,
+            }
+            for job in cost.jobs
+        ],
+        "runs": [
+            {
+                "run": spent.run.run_id,
+                "job_id": spent.run.job_id,
+                "task": spent.run.task_id,
+                "model": spent.run.run.model,
+                "n_gpus": spent.run.run.n_gpus,
+                "gpu_hours_allocated": interval_json(spent.allocated),
+                "gpu_hours_used": interval_json(spent.used),
+            }
+            for spent in run_spending(runs_of(results), cost.jobs)
+        ],
+    }
+
+
+def _total(total: CostTotal) -> Json:
+    return {
+        "jobs": total.jobs,
+        "gpu_hours_allocated": total.allocated,
+        "gpu_hours_used": total.used,
+        "core_hours": total.core_hours,
+    }
+
+
+PARAMETER = "p"
+
+
+def extrap_lines(results: Results) -> str:
+    """JSON Lines of all GPU rows with a time, "" without any; the call path tells practice runs."""
+    lines = [
+        _line(row, metric, value) for row in results.measured if row.n_gpus for metric, value in _values(row)
+    ]
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _line(row: ResultRow, metric: str, value: float) -> str:
+    point = {"params": {PARAMETER: row.n_gpus}, "callpath": _callpath(row), "metric": metric, "value": value}
+    return json.dumps(point)
+
+
+def _callpath(row: ResultRow) -> str:
+    parts = [row.model, row.configuration.framework]
+    batch = row.baseline.per_gpu_batch if row.baseline else row.configuration.per_gpu_batch
+    if batch is not None:
+        parts.append(f"{batch:.0f} per GPU")
+    if row.practice:
+        parts.append("practice")
+    return ", ".join(filter(None, parts))
+
+
+def _values(row: ResultRow) -> Iterable[tuple[str, float]]:
+    images = row.configuration.likely_images
+    if row.from_rate:
+        for run in row.members:
+            if run.run.throughput is not None and run.run.throughput.value >= SHORTEST:
+                if images is not None:
+                    yield "epoch_seconds", images / run.run.throughput.value
+                yield "throughput", run.run.throughput.value
+        return
+    for run in row.members:
+        for sample in steady_samples(run):
+            if sample.seconds.value >= SHORTEST:
+                yield "epoch_seconds", sample.seconds.value
+                if images is not None:
+                    yield "throughput", images / sample.seconds.value

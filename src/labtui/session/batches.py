@@ -1,0 +1,201 @@
+"""What to submit after a run that failed, or to find the largest batch that fits a GPU, with its cost.
+
+Proposals only: whoever asked shows sentence and GPU-hours, and submits the drafts when the student agrees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from labtui.domain.errors import UsageError
+from labtui.domain.model import SubmissionDraft, SubmissionStatus
+from labtui.session.planning import run_of
+
+if TYPE_CHECKING:
+    from labtui.domain.events import SubmissionState
+    from labtui.domain.model import RunSpec
+    from labtui.lab.batch_search import Boundary, Proposal
+    from labtui.lab.plan import PlanOverrides
+    from labtui.session.session import Session
+
+
+def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
+    """The plan of a run's task again, for its model on all sizes, with half the batch per GPU that did not fit.
+
+    Raises:
+        UsageError: no such run, it did not run out of memory, or there is nothing left to halve.
+    """
+    from labtui.lab.batch_search import halved
+    from labtui.lab.plan import PlanOverrides
+
+    run = run_of(session.state, run_id)
+    if run.outcome != "oom":
+        raise UsageError(
+            f"Run {run_id} did not run out of memory.",
+            "`labtui queue` shows how runs ended; --batch-size sets any batch you like.",
+        )
+    if not run.gpu_memory_ran_out:
+        raise UsageError(
+            f"Run {run_id} ran out of the node's main memory, not of GPU memory: a smaller batch hardly helps.",
+            "Ask Slurm for more CPUs (main memory comes with them), or read fewer images (--images).",
+        )
+    failed = replace(overrides or PlanOverrides(), per_gpu_batch=run.spec.per_gpu_batch)
+    drafts = [
+        kept for draft in session.drafts(run.task_id, failed) if (kept := _of_model(draft, run.spec.model))
+    ]
+    proposal = halved(drafts, session.edition, session.results())
+    if proposal is None:
+        raise UsageError(
+            f"There is no smaller batch to try for run {run_id}.", "A model this large needs another GPU."
+        )
+    return proposal
+
+
+def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
+    from labtui.lab.plan import allocation
+
+    runs = tuple(run for run in draft.runs if run.model == model and run.device == "gpu")
+    if not runs:
+        return None
+    nodes, gpus = allocation(runs)
+    return replace(draft, runs=runs, nodes=nodes, gpus=gpus)
+
+
+def search_largest(
+    session: Session,
+    task_id: str,
+    overrides: PlanOverrides | None = None,
+    *,
+    smallest: int = 256,
+    largest: int = 4096,
+) -> Proposal:
+    """One job on one GPU that tries doubled batches for the task's model, between what is known to fit and what not.
+
+    Raises:
+        UsageError: the task trains nothing on a GPU, or the boundary is known closely enough already.
+    """
+    from labtui.lab.batch_search import search
+
+    draft = _first_on_gpu(session, task_id, overrides)
+    model = draft.runs[0].model
+    known = known_boundary(session, model)
+    proposal = search(
+        draft, session.edition, session.profile, smallest=smallest, largest=largest, known=known
+    )
+    if proposal is None:
+        raise UsageError(
+            f"Nothing is left to try for {model} between {smallest:,} and {largest:,}: {known.sentence}",
+            "--search-batch SMALLEST-LARGEST searches another range.",
+        )
+    return proposal
+
+
+def known_boundary(session: Session, model: str) -> Boundary:
+    """What this folder's runs of a model tell about the batch that fits."""
+    from labtui.lab.batch_search import boundary
+
+    return boundary(session.state.runs.values(), model)
+
+
+def _first_on_gpu(session: Session, task_id: str, overrides: PlanOverrides | None) -> SubmissionDraft:
+    for draft in session.drafts(task_id, overrides):
+        for run in draft.runs:
+            if run.device == "gpu":
+                return replace(draft, runs=(run,))
+    raise UsageError(f"Task {task_id} trains nothing on a GPU.", "`labtui labs show` says what each plans.")
+
+
+def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:
+    """A run's job again, with those of its runs that did not complete: what the run's end asks for is changed.
+
+    After a time-out twice the time, as far as the queue allows; after an out-of-memory on the GPU half the batch.
+    `same` changes nothing, `minutes` sets the limit. Scripts go as they are now.
+
+    Raises:
+        UsageError: no such run, it is not over, or its own job file holds what would have to change.
+    """
+    from labtui.lab.batch_search import Proposal
+
+    run = run_of(session.state, run_id)
+    submission = session.state.submissions[run.token]
+    if run.outcome is None and submission.status not in (
+        SubmissionStatus.REFUSED,
+        SubmissionStatus.WITHDRAWN,
+    ):
+        raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
+    limit = minutes or submission.time_limit_minutes
+    reason = "The same job again."
+    halve = run.gpu_memory_ran_out and not same
+    if run.outcome == "time-limit" and minutes is None and not same:
+        queue = session.profile.queue(submission.qos)
+        most = queue.max_minutes if queue is not None and queue.max_minutes else 2 * limit
+        limit = min(2 * limit, most)
+        reason = f"It ran out of time: {limit} min instead of {submission.time_limit_minutes}."
+    if submission.job_file:
+        if halve:
+            raise UsageError(
+                f"The batch size of run {run_id} stands in your job file {submission.job_file}.",
+                "Halve it there and submit the file again, or retry it as it was: --same.",
+            )
+        return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason, gpu_hours=None)
+    runs = [session.state.runs[number] for number in submission.run_ids]
+    specs = tuple(item.spec for item in runs if item.outcome != "completed") or (run.spec,)
+    if halve:
+        if run.spec.per_gpu_batch < 2:
+            raise UsageError(f"There is no smaller batch to try for run {run_id}.", "Try another GPU.")
+        specs = tuple(
+            replace(spec, batch_size=max(1, spec.per_gpu_batch // 2) * spec.replicas) for spec in specs
+        )
+        smaller, before = specs[0].per_gpu_batch, run.spec.per_gpu_batch
+        reason = f"It ran out of GPU memory: {smaller:,} images per GPU instead of {before:,}."
+    return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason, gpu_hours=None)
+
+
+def _again(
+    session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
+) -> SubmissionDraft:
+    """The draft of a submission once more, for these of its runs."""
+    from labtui.lab.plan import allocation
+
+    settings, profile = session.settings, session.profile
+    nodes, gpus = allocation(specs)
+    whole = gpus == submission.gpus
+    return SubmissionDraft(
+        task_id=submission.task_id,
+        form=submission.form,
+        runs=specs,
+        gpus=gpus,
+        nodes=nodes,
+        cpus=submission.cpus if whole else max(1, gpus * profile.cpus_per_gpu),
+        time_limit_minutes=minutes,
+        account=submission.account,
+        qos=submission.qos,
+        partition=settings.partition,
+        job_name=submission.job_name.removesuffix(f"-{submission.token[-8:]}"),
+        data_dir=settings.data_dir,
+        container=settings.container,
+        reservation=settings.reservation,
+    )
+
+
+def _own_again(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
+    """The draft of a student's own job file once more, the file as it was sent."""
+    from labtui.lab.job_file import job_file_draft
+    from labtui.session.planned_submission import SCRIPT_NAME
+
+    files = session.files_of(submission.token)
+    given = dict(option.removeprefix("--").split("=", 1) for option in submission.options)
+    if minutes != submission.time_limit_minutes:
+        given["time"] = str(minutes)
+    text = files[submission.job_file]
+    draft = job_file_draft(
+        submission.job_file,
+        text.decode("utf-8", "surrogateescape"),
+        task_id=submission.task_id,
+        given=given,
+    )
+    others = {
+        name: data for name, data in files.items() if name != SCRIPT_NAME and not name.endswith("/.keep")
+    }
+    return replace(draft, job_name=submission.job_name, beside=tuple(sorted(others.items())))

@@ -1,0 +1,419 @@
+"""The worker: the one thread that owns the connection. Everything the cluster hears from us goes through here.
+
+Its loop does one small thing after another, the most urgent first: what the student asked for, what waits to be
+sent, the queue, the logs. Between two of them it looks around again, so nothing waits behind bulk work. A second,
+tiny thread watches the worker itself: it notices that the computer slept, and that a question stays unanswered.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
+from labtui.domain.events import ConnectionChanged, PathsSeen
+from labtui.session.connection_monitor import ConnectionMonitor, Watchdog
+from labtui.session.log_follower import LogFollower
+from labtui.session.planned_submission import DRY_RUN, SCRIPT_NAME, Planned
+from labtui.session.polling import Poller
+from labtui.session.submitter import Submitter, absolute
+from labtui.session.worker_context import Done, RequestQueue, Urgency, WorkerContext, outcome_of
+from labtui.slurm.job_evidence import live
+
+if TYPE_CHECKING:
+    from labtui.cluster.push import PushReport
+    from labtui.session.ports import Cluster
+    from labtui.slurm.sbatch_answers import TestOnly
+    from labtui.slurm.site_probe import SiteLoad
+
+_T = TypeVar("_T")
+FAULT_KEY = "fault"
+_AFTER_FAULT_S = 2.0
+LOAD_POLLS = 2
+"""What `sinfo` and `sshare` cost together, in polls of two requests each (measured with sdiag)."""
+
+
+class ClusterWorker:
+    """Start it once; every other method may be called from any thread and returns at once."""
+
+    def __init__(self, context: WorkerContext, shared_dir: str, only_follow: Callable[[], None]) -> None:
+        """`shared_dir` is the remote directory that `push` fills, relative to the remote home or absolute.
+
+        `only_follow` is called when another process has begun to write the folder.
+        """
+        self._context = context
+        self._shared_dir = shared_dir
+        self._only_follow = only_follow
+        self._stood_down = False
+        self._requests = RequestQueue()
+        self._connection = ConnectionMonitor(context)
+        self._submitter = Submitter(context, self._something_new)
+        self._log_follower = LogFollower(context, self._something_new)
+        self._poller = Poller(
+            context, self._log_follower.script_ended, self._submitter.freed, self._submitter.settle_twins
+        )
+        self._watchdog = Watchdog(
+            context.clock, self._slept, self._connection.mark_stale, context.cluster.close
+        )
+        self._closing = threading.Event()
+        self._pause_until = 0.0
+        self._duty = ""
+        self._thread = threading.Thread(target=self._run, name="labtui-cluster-worker", daemon=True)
+
+    # ------------------------------------------------------------------ from other threads
+
+    def start(self) -> None:
+        """Begin to connect and to work."""
+        self._context.run_in_background = self._run_in_background
+        self._thread.start()
+        self._watchdog.start()
+
+    def close(self, timeout_s: float) -> bool:
+        """Stop; says whether the thread ended in time. A blocked call is cut off by closing the connection."""
+        self._closing.set()
+        self._requests.wake()
+        self._watchdog.stop()
+        self._context.cluster.close()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        closed = LabError("labtui was closed.", "What waits in line is stored and goes on next time.")
+        for request in self._requests.drain():
+            request.fail(closed)
+        self._submitter.abandon(closed)
+        return not self._thread.is_alive()
+
+    def track_submission(self, token: str) -> Future[str]:
+        """Done when Slurm accepted the submission; raises its refusal. Ask before the intent is stored."""
+        return self._submitter.track(token)
+
+    def look(self) -> None:
+        """Something was stored that the worker should see."""
+        self._requests.wake()
+
+    def cancel_submission(self, token: str) -> Future[None]:
+        """Cancel a submission wherever it stands."""
+        done: Future[None] = Future()
+        self._put_in_background(lambda offline: self._submitter.cancel(token, done, offline))
+        return done
+
+    def end_after(self, token: str, minutes: int) -> Future[None]:
+        """Let a submission's job end after so many minutes of running."""
+        done: Future[None] = Future()
+        self._put_in_background(lambda offline: self._submitter.end_after(token, minutes, done, offline))
+        return done
+
+    def set_limit(self, token: str, minutes: int) -> Future[None]:
+        """Give a submission that waits another time limit."""
+        done: Future[None] = Future()
+        self._put_in_background(lambda offline: self._submitter.set_limit(token, minutes, done, offline))
+        return done
+
+    def hold(self, token: str, *, held: bool) -> Future[None]:
+        """Hold a submission that waits, or release it."""
+        done: Future[None] = Future()
+        self._put_in_background(lambda offline: self._submitter.hold(token, held, done, offline))
+        return done
+
+    def ask(self, question: Callable[[Cluster], _T]) -> Future[_T]:
+        """Ask the cluster one thing, aside; the queue is read soon after."""
+        future: Future[_T] = Future()
+
+        def answered(outcome: Callable[[], _T]) -> None:
+            try:
+                result = outcome()
+            except LabError as error:
+                future.set_exception(error)
+                if isinstance(error, ConnectionLost):
+                    raise
+                return
+            self._poller.press()
+            future.set_result(result)
+
+        cluster = self._context.cluster
+        asked = self._requests.put(
+            lambda: self._context.run_in_background(functools.partial(question, cluster), answered)
+        )
+        self._hand_over(asked, future)
+        return future
+
+    def site_load(self) -> Future[SiteLoad]:
+        """Ask what is free, in the background; counted as polls, and refused while the minute has no room for it."""
+        future: Future[SiteLoad] = Future()
+
+        def answered(outcome: Callable[[], SiteLoad]) -> None:
+            try:
+                future.set_result(outcome())
+            except LabError as error:
+                future.set_exception(error)
+                if isinstance(error, ConnectionLost):
+                    raise
+
+        def work() -> None:
+            if not self._poller.spend(LOAD_POLLS):
+                raise RemoteFailure(
+                    "The cluster was asked often enough for this minute.",
+                    "labtui asks at most ten times a minute.",
+                )
+            self._context.run_in_background(self._context.cluster.site_load, answered)
+
+        self._hand_over(self._requests.put(work), future)
+        return future
+
+    def _put_in_background(self, act: Callable[[LabError | None], None]) -> None:
+        """Do something that may go on without a line, and look at the queue soon after."""
+
+        def work() -> None:
+            offline = None
+            if not self._connection.online:
+                offline = self._connection.error or ConnectionLost("There is no connection to the cluster.")
+            act(offline)
+            self._poller.changed()
+            self._poller.press()
+
+        self._requests.put(work, needs_connection=False)
+
+    def test_only(self, planned: Planned) -> Future[TestOnly]:
+        """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
+
+        def work() -> TestOnly:
+            root = absolute(self._context, planned.event.remote_dir).rpartition("/")[0]
+            directory = f"{root}/{DRY_RUN}"
+            self._context.cluster.push({SCRIPT_NAME: planned.files[SCRIPT_NAME]}, directory)
+            return self._context.cluster.test_only(directory, SCRIPT_NAME, planned.event.options)
+
+        return self._requests.put(work)
+
+    def push(self, files: Mapping[str, bytes]) -> Future[PushReport]:
+        """Bring the lab's shared remote directory to these files."""
+
+        def work() -> PushReport:
+            return self._context.cluster.push(files, absolute(self._context, self._shared_dir))
+
+        return self._requests.put(work, urgency=Urgency.BULK)
+
+    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]]:
+        """Ask whether these remote paths are there, aside: a slow file system must not hold up the logs.
+
+        The answer is stored, with its time.
+        """
+        return self._look_in_background(
+            lambda: functools.partial(self._context.cluster.present, paths),
+            lambda found: self._context.commit(PathsSeen(at=self._context.at(), paths=found)),
+        )
+
+    def look_at_shared(self, paths: Sequence[str]) -> Future[Mapping[str, str | None]]:
+        """Ask what lies under these paths of the lab's shared directory, aside: SHA-256, or None for nothing."""
+
+        def question() -> Callable[[], dict[str, str | None]]:
+            directory = absolute(self._context, self._shared_dir)
+            return lambda: self._context.cluster.digests(directory, paths)
+
+        return self._look_in_background(question, lambda _: None)
+
+    def _look_in_background(
+        self, prepare: Callable[[], Callable[[], dict[str, _T]]], keep: Callable[[dict[str, _T]], None]
+    ) -> Future[Mapping[str, _T]]:
+        """`prepare` makes the question in the worker's thread; asked in the background; `keep` gets the answer."""
+        future: Future[Mapping[str, _T]] = Future()
+
+        def answered(outcome: Callable[[], dict[str, _T]]) -> None:
+            try:
+                found = outcome()
+            except LabError as error:
+                future.set_exception(error)
+                if isinstance(error, ConnectionLost):
+                    raise
+                return
+            keep(found)
+            future.set_result(found)
+
+        self._hand_over(
+            self._requests.put(lambda: self._context.run_in_background(prepare(), answered)), future
+        )
+        return future
+
+    @staticmethod
+    def _hand_over(request_done: Future[None], future: Future[Any]) -> None:
+        """A request that could not even begin settles the answer as well."""
+
+        def settle(done: Future[None]) -> None:
+            error = done.exception()
+            if error is not None and not future.done():
+                future.set_exception(error)
+
+        request_done.add_done_callback(settle)
+
+    def watch_logs(self, tokens: frozenset[str]) -> None:
+        self._log_follower.watch(tokens)
+        self._requests.wake()
+
+    def refresh(self) -> None:
+        """A key press: read the queue soon; connect if there is no connection."""
+
+        def work() -> None:
+            self._poller.press()
+            self._connection.key_press()
+
+        self._requests.put(work, needs_connection=False)
+
+    def connect_now(self) -> None:
+        """A key press: try to connect."""
+        self._requests.put(self._connection.key_press, needs_connection=False)
+
+    def _something_new(self) -> None:
+        self._poller.changed()
+
+    def _slept(self) -> None:
+        self._requests.put(self._wake_up, needs_connection=False)
+
+    def _wake_up(self) -> None:
+        self._connection.suspect()
+        self._log_follower.doubt_all()
+        self._poller.press()
+
+    # ------------------------------------------------------------------ the worker's thread
+
+    def _run(self) -> None:
+        self.resume()
+        while not self._closing.is_set():
+            pause = self.turn()
+            if pause is None or pause > 0:
+                self._requests.wait(pause, online=self._connection.online)
+
+    def resume(self) -> None:
+        """Take up what the last process left."""
+        self._submitter.resume()
+
+    def turn(self) -> float | None:
+        """Do the most urgent thing, if there is one now; never raises.
+
+        Returns the seconds until there is something to do: 0 to look again at once, None when only a request can
+        bring work.
+        """
+        if not self._context.journal.may_write(self._context.at()):
+            self._stand_down()
+            return None
+        try:
+            return self._step()
+        except ConnectionLost as error:
+            if not self._closing.is_set():
+                self._lost(error)
+        except LabError as error:
+            self._context.raise_problem(f"{FAULT_KEY}:{self._duty}", error)
+            self._pause_until = self._context.now() + _AFTER_FAULT_S
+        except Exception as error:  # the session lives on; the panel names the file
+            self._unexpected(error)
+        return 0.0
+
+    def _stand_down(self) -> None:
+        """Another process writes the folder: it does the work, this one follows what it stores."""
+        taken = self._context.store.taken or LabError("This lab folder is only read.")
+        for request in self._requests.drain():
+            request.fail(taken)
+        if self._stood_down:
+            return
+        self._stood_down = True
+        self._context.cluster.close()
+        self._submitter.abandon(taken)
+        self._context.commit(
+            ConnectionChanged(
+                at=self._context.at(), status="offline", sentence=taken.sentence, hint=taken.hint
+            )
+        )
+        self._only_follow()
+
+    def _run_in_background(self, work: Callable[[], Any], done: Done) -> None:
+        """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
+
+        def ask() -> None:
+            outcome = outcome_of(work)
+            self._requests.put(lambda: done(outcome), needs_connection=False)
+
+        threading.Thread(target=ask, name="labtui-background", daemon=True).start()
+
+    def _lost(self, error: LabError) -> None:
+        """The line broke, or an answer stayed out on a line that stands: then it is tested before its next use."""
+        if self._context.cluster.connected:
+            self._connection.suspect()
+        elif self._connection.online:
+            self._connection.lost(error)
+        self._log_follower.doubt_all()
+
+    def _unexpected(self, error: Exception) -> None:
+        self._context.faults.write(error)
+        problem = LabError(
+            f"Something went wrong inside labtui ({type(error).__name__}).",
+            f"It goes on. The details are in {self._context.faults.path.name} in the lab folder.",
+        )
+        self._context.raise_problem(FAULT_KEY, problem)
+        self._pause_until = self._context.now() + _AFTER_FAULT_S
+
+    def _step(self) -> float | None:
+        if self._connection.settled_offline:
+            for refused in self._requests.drain(only_needing_connection=True):
+                refused.fail(
+                    self._connection.error or ConnectionLost("There is no connection to the cluster.")
+                )
+        request = self._requests.pop(online=self._connection.online)
+        if request is not None:
+            self._in_call(request.run)
+            if self._connection.online and request.needs_connection:
+                self._connection.heard()
+            return 0.0
+        due, work = self._next_duty()
+        now = self._context.now()
+        if work is None or due is None:
+            return None
+        if due > now:
+            return due - now
+        self._in_call(work)
+        return 0.0
+
+    def _next_duty(self) -> tuple[float | None, Callable[[], None] | None]:
+        """What the worker wants to do next by itself, and when."""
+        duties: list[tuple[float | None, Callable[[], None]]] = [
+            (self._connection.due_at(), self._connection_duty)
+        ]
+        if self._connection.online:
+            duties += [
+                (self._submitter.due_at(), self._heard_after("submit", self._send)),
+                (self._poller.due_at(), self._heard_after("queue", self._poller.step)),
+                (self._log_follower.due_at(), self._heard_after("logs", self._log_follower.step)),
+            ]
+        now = self._context.now()
+        known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
+        ready = [work for due, work in known if due <= now]
+        if ready:
+            return now, ready[0]  # in order of urgency
+        return min(known, key=lambda duty: duty[0], default=(None, None))
+
+    def _connection_duty(self) -> None:
+        was_online = self._connection.online
+        self._connection.attend()
+        if self._connection.online and not was_online:
+            self._log_follower.doubt_all()
+            if live(self._context.state):
+                self._poller.changed()
+
+    def _send(self) -> None:
+        self._submitter.step()
+        self._poller.changed()
+
+    def _heard_after(self, duty: str, work: Callable[[], None]) -> Callable[[], None]:
+        def both() -> None:
+            self._duty = duty
+            work()
+            self._connection.heard()
+            self._context.clear_problem(f"{FAULT_KEY}:{duty}")
+
+        return both
+
+    def _in_call(self, work: Callable[[], None]) -> None:
+        self._watchdog.begin()
+        try:
+            work()
+        finally:
+            self._watchdog.end()

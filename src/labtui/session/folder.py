@@ -1,0 +1,413 @@
+"""The lab folder: a student's folder that can be seen, copied and put in git; one process writes it at a time.
+
+    lab.toml    settings                    scripts/    their copies of the training scripts, theirs to edit
+    labtui.db   what happened               slurm/      job scripts as rendered and their templates, theirs to edit
+    logs/       mirrors of remote logs      answers/    one Markdown file per task        plots/   made by export
+
+Files of the student are never overwritten. No name from outside leads out of the folder. A new folder is filled with
+the scripts and templates that came with labtui: ``labtui/_data`` in an installed wheel, ``remote/`` and
+``slurm_templates/`` in a source tree.
+
+The writer's lock belongs to the operating system and dies with its process. Its file can be removed, and on shared or
+synchronised disks it may not hold at all. So the process that opened the folder last stands in the database, too, and
+every transaction looks there first: whoever finds another one stops writing. The record also tells a copy from the
+folder it was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, get_args
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
+from labtui.domain.model import TemplateForm
+from labtui.session.settings import Settings, read_settings, write_private, write_settings
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+FORMS: tuple[TemplateForm, ...] = get_args(TemplateForm)
+
+
+def list_remote() -> tuple[str, ...]:
+    """Names of the training scripts and their modules, relative, with ``/``: ``cifar-utils/cifar.py``."""
+    return tuple(sorted(_walk(_brought("remote"), "")))
+
+
+def read_remote(name: str) -> bytes:
+    """The bytes of a file that `list_remote` names.
+
+    Raises:
+        UsageError: when there is no such file.
+    """
+    if name not in list_remote():
+        raise UsageError(f"labtui brings no training script {name!r}.", f"It has {', '.join(list_remote())}.")
+    return _brought("remote").joinpath(*PurePosixPath(name).parts).read_bytes()
+
+
+def read_template(form: str) -> str:
+    """The job script template of a form (`labtui.domain.model.TemplateForm`).
+
+    Raises:
+        UsageError: when there is no such form.
+    """
+    if form not in FORMS:
+        raise UsageError(f"There is no job form {form!r}.", f"The forms are {', '.join(FORMS)}.")
+    return _brought("slurm_templates").joinpath(f"{form}.slurm").read_text(encoding="utf-8")
+
+
+def _brought(name: str) -> Traversable:
+    from importlib.resources import files  # costs time, and is needed for new folders only
+
+    packed = files("labtui").joinpath("_data", name)
+    if packed.is_dir():
+        return packed
+    return Path(__file__).resolve().parents[3] / name
+
+
+def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith(".pyc"):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, f"{prefix}{entry.name}/")
+        else:
+            yield prefix + entry.name
+
+
+class FolderLock:
+    """Held by the process that may write the folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = FileLock(str(path), mode=0o600, thread_local=False, is_singleton=False)
+
+    def acquire(self) -> bool:
+        """Take the lock if nobody has it; says whether it is ours now.
+
+        Raises:
+            FolderError: when the folder cannot be written at all.
+        """
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        except (OSError, NotImplementedError) as error:
+            raise FolderError(
+                f"The lab folder cannot be locked: {error}.", "Is the folder on a disk you may write to?"
+            ) from error
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.release(force=True)
+
+
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that writes, and the database it writes. `since` in UNIX seconds; `key` is random."""
+
+    key: str
+    host: str
+    pid: int
+    path: str
+    inode: int
+    since: float
+
+    @classmethod
+    def here(cls, database: Path) -> Writer:
+        return cls(
+            key=secrets.token_hex(8),
+            host=platform.node(),
+            pid=os.getpid(),
+            path=os.fsencode(database).decode("utf-8", "backslashreplace"),
+            inode=database.stat().st_ino,
+            since=time.time(),
+        )
+
+    def copied_from(self, last: Writer) -> bool:
+        """Whether our database is a copy of the one that `last` wrote.
+
+        A folder that was moved keeps its inode, one that was restored its place; a copy has neither.
+        """
+        elsewhere = (self.host, self.path) != (last.host, last.path)
+        return elsewhere and self.inode != last.inode
+
+
+def copied(last: Writer) -> FolderTaken:
+    """Why a copy is only read."""
+    return FolderTaken(
+        f"This lab folder is a copy of {Path(last.path).parent} on {last.host}, which may still send its jobs. "
+        "It is open for reading only.",
+        "Work in the original, or close labtui there and run `labtui repair` here: it makes this a folder of its own.",
+    )
+
+
+def replaced(other: Writer | None) -> FolderTaken:
+    """Why a process stops writing."""
+    who = f" (process {other.pid} on {other.host})" if other is not None else ""
+    return FolderTaken(
+        f"Another labtui{who} has opened this lab folder for writing. This one reads only from now on.",
+        "Go on in the other window, or close it and open the folder here again.",
+    )
+
+
+SETTINGS_FILE = "lab.toml"
+DATABASE_FILE = "labtui.db"
+LOCK_FILE = ".labtui.lock"
+PROBLEM_LOG = ".labtui-problems.log"
+MAX_SCRIPT_BYTES = 2 * 1024 * 1024
+"""A script larger than this is data, and data does not travel with every submission."""
+
+_GITIGNORE = b"labtui.db*\n.labtui*\n__pycache__/\n"
+_SAFE_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class LabFolder:
+    """A lab folder that exists. `path` is absolute."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path) -> LabFolder:
+        """The lab folder at `path`.
+
+        Raises:
+            FolderError: when there is none.
+        """
+        folder = cls(Path(path).expanduser().resolve())
+        if not folder.settings_path.is_file():
+            hint = "`labtui init DIR --lab ID --cluster PROFILE` makes one; `labtui labs` lists the labs."
+            raise FolderError(f"{folder.path} is not a lab folder: it has no {SETTINGS_FILE}.", hint)
+        return folder
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        settings: Settings,
+        *,
+        withheld: Collection[str] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> LabFolder:
+        """Make a lab folder (or complete one): settings, sub-folders, scripts and templates. Keeps every file there.
+
+        `withheld` names scripts that the student is to make: the folder starts without them. `extra` are further files
+        by name.
+
+        Raises:
+            FolderError: when it is already a lab folder or cannot be written.
+        """
+        folder = cls(refuse_lab_folder(path))
+        try:
+            folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.make_rooms()
+        except OSError as error:
+            raise FolderError(
+                f"{folder.path} cannot be made: {error.strerror}.", "Choose another place."
+            ) from error
+        folder.write_new(".gitignore", _GITIGNORE)
+        for name, text in (extra or {}).items():
+            folder.write_new(name, text.encode())
+        folder.fill_from_assets(withheld)
+        write_settings(folder.settings_path, settings)  # last: only a complete folder counts as one
+        return folder
+
+    # ------------------------------------------------------------------ places
+
+    @property
+    def settings_path(self) -> Path:
+        """`lab.toml`."""
+        return self.path / SETTINGS_FILE
+
+    @property
+    def database_path(self) -> Path:
+        """`labtui.db`."""
+        return self.path / DATABASE_FILE
+
+    @property
+    def lock_path(self) -> Path:
+        """The file whose lock makes one process the writer."""
+        return self.path / LOCK_FILE
+
+    @property
+    def problem_log(self) -> Path:
+        """Where unexpected exceptions are written, for a report."""
+        return self.path / PROBLEM_LOG
+
+    @property
+    def scripts(self) -> Path:
+        """The student's training scripts."""
+        return self.path / "scripts"
+
+    @property
+    def slurm(self) -> Path:
+        """Job scripts as rendered, and the templates they come from (`slurm/templates`)."""
+        return self.path / "slurm"
+
+    @property
+    def logs(self) -> Path:
+        """Mirrors of the remote logs."""
+        return self.path / "logs"
+
+    @property
+    def answers(self) -> Path:
+        """One Markdown file per task."""
+        return self.path / "answers"
+
+    @property
+    def plots(self) -> Path:
+        """Charts made by export."""
+        return self.path / "plots"
+
+    # ------------------------------------------------------------------ contents
+
+    def settings(self) -> Settings:
+        """What `lab.toml` says now."""
+        return read_settings(self.settings_path)
+
+    def log_patterns(self) -> tuple[str, ...]:
+        """The lab's own forms of log lines; none while somebody is amid editing `lab.toml`."""
+        try:
+            return self.settings().log_patterns
+        except LabError:
+            return ()
+
+    def save_settings(self, settings: Settings) -> None:
+        """Write `lab.toml`; comments in it survive."""
+        write_settings(self.settings_path, settings)
+
+    def make_rooms(self) -> None:
+        """Make the sub-folders that are missing."""
+        for room in (self.scripts, self.slurm, self.logs, self.answers, self.plots):
+            room.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def write_new(self, relative: str, data: bytes) -> bool:
+        """Write a file unless there is one; says whether it was written."""
+        path = self.inside(relative)
+        if path.exists() or path.is_symlink():
+            return False
+        write_private(path, data)
+        return True
+
+    def fill_from_assets(self, withheld: Collection[str] = ()) -> tuple[str, ...]:
+        """Copy training scripts and templates that are missing; returns the paths written, relative.
+
+        `withheld`: scripts, and folders by their name with ``/``, that are not copied.
+        """
+        written = []
+        folders = tuple(each for each in withheld if each.endswith("/"))
+        for name in list_remote():
+            if (
+                name not in withheld
+                and not name.startswith(folders)
+                and self.write_new(f"scripts/{name}", read_remote(name))
+            ):
+                written.append(f"scripts/{name}")
+        for form in FORMS:
+            name = f"slurm/templates/{form}.slurm"
+            if self.write_new(name, read_template(form).encode()):
+                written.append(name)
+        return tuple(written)
+
+    def inside(self, relative: str) -> Path:
+        """The path of something in this folder.
+
+        Raises:
+            FolderError: when the name would lead out of the folder.
+        """
+        path = (self.path / relative).resolve()
+        if not path.is_relative_to(self.path):
+            raise FolderError(f"{relative!r} leads out of the lab folder.")
+        return path
+
+    def script_files(self) -> dict[str, bytes]:
+        """What travels with a submission: every file under `scripts/` by its relative POSIX path.
+
+        Raises:
+            FolderError: when a file is too large to be a script, or cannot be read.
+        """
+        files = {}
+        for path in _visible_files(self.scripts):
+            name = path.relative_to(self.scripts).as_posix()
+            try:
+                if path.stat().st_size > MAX_SCRIPT_BYTES:
+                    raise FolderError(
+                        f"scripts/{name} is {path.stat().st_size / 1e6:.0f} MB: too large for a script.",
+                        "Data sets stay on the cluster; move the file out of scripts/.",
+                    )
+                files[name] = path.read_bytes()
+            except OSError as error:
+                raise FolderError(f"scripts/{name} cannot be read: {error.strerror}.") from error
+        return files
+
+    def template(self, form: str) -> str:
+        """The template for a job form: the student's own in `slurm/templates`, or the one that came with labtui."""
+        own = self.slurm / "templates" / f"{form}.slurm"
+        if own.is_file():
+            return own.read_text(encoding="utf-8")
+
+        return read_template(form)
+
+
+def _visible_files(root: Path) -> Iterator[Path]:
+    """Files below `root`, sorted; no hidden ones, no byte code, no links that lead out."""
+    base = root.resolve()
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        if any(part.startswith(".") or part == "__pycache__" for part in parts) or path.suffix == ".pyc":
+            continue
+        if path.is_file() and path.resolve().is_relative_to(base):
+            yield path
+
+
+def file_name(text: str) -> str:
+    """A text from outside as one harmless file name, the same on every system."""
+    return _SAFE_NAME.sub("_", text).strip("._")[:120] or "unnamed"
+
+
+def hashes(files: Mapping[str, bytes]) -> dict[str, str]:
+    """SHA-256 hex digest of each file."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+
+
+def refuse_lab_folder(path: str | Path) -> Path:
+    """The whole path of a folder to be made a lab folder.
+
+    Raises:
+        FolderError: it is one already.
+    """
+    whole = Path(path).expanduser().resolve()
+    if (whole / SETTINGS_FILE).exists():
+        hint = f"Edit its {SETTINGS_FILE}, or choose another folder."
+        raise FolderError(f"{whole} is a lab folder already.", hint)
+    return whole
+
+
+def find_folder(start: str | Path = ".") -> Path:
+    """The lab folder here or above.
+
+    Raises:
+        UsageError: when there is none on the way up.
+    """
+    here = Path(start).expanduser().resolve()
+    for candidate in (here, *here.parents):
+        if (candidate / SETTINGS_FILE).is_file():
+            return candidate
+    if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice session, or the folder the wizard proposes
+        raise UsageError(f"{here} is no lab folder, but {here / 'lab'} is.", "Name that one, or go there.")
+    raise UsageError(
+        f"There is no lab folder in {here} or above it.",
+        "Go to yours, or make one: `labtui init DIR --lab ID --cluster PROFILE`.",
+    )

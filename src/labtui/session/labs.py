@@ -1,0 +1,314 @@
+"""Editions on disk, and the evidence of a lab folder: everything the pure lab room needs from files.
+
+Nothing here decides whether a box ticks; nothing here changes a script of the student.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labtui.domain.errors import DataError, FolderError, LabError, UsageError
+from labtui.domain.events import LabState
+from labtui.lab.checks import TaskCheck, check_all
+from labtui.lab.edition import ChartKey, Edition
+from labtui.lab.edition_validation import Known, parse_edition
+from labtui.lab.evidence import Evidence, ExportFact, FileFact, file_fact
+from labtui.lab.plan import PlanOverrides
+from labtui.lab.reference import Proof, prove
+from labtui.lab.toml_positions import line_of
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
+from labtui.results.rows import Results
+from labtui.session.answers import all_answers
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings, write_private
+
+MAX_EDITION_BYTES = 4 * 1024 * 1024
+_CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
+_CHARTS: tuple[ChartKey, ...] = ("epoch-time", "throughput", "speedup", "efficiency")
+_OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
+"""Charts that say something else than the four whose names theirs begin with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditionEntry:
+    """A line of the list of editions. `problem` is set, and the rest empty, when its file cannot be read."""
+
+    id: str
+    title: str
+    term: str
+    path: Path
+    tasks: int = 0
+    problem: str = ""
+
+
+# --------------------------------------------------------------------------- editions
+
+
+def labs_folder() -> Path:
+    """Where the editions lie that come with labtui."""
+    import labtui
+
+    return Path(labtui.__file__).parent / "labs"
+
+
+def list_editions(extra: Iterable[Path] = ()) -> tuple[EditionEntry, ...]:
+    """The editions that come with labtui, then those in `extra` folders (a teacher's own)."""
+    paths = [path for folder in (labs_folder(), *extra) for path in sorted(folder.glob("*.toml"))]
+    return tuple(_entry(path) for path in paths)
+
+
+def _entry(path: Path) -> EditionEntry:
+    try:
+        found = read_edition_file(path)
+    except LabError as error:
+        return EditionEntry(id=path.stem, title="", term="", path=path, problem=error.sentence)
+    return EditionEntry(id=found.id, title=found.title, term=found.term, path=path, tasks=len(found.tasks))
+
+
+def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edition:
+    """An edition by its id, or from a file: a path with a slash or ending in ``.toml``.
+
+    With `folder` its scripts are that folder's own business, and preflight speaks of those that are not there.
+
+    Raises:
+        UsageError: when there is no such edition; the hint lists those there are.
+        DataError: when the file is not an edition.
+    """
+    text = str(id_or_path)
+    if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
+        return read_edition_file(_located(Path(text).expanduser(), folder), opened=folder is not None)
+    path = labs_folder() / f"{text}.toml"
+    known = sorted(item.stem for item in labs_folder().glob("*.toml"))
+    if text not in known:
+        raise UsageError(
+            f"There is no lab {text!r}.", f"labtui knows {', '.join(known)}; or give a file's path."
+        )
+    return read_edition_file(path)
+
+
+def _located(path: Path, folder: LabFolder | None) -> Path:
+    if folder is not None and not path.is_absolute() and (folder.path / path).is_file():
+        return folder.path / path
+    return path
+
+
+def read_edition_file(path: Path, *, opened: bool = False) -> Edition:
+    """Read and prove an edition file: its schema, and that every script and cluster profile it names exists.
+
+    With `opened` (a lab folder that exists already uses it) the names are taken as they are.
+
+    Raises:
+        DataError: it cannot be read or is no edition; with the line and one sentence.
+    """
+    return parse_edition(_edition_text(path), str(path), None if opened else _known(path))
+
+
+def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
+    """An edition file with the proof of each box; what is wrong with one names the file and the task's line.
+
+    Raises:
+        DataError: as `read_edition_file`.
+    """
+    text = _edition_text(path)
+    edition = parse_edition(text, str(path), _known(path))
+    proofs = [
+        proof
+        if proof.holds
+        else replace(proof, sentence=f"{path}, line {line_of(text, ('tasks', index))}: {proof.sentence}")
+        for index, proof in enumerate(prove(edition))
+    ]
+    return edition, tuple(proofs)
+
+
+def _edition_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_EDITION_BYTES:
+            raise DataError(f"{path} is too large to be an edition.", path=str(path))
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror}.", "Is the path right?", path=str(path)
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
+
+
+def _known(path: Path) -> Known:
+    """What an edition at `path` may name: what labtui brings, and profiles that lie beside the file."""
+    from labtui.session.folder import list_remote
+    from labtui.session.settings import list_profiles
+
+    beside = {item.name for item in path.parent.glob("*.toml")} - {path.name}
+    return Known(scripts=frozenset(list_remote()), profiles=frozenset({*list_profiles(), *beside}))
+
+
+# --------------------------------------------------------------------------- evidence
+
+
+def gather_evidence(
+    folder: LabFolder,
+    edition: Edition,
+    state: LabState,
+    *,
+    results: Results | None = None,
+    remote: Mapping[str, bool] | None = None,
+    overrides: PlanOverrides | None = None,
+) -> Evidence:
+    """Everything the checks look at, read from the lab folder now.
+
+    Without `remote`, what the cluster said about the folder's data set and container (`labtui doctor`, a plan's
+    preview); without `overrides`, what `lab.toml` says about the plan.
+
+    Raises:
+        FolderError: when scripts or answers cannot be read.
+    """
+    numbers = results or compute_results(measured_from_state(state), images=edition.images)
+    seen, seen_at = places_seen(folder, state) if remote is None else (dict(remote), None)
+    return Evidence(
+        state=state,
+        results=numbers,
+        scripts=_facts(folder.script_files()),
+        originals=_facts(_originals()),
+        exports=tuple(_exports(folder, edition, state)),
+        answers=all_answers(folder, edition),
+        files=frozenset(path.name for path in folder.path.iterdir() if path.is_file()),
+        remote=seen,
+        remote_at=seen_at,
+        overrides=overrides or folder_overrides(folder.settings()),
+    )
+
+
+def files_stamp(folder: LabFolder) -> frozenset[tuple[str, int, int]]:
+    """Name, time of change (ns) and size of every file the checks read: equal while nobody changed one."""
+    stamp = set()
+    for place in (folder.scripts, folder.answers, folder.plots):
+        for path in place.rglob("*") if place.is_dir() else ():
+            with contextlib.suppress(OSError):  # it went away just now
+                status = path.stat()
+                stamp.add((str(path), status.st_mtime_ns, status.st_size))
+    return frozenset(stamp)
+
+
+def check_folder(folder: LabFolder, edition: Edition, state: LabState) -> tuple[TaskCheck, ...]:
+    """The boxes of a lab folder, in the edition's order.
+
+    Raises:
+        FolderError: when scripts or answers cannot be read.
+    """
+    return check_all(edition, gather_evidence(folder, edition, state))
+
+
+def folder_overrides(settings: Settings) -> PlanOverrides:
+    """What `lab.toml` changes in every plan of this folder."""
+    return PlanOverrides(max_per_gpu_batch=settings.max_per_gpu_batch)
+
+
+def needed_places(folder: LabFolder) -> tuple[str, ...]:
+    """The remote paths this folder's trainings need: data set and container, as profile and settings say.
+
+    Raises:
+        DataError: when the profile cannot be understood.
+    """
+    from labtui.lab.plan import fill
+    from labtui.session.assembly import configured_user
+    from labtui.session.settings import load_profile
+
+    settings = folder.settings()
+    profile = load_profile(settings.profile, folder.path)
+    templates_of_paths = (
+        settings.data_dir or profile.data_dir,
+        settings.container or profile.launch.container or profile.container,
+    )
+    user = settings.user or profile.user
+    if not user and any("{user}" in path for path in templates_of_paths):
+        user = configured_user(settings, profile)
+    places = {"account": settings.account or profile.default_account, "user": user}
+    filled = (fill(path, places) for path in templates_of_paths)
+    return tuple(dict.fromkeys(path for path in filled if path and "{" not in path))
+
+
+def places_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
+    """Which of the needed places the cluster has shown, and when it was asked last (UNIX seconds).
+
+    Nothing while one of them was never asked about, unless another is known to be missing.
+    """
+    needed = needed_places(folder)
+    seen = {path: state.places[path] for path in needed if path in state.places}
+    gone = any(not place.there for place in seen.values())
+    if not seen or (len(seen) < len(needed) and not gone):
+        return {}, None
+    return {path: place.there for path, place in seen.items()}, min(place.at for place in seen.values())
+
+
+def _facts(files: Mapping[str, bytes]) -> dict[str, FileFact]:
+    return {name: file_fact(name, data) for name, data in files.items()}
+
+
+def _originals() -> dict[str, bytes]:
+    from labtui.session.folder import list_remote, read_remote
+
+    return {name: read_remote(name) for name in list_remote()}
+
+
+def _chart_of(stem: str) -> ChartKey | None:
+    """Which of the lab's four charts a file's name tells of."""
+    if any(other in stem for other in _OTHER_CHARTS):
+        return None
+    return next((key for key in _CHARTS if key in stem), None)
+
+
+def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
+    """Exported charts, recognised by the chart key, and models, in the file name."""
+    practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
+    models = list(dict.fromkeys(plan.model for task in edition.tasks for plan in task.runs))
+    if not folder.plots.is_dir():
+        return
+    for path in sorted(folder.plots.rglob("*")):
+        if path.suffix not in _CHART_FILES or not path.is_file():
+            continue
+        chart = _chart_of(path.stem)
+        if chart is not None:
+            named = tuple(model for model in models if model in path.stem)
+            yield ExportFact(
+                path=path.relative_to(folder.path).as_posix(),
+                chart=chart,
+                models=named,
+                practice=practice or "practice" in path.stem,
+                at=path.stat().st_mtime,
+            )
+
+
+# --------------------------------------------------------------------------- the student's own copies
+
+
+def start_copy(folder: LabFolder, original: str, target: str) -> Path:
+    """Begin a new script as a copy of another; the change in it is the student's to make.
+
+    A `target` that is still exactly as labtui shipped it gives way; anything the student wrote stays.
+
+    Raises:
+        FolderError: when the original is missing or the target holds the student's work.
+    """
+    source, path = folder.inside(f"scripts/{original}"), folder.inside(f"scripts/{target}")
+    if not source.is_file():
+        raise FolderError(f"scripts/{original} is not there to be copied.", "`labtui init` puts it there.")
+    if path.exists() and path.read_bytes() not in (_originals().get(target), source.read_bytes()):
+        raise FolderError(f"scripts/{target} is there already and is yours; it stays as it is.", "Edit it.")
+    write_private(path, source.read_bytes())
+    return path
+
+
+def copy_difference(folder: LabFolder, original: str, target: str) -> str:
+    """A unified diff from the original to the student's copy; "" when they are equal or one is missing."""
+    texts = []
+    for name in (original, target):
+        path = folder.inside(f"scripts/{name}")
+        if not path.is_file():
+            return ""
+        texts.append(path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True))
+    return "".join(difflib.unified_diff(texts[0], texts[1], original, target))

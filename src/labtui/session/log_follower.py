@@ -1,0 +1,376 @@
+"""Following many logs over one line, fairly: those on screen first, none for long without its turn.
+
+One step looks at one log. Logs on screen are due five times a second, those of running jobs every two seconds,
+those of waiting jobs hardly ever. A log that has more to read is due at once, but after each look at a log on
+screen another one has its turn.
+
+A log that is far behind is copied first and read second: reading for epochs costs more than copying on a fast
+line, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from labtui.domain.errors import ConnectionLost, LabError, StoreError
+from labtui.domain.events import AnyEvent, LogGrew, LogSegmentStarted, RunEnded, SamplesReset, SubmissionState
+from labtui.domain.model import JobPhase, JobView, RunPhase, Stream, SubmissionStatus
+from labtui.session import mirrors
+from labtui.session.mirrors import CopyStep, LogCopy
+from labtui.session.run_matcher import SubmissionReader
+from labtui.session.submitter import absolute
+from labtui.session.worker_context import WorkerContext
+
+ON_SCREEN_S = 0.2
+SOON_S = 0.5
+RUNNING_S = 2.0
+ENDING_S = 1.0
+WAITING_S = 30.0
+AFTER_THE_END_S = 60.0
+
+QUIET_S = 3.0
+"""A log whose job is over and whose script said so is complete when it was unchanged for so long."""
+
+QUIET_UNCLEAR_S = 15.0
+"""The same where the log does not show an end: a parallel file system may bring the last lines late."""
+
+COPY_AHEAD_S = 1.0
+"""A log that is far behind is copied for so long before the next piece of it is read."""
+
+READ_PIECE = 4 * 1024 * 1024
+"""Bytes of a mirror that are read for epochs at once."""
+
+DISK_KEY = "mirror"
+
+
+@dataclass(slots=True)
+class Followed:
+    """One stream of one submission on its way to its mirror."""
+
+    token: str
+    stream: Stream
+    job_id: str
+    copy: LogCopy
+    looked_at: float | None = None
+    again_at: float | None = None
+    read_at: float = 0.0
+    behind: bool = False
+    quiet_since: float | None = None
+    looks_since_end: int = 0
+    complete: bool = False
+    last_look: bool = False
+
+
+class LogFollower:
+    """Copies logs and reads them. Worker thread only; `watch` may be called from any."""
+
+    def __init__(self, context: WorkerContext, news: Callable[[], None]) -> None:
+        """`news` is called when a log shows a beginning or an end that the queue will soon show, too."""
+        self._context = context
+        self._news = news
+        self._followed: dict[tuple[str, Stream], Followed] = {}
+        self._readers: dict[str, SubmissionReader] = {}
+        self._on_screen: frozenset[str] = frozenset()
+        self._screen_had_its_turn = False
+        self._settled: set[str] = set()
+        self._broken_disk_until = 0.0
+
+    def watch(self, tokens: frozenset[str]) -> None:
+        """These submissions' logs are on screen."""
+        self._on_screen = tokens
+
+    def doubt_all(self) -> None:
+        """The line was broken: what we have may not be what is there any more."""
+        for item in self._followed.values():
+            item.copy.doubt()
+            item.behind, item.again_at = False, self._context.now()
+
+    def script_ended(self, token: str) -> bool:
+        """Whether a submission's own log shows that everything planned was done."""
+        reader = self._readers.get(token)
+        return reader is not None and reader.script_ended
+
+    # ------------------------------------------------------------------ what there is to follow
+
+    def _refresh(self) -> None:
+        for submission in self._context.state.submissions.values():
+            token, job = submission.token, submission.job
+            if job is None or submission.status is not SubmissionStatus.ACCEPTED:
+                continue
+            if token in self._settled and job.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
+                self._settled.discard(token)  # put back into the queue, or another job took its place
+            if token in self._settled:
+                continue
+            if _all_complete(submission):
+                self._settled.add(token)
+                continue
+            for stream in mirrors.STREAMS:
+                known = self._followed.get((token, stream))
+                if known is not None and known.job_id != job.job_id:
+                    del self._followed[token, stream]
+                    self._readers.pop(token, None)
+                    known = None
+                if known is None and mirrors.remote_path(submission, stream):
+                    self._followed[token, stream] = Followed(
+                        token, stream, job.job_id, self._copy(submission, stream)
+                    )
+
+    def _copy(self, submission: SubmissionState, stream: Stream) -> LogCopy:
+        remote = mirrors.remote_path(submission, stream)
+        local = mirrors.current_path(self._context.folder, submission, stream)
+        if remote is None or local is None:
+            raise ValueError("only the logs of a job can be followed")
+        return LogCopy(remote, local)
+
+    def due_at(self) -> float | None:
+        """When a log wants a look; None: there is none to follow."""
+        self._refresh()
+        if not self._followed:
+            return None
+        return max(min(self._wanted_at(item) for item in self._followed.values()), self._broken_disk_until)
+
+    def _wanted_at(self, item: Followed) -> float:
+        """By the rhythm of what the log is *now*: a job that began, or came on screen, waits for nothing older."""
+        if item.again_at is not None:
+            return item.again_at
+        if item.looked_at is None:
+            return 0.0
+        return item.looked_at + self._rhythm(self._context.state.submissions[item.token], item)
+
+    def _choose(self) -> Followed | None:
+        now = self._context.now()
+        due = [item for item in self._followed.values() if self._wanted_at(item) <= now]
+        if not due:
+            return None
+        shown = [item for item in due if item.token in self._on_screen]
+        others = [item for item in due if item.token not in self._on_screen]
+        first = shown if shown and not (self._screen_had_its_turn and others) else others
+        self._screen_had_its_turn = first is shown
+        return min(first or due, key=self._wanted_at)
+
+    # ------------------------------------------------------------------ one step
+
+    def step(self) -> None:
+        """Look at one log. Raises ConnectionLost."""
+        item = self._choose()
+        if item is None:
+            return
+        submission = self._context.state.submissions[item.token]
+        item.looked_at, item.again_at = self._context.now(), None
+        try:
+            if not self._parse_backlog(submission, item):
+                self._look(submission, item)
+        except OSError as error:
+            self._own_disk(error)
+
+    def _look(self, submission: SubmissionState, item: Followed) -> None:
+        before = item.copy.size
+        item.copy.remote = absolute(self._context, item.copy.remote)
+        try:
+            step = item.copy.step(self._context.cluster)
+        except (LabError, OSError) as error:
+            with contextlib.suppress(OSError):
+                self._take_what_came(submission, item, before)
+            if isinstance(error, LabError) and not isinstance(error, ConnectionLost):
+                return  # the server said no to this file: it is looked at again in its rhythm
+            raise
+        if step.restarted:
+            self._restart(submission, item, step.restarted)
+        else:
+            self._take(submission, item, step)
+        if step.grown:
+            self._own_disk_works()
+
+    def _take_what_came(self, submission: SubmissionState, item: Followed, before: int) -> None:
+        """A look that broke off in the middle: what it brought before is in the mirror, and counts."""
+        if item.copy.size > before:
+            self._take(submission, item, CopyStep(grown=item.copy.size - before, behind=True))
+
+    def _own_disk_works(self) -> None:
+        if self._broken_disk_until:
+            self._broken_disk_until = 0.0
+            self._context.clear_problem(DISK_KEY)
+
+    def _own_disk(self, error: OSError) -> None:
+        self._broken_disk_until = self._context.now() + 5.0
+        problem = StoreError(
+            f"A log cannot be copied to this computer: {error.strerror or error}.",
+            "Free some space. The cluster keeps the log; labtui goes on where it stopped.",
+        )
+        self._context.raise_problem(DISK_KEY, problem)
+
+    def _reader(self, submission: SubmissionState) -> SubmissionReader:
+        reader = self._readers.get(submission.token)
+        if reader is None:
+            runs = self._context.state.runs
+            planned = [runs[run_id].spec for run_id in submission.run_ids if run_id in runs]
+            reader = self._readers[submission.token] = SubmissionReader(
+                submission, planned, self._context.folder.log_patterns()
+            )
+        return reader
+
+    def _parse_backlog(self, submission: SubmissionState, item: Followed) -> bool:
+        """Read what a mirror already holds: after a start, or copied ahead. One piece; says whether there was any."""
+        reader, now = self._reader(submission), self._context.now()
+        done = reader.parsed.get(item.stream)
+        if done is None or done >= item.copy.size or (item.behind and now - item.read_at < COPY_AHEAD_S):
+            return False
+        with item.copy.local.open("rb") as file:
+            file.seek(done)
+            data = file.read(READ_PIECE)
+        self._own_disk_works()
+        events = reader.feed(item.stream, data, self._context.state, self._context.at())
+        if any(isinstance(event, RunEnded) for event in events):
+            self._news()
+        self._context.commit_all(events)
+        item.again_at = item.read_at = self._context.now()
+        return bool(data)
+
+    def _ahead(self, item: Followed, reader: SubmissionReader) -> bool:
+        """Whether the mirror holds bytes that were not read yet."""
+        return reader.parsed.get(item.stream, item.copy.size) < item.copy.size
+
+    def _take(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
+        context, now, at = self._context, self._context.now(), self._context.at()
+        events: list[AnyEvent] = []
+        reader = self._reader(submission)
+        size = item.copy.size
+        fresh = self._in_turn(item, reader, size, step)
+        item.behind = step.behind
+        if size != _known_size(submission, item.stream):
+            if submission.logs.get(item.stream) is None:
+                events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
+            if fresh:
+                events.extend(reader.feed(item.stream, fresh, context.state, at))
+            began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
+            if began or any(isinstance(event, RunEnded) for event in events):
+                self._news()
+            events.append(self._grew(submission, item, complete=False))
+        if step.grown:
+            item.quiet_since, item.looks_since_end, item.complete = None, 0, False
+        elif item.quiet_since is None:
+            item.quiet_since = now
+        context.commit_all(events)
+        if not step.grown and not step.behind:
+            self._maybe_complete(submission, item)
+        item.looked_at, item.again_at = now, None
+        if self._ahead(item, reader) or (step.behind and step.grown):
+            item.again_at = now
+        elif step.behind:
+            item.again_at = now + SOON_S
+
+    def _in_turn(self, item: Followed, reader: SubmissionReader, size: int, step: CopyStep) -> bytes:
+        """The new bytes when they are few and everything before them was read; else they are read as a backlog."""
+        before = size - step.grown
+        if step.behind or step.grown > READ_PIECE or reader.parsed.get(item.stream, before) != before:
+            return b""
+        try:
+            return item.copy.mirrored(before, step.grown)
+        except OSError:
+            return b""
+
+    def _grew(self, submission: SubmissionState, item: Followed, *, complete: bool) -> LogGrew:
+        return LogGrew(
+            at=self._context.at(),
+            token=item.token,
+            stream=item.stream,
+            segment=mirrors.current_segment(submission, item.stream),
+            size=item.copy.size,
+            complete=complete,
+        )
+
+    def _rhythm(self, submission: SubmissionState, item: Followed) -> float:
+        job = submission.job
+        if item.complete:
+            return AFTER_THE_END_S
+        if job is None or job.phase is JobPhase.QUEUED:
+            return WAITING_S if item.token not in self._on_screen else SOON_S
+        if job.phase is JobPhase.FINISHED:
+            return ON_SCREEN_S if item.token in self._on_screen else ENDING_S
+        return ON_SCREEN_S if item.token in self._on_screen else RUNNING_S
+
+    # ------------------------------------------------------------------ beginnings and ends
+
+    def _restart(self, submission: SubmissionState, item: Followed, reason: str) -> None:
+        """The remote file is another one now: a new segment, and what was read from the old one does not count."""
+        at = self._context.at()
+        segment = mirrors.current_segment(submission, item.stream) + 1
+        while self._segment_exists(submission, item.stream, segment):
+            segment += 1
+        events: list[AnyEvent] = [
+            LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=segment, reason=reason)
+        ]
+        if item.stream == "out":
+            events.append(SamplesReset(at=at, run_ids=submission.run_ids, reason=reason))
+        self._reader(submission).restart(item.stream)
+        self._context.commit_all(events)
+        item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
+        item.quiet_since, item.complete, item.last_look, item.behind = None, False, False, False
+        item.again_at = self._context.now()
+
+    def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
+        path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)
+        return path is not None and path.exists()
+
+    def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
+        """After the job's end: complete when nothing was added for a while; one last look a minute later."""
+        job, now = submission.job, self._context.now()
+        if job is None or job.phase is not JobPhase.FINISHED or item.quiet_since is None:
+            return
+        if item.complete:
+            if not item.last_look:
+                item.last_look = True
+                self._forget_when_done(submission)
+            return
+        item.looks_since_end += 1
+        quiet = QUIET_S if self._reader(submission).script_ended else QUIET_UNCLEAR_S
+        if item.looks_since_end == 1:
+            item.copy.doubt()  # compare the beginning once more before it is called complete
+        if item.looks_since_end < 3 or now - item.quiet_since < quiet:
+            return
+        item.complete = True
+        self._finish(submission, item, job)
+
+    def _finish(self, submission: SubmissionState, item: Followed, job: JobView) -> None:
+        events: list[AnyEvent] = []
+        siblings = [other for other in self._followed.values() if other.token == item.token]
+        if all(other.complete for other in siblings if other.stream != "gpu") and item.stream != "gpu":
+            context = self._context
+            events.extend(self._reader(submission).finish(job, context.state, context.at()))
+        events.append(self._grew(submission, item, complete=True))
+        self._context.commit_all(events)
+
+    def _forget_when_done(self, submission: SubmissionState) -> None:
+        siblings = [item for item in self._followed.values() if item.token == submission.token]
+        if all(item.last_look for item in siblings):
+            for item in siblings:
+                del self._followed[item.token, item.stream]
+            self._readers.pop(submission.token, None)
+            self._settled.add(submission.token)
+
+    def busy(self) -> bool:
+        """Whether a log of a job that is over is not complete yet."""
+        state = self._context.state
+        return any(
+            not item.complete and state.runs[run_id].phase is not RunPhase.WAITING
+            for item in self._followed.values()
+            for run_id in state.submissions[item.token].run_ids[:1]
+        )
+
+
+def _known_size(submission: SubmissionState, stream: Stream) -> int:
+    """How long the stored events say a mirror is."""
+    log = submission.logs.get(stream)
+    return 0 if log is None else log.size
+
+
+def _all_complete(submission: SubmissionState) -> bool:
+    """Whether the stored events say that every log was read to its end."""
+    return bool(submission.remote_logs) and all(
+        stream in submission.logs and submission.logs[stream].complete
+        for stream in mirrors.STREAMS
+        if stream in submission.remote_logs
+    )

@@ -1,0 +1,254 @@
+"""Byte-exact copies of remote logs: where they lie, and how one is copied as it grows.
+
+The length of a mirror on disk is the offset to read from next. SFTP knows no inode, so a replaced file is noticed
+by its bytes: each read repeats the end of the mirror, and the next look repeats the bytes before the last piece, as a
+file may have been rewritten while it was read. What does not match begins a new segment
+(``<job name>.<job id>.restart1.out``); nothing already copied is touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from labtui.domain.events import AnyEvent, LabState, LogGrew, SubmissionState
+from labtui.domain.model import Stream
+from labtui.session.folder import LabFolder, file_name
+from labtui.session.ports import Cluster
+from labtui.slurm.job_control import expand_pattern, first_node
+
+SUFFIXES: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
+STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
+READ_STREAMS: tuple[Stream, ...] = ("out", "err")
+"""The streams that tell of epochs and failures."""
+
+
+def mirror_name(job_name: str, job_id: str, stream: Stream, segment: int) -> str:
+    """The file name of a mirror's segment."""
+    restart = f".restart{segment:d}" if segment else ""
+    return f"{file_name(job_name)}.{file_name(job_id)}{restart}.{SUFFIXES[stream]}"
+
+
+def segment_path(folder: LabFolder, submission: SubmissionState, stream: Stream, segment: int) -> Path | None:
+    """Where a segment lies; None while the submission has no job."""
+    if submission.job is None:
+        return None
+    return folder.logs / mirror_name(submission.job_name, submission.job.job_id, stream, segment)
+
+
+def current_segment(submission: SubmissionState, stream: Stream) -> int:
+    """The segment that is being written."""
+    log = submission.logs.get(stream)
+    return log.segment if log else 0
+
+
+def current_path(folder: LabFolder, submission: SubmissionState, stream: Stream) -> Path | None:
+    """The mirror that is being written; None while the submission has no job."""
+    return segment_path(folder, submission, stream, current_segment(submission, stream))
+
+
+def segment_paths(folder: LabFolder, submission: SubmissionState, stream: Stream) -> tuple[Path, ...]:
+    """The segments that exist, oldest first."""
+    paths = (
+        segment_path(folder, submission, stream, segment)
+        for segment in range(current_segment(submission, stream) + 1)
+    )
+    return tuple(path for path in paths if path is not None and path.exists())
+
+
+def remote_path(submission: SubmissionState, stream: Stream) -> str | None:
+    """The remote file that a stream mirrors; None while the job id is not known or there is no such stream."""
+    pattern = submission.remote_logs.get(stream)
+    if submission.job is None or not pattern:
+        return None
+    if not submission.job_file:
+        return pattern.replace("%j", submission.job.job_id)
+    node = first_node(submission.job.node)
+    if re.search(r"%\d*N", pattern) and not node:
+        return None  # the name is known when the job runs
+    return expand_pattern(pattern, job_id=submission.job.job_id, job_name=submission.job_name, node=node)
+
+
+def sizes(folder: LabFolder, state: LabState, at: float) -> tuple[AnyEvent, ...]:
+    """What the mirrors on disk hold, where it differs from the state: for a start, or beside another process."""
+    return tuple(_sizes(folder, state, at))
+
+
+def _sizes(folder: LabFolder, state: LabState, at: float) -> Iterator[AnyEvent]:
+    for submission in state.submissions.values():
+        for stream in submission.remote_logs:
+            if stream not in SUFFIXES:
+                continue
+            path = current_path(folder, submission, stream)
+            log = submission.logs.get(stream)
+            size = path.stat().st_size if path is not None and path.exists() else None
+            if size is None or (log is not None and log.size == size):
+                continue
+            yield LogGrew(
+                at=at,
+                token=submission.token,
+                stream=stream,
+                segment=current_segment(submission, stream),
+                size=size,
+                complete=log.complete if log else False,
+            )
+
+
+OVERLAP = 1024
+"""Bytes before the end of the mirror that each read repeats."""
+
+SEAM_REACH = 8 * 1024
+"""How many bytes a read repeats at most to reach back to where the last piece began; else that place is read apart."""
+
+STEP_S = 0.6
+"""A step asks for no more after so long: long beside the round trips it costs, short for what else waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """What one look at a remote log gave.
+
+    `grown` is how many bytes were appended. `restarted` tells why a new segment has to begin (then nothing was
+    appended). `behind` says that there is more to read at once; `missing` that there is no such file.
+    """
+
+    grown: int = 0
+    restarted: str = ""
+    behind: bool = False
+    missing: bool = False
+
+
+class LogCopy:
+    """Copies one remote file into one local file. Only ever appends."""
+
+    def __init__(self, remote: str, local: Path) -> None:
+        self.remote = remote
+        self.local = local
+        self._modified: float | None = None
+        self._compare_all = local.exists()
+        self._seam: int | None = None
+        """Where the last piece was appended: what lies before it was read by another look."""
+        self._reaching = True
+        """Whether reads bring as much as they are asked for, so that one may begin before the seam."""
+
+    @property
+    def size(self) -> int:
+        """Bytes copied so far: the length of the mirror is the only record of it."""
+        try:
+            return self.local.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def doubt(self) -> None:
+        """The line was broken, or the job ended: compare the beginning, too, at the next look."""
+        self._compare_all = True
+
+    def step(self, cluster: Cluster) -> CopyStep:
+        """Look once. Raises ConnectionLost or RemoteFailure from the cluster, OSError from our own disk."""
+        stat = cluster.stat(self.remote)
+        if stat is None:
+            return CopyStep(missing=True)
+        size = self.size
+        if stat.size < size:
+            return CopyStep(restarted="the remote log became shorter")
+        touched = self._modified is not None and stat.mtime != self._modified
+        if size and (self._compare_all or (touched and stat.size == size)):
+            if not self._alike(cluster, 0, size):
+                return CopyStep(restarted="the remote log was replaced")
+            self._compare_all = False
+        grown = stat.size > size
+        if self._seam is not None and not (grown and self._reaching and size - self._seam <= SEAM_REACH):
+            if not self._alike(cluster, max(0, self._seam - OVERLAP), size):
+                return CopyStep(restarted="the remote log was rewritten")
+            self._seam = None
+        if not grown and not touched:
+            self._modified = stat.mtime
+            return CopyStep()
+        return self._read_on(cluster, size, stat.size, stat.mtime)
+
+    def _alike(self, cluster: Cluster, offset: int, size: int) -> bool:
+        length = min(size - offset, OVERLAP)
+        return cluster.read(self.remote, offset, length) == self.mirrored(offset, length)
+
+    def _read_on(self, cluster: Cluster, size: int, remote_size: int, modified: float) -> CopyStep:
+        overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
+        mirror = _Mirror(self.local, size, self.mirrored(size - overlap, overlap))
+        limit = overlap + remote_size - size
+        try:
+            cluster.read_into(self.remote, size - overlap, limit, mirror.take, within_s=STEP_S)
+        finally:
+            mirror.close()
+        if mirror.problem is not None:
+            raise mirror.problem
+        if mirror.differs:
+            return CopyStep(restarted="the remote log was replaced")
+        if mirror.expected:
+            self._reaching = False
+            return CopyStep(behind=True)  # it shrank between the two questions: ask again
+        self._seam = size if mirror.appended else None
+        behind = size + mirror.appended < remote_size
+        if not behind:
+            self._modified = modified
+        return CopyStep(grown=mirror.appended, behind=behind)
+
+    def mirrored(self, offset: int, length: int) -> bytes:
+        if not length:
+            return b""
+        with self.local.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+
+class _Mirror:
+    """The local file while pieces come in: first the overlap, which must repeat `expected`, then what is new.
+
+    Problems of our own disk are kept here; raised in the middle of reading they would look like the cluster's.
+    """
+
+    def __init__(self, local: Path, size: int, expected: bytes) -> None:
+        self.expected = expected
+        self.differs = False
+        self.appended = 0
+        self.problem: OSError | None = None
+        self._local = local
+        self._size = size
+        self._handle: int | None = None
+
+    def take(self, piece: bytes) -> bool:
+        """Compare or append the next piece; whether to go on."""
+        overlap = min(len(piece), len(self.expected))
+        if piece[:overlap] != self.expected[:overlap]:
+            self.differs = True
+            return False
+        self.expected = self.expected[overlap:]
+        try:
+            self._append(memoryview(piece)[overlap:])
+        except OSError as problem:
+            self.problem = problem.with_traceback(None)  # it would keep alive what the callers hold
+            return False
+        return True
+
+    def _append(self, data: memoryview) -> None:
+        """All of `data`, or as much as the disk takes: what is on disk stays a prefix of the remote file."""
+        if data and self._handle is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._handle = os.open(self._local, flags, 0o600)
+        while data and self._handle is not None:
+            if os.fstat(self._handle).st_size != self._size + self.appended:
+                raise OSError(errno.EBUSY, "another program writes this file, too")
+            written = os.write(self._handle, data)
+            self.appended += written
+            data = data[written:]
+
+    def close(self) -> None:
+        """No more comes. Never raises: it also runs while the line's own end is on its way up."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            try:
+                os.close(handle)
+            except OSError as problem:
+                self.problem = self.problem or problem.with_traceback(None)

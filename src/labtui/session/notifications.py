@@ -1,0 +1,157 @@
+"""Telling a student who looks elsewhere that a job began, ended or failed: a bell, the terminal, the desktop.
+
+What is told is labtui's own sentence about a job and its runs; text from logs never gets here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from labtui.domain.events import AnyEvent, JobObserved, LabState, RunEnded, SubmissionChanged, SubmissionState
+from labtui.domain.model import DEEDS, JobPhase, SubmissionStatus
+
+if TYPE_CHECKING:
+    from labtui.session.session import Session
+    from labtui.session.settings import Settings
+
+NoticeKind = Literal["started", "ended", "failed"]
+_TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended", "failed": "Job failed"}
+_LONGEST = 200
+How = Literal["desktop", "terminal", "off"]
+HOW: dict[How, str] = {
+    "desktop": "told on the desktop and by the terminal's bell",
+    "terminal": "told by the terminal's bell",
+    "off": "not told",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to tell, as a title and a sentence."""
+
+    kind: NoticeKind
+    title: str
+    sentence: str
+
+
+class NoticeTracker:
+    """Finds what is worth telling in the updates of a session; each job's start and end once, nothing of the past."""
+
+    def __init__(self, state: LabState) -> None:
+        self._started = {
+            token for token, item in state.submissions.items() if _runs(item) or _ended(state, item)
+        }
+        self._ended = {token for token, item in state.submissions.items() if _ended(state, item)}
+
+    def notices(self, state: LabState, events: Iterable[AnyEvent]) -> list[Notice]:
+        """What these events, after which the state is `state`, give to tell."""
+        tokens = dict.fromkeys(
+            state.runs[event.run_id].token if isinstance(event, RunEnded) else event.token
+            for event in events
+            if isinstance(event, (JobObserved, SubmissionChanged))
+            or (isinstance(event, RunEnded) and event.run_id in state.runs)
+        )
+        found = []
+        for token in tokens:
+            item = state.submissions.get(token)
+            if item is None:
+                continue
+            if _runs(item) and token not in self._started:
+                self._started.add(token)
+                found.append(_notice("started", item, state))
+            if _ended(state, item) and token not in self._ended:
+                self._started.add(token)
+                self._ended.add(token)
+                if item.status is not SubmissionStatus.WITHDRAWN:
+                    found.append(_notice("failed" if _failed(state, item) else "ended", item, state))
+        return found
+
+
+def keep_how(session: Session, how: How) -> Settings:
+    """The session's settings with another way to tell, written into `lab.toml` unless the session is read-only.
+
+    Raises:
+        LabError: `lab.toml` cannot be read or written; nothing is changed then.
+    """
+    from labtui.session.settings import changed
+
+    if not session.read_only:
+        folder = session.folder
+        folder.save_settings(changed(folder.settings(), notifications=how))
+    return changed(session.settings, notifications=how)
+
+
+def _runs(item: SubmissionState) -> bool:
+    return item.job is not None and item.job.phase is JobPhase.RUNNING
+
+
+def _ended(state: LabState, item: SubmissionState) -> bool:
+    """Whether it is over, and how every run ended is known."""
+    if item.status in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
+        return True
+    over = item.job is not None and item.job.phase is JobPhase.FINISHED
+    return over and all(state.runs[run_id].outcome is not None for run_id in item.run_ids)
+
+
+def _failed(state: LabState, item: SubmissionState) -> bool:
+    if item.status is SubmissionStatus.REFUSED:
+        return True
+    return any(state.runs[run_id].outcome not in ("completed", "cancelled") for run_id in item.run_ids)
+
+
+def _notice(kind: NoticeKind, item: SubmissionState, state: LabState) -> Notice:
+    runs = [state.runs[run_id] for run_id in item.run_ids]
+    labels = "; ".join(dict.fromkeys(run.spec.label for run in runs))
+    if kind == "failed" and item.status is SubmissionStatus.REFUSED:
+        sentence = f"{labels}: Slurm refused it."
+    elif kind == "failed":
+        bad = next(run for run in runs if run.outcome not in ("completed", "cancelled"))
+        sentence = f"{bad.spec.label} {DEEDS[bad.outcome or 'failed']}."
+    else:
+        sentence = f"{labels}."
+    title = f"{_TITLES[kind]}: {_harmless(item.job_name)}"
+    return Notice(kind, f"{title} (practice)" if item.practice else title, _harmless(sentence))
+
+
+def _harmless(text: str) -> str:
+    """Text without anything that a terminal or a notification service could take for more than text."""
+    return "".join(char if char.isprintable() and char not in ";\\" else " " for char in text)[:_LONGEST]
+
+
+def terminal_sequence(notice: Notice) -> str:
+    """What rings the terminal's bell and, where it can, shows the notice: BEL, OSC 9 and OSC 777."""
+    title, text = _harmless(notice.title), _harmless(notice.sentence)
+    return f"\a\x1b]9;{title}: {text}\x1b\\\x1b]777;notify;{title};{text}\x1b\\"
+
+
+class DesktopNotifier:
+    """Shows notices on the desktop from a thread of its own; where that is not possible, nothing happens."""
+
+    def __init__(self, send: Callable[[Notice], None] | None = None) -> None:
+        """`send` shows one notice; the platform's own service when it is not given."""
+        self._send = send or _send
+        self._off = False
+
+    def show(self, notice: Notice) -> None:
+        """Show one notice; returns at once."""
+        if not self._off:
+            threading.Thread(target=self._try, args=(notice,), name="labtui-notify", daemon=True).start()
+
+    def _try(self, notice: Notice) -> None:
+        try:
+            self._send(notice)
+        except Exception:  # no desktop, no service, no permission: the terminal has told it already
+            self._off = True
+
+
+def _send(notice: Notice) -> None:
+    from desktop_notifier import DesktopNotifier as Platform
+
+    async def send() -> None:
+        await Platform(app_name="labtui").send(title=notice.title, message=notice.sentence)
+
+    asyncio.run(send())

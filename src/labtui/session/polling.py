@@ -1,0 +1,226 @@
+"""Asking the queue: one remote command a time, as seldom as it can be done honestly."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
+from labtui.domain.events import AnyEvent, JobObserved, OtherJobsSeen, Refreshed, SubmissionState
+from labtui.domain.model import JobPhase
+from labtui.domain.policy import OVER_LATELY_S, POLLS_PER_MINUTE, Situation, next_poll_at, poll_delay
+from labtui.session.worker_context import WorkerContext
+from labtui.slurm.job_evidence import (
+    by_log,
+    ended_as_twin,
+    live,
+    observe,
+    other_jobs,
+    over_since,
+    phase_counts,
+    twins,
+    vanished,
+)
+from labtui.slurm.queue import JobRow, Tick
+from labtui.slurm.states import phase_of
+
+QUEUE_KEY = "queue"
+ACCOUNTING_KEY = "accounting"
+_ACCOUNTING_REST_S = 60.0
+_LAST_WITNESS_S = 60.0
+_ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
+_QUEUE_HINT = "labtui keeps asking, ever more slowly. What is shown is what was last known."
+
+
+class Poller:
+    """Decides when the queue is read next and turns the answer into events. Worker thread only."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        script_ended: Callable[[str], bool],
+        freed: Callable[[], None],
+        settle_twins: Callable[[SubmissionState, Sequence[JobRow]], None],
+    ) -> None:
+        """Callbacks into the other duties.
+
+        `script_ended` asks a job's own log; `freed` is told when a job of ours ended; `settle_twins` gets the
+        living jobs that bear the token of a submission whose job is another one.
+        """
+        self._context = context
+        self._script_ended = script_ended
+        self._freed = freed
+        self._settle_twins = settle_twins
+        self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
+        self._changed_at = context.now()
+        self._took_s = 0.0
+        self._failures = 0
+        self._pressed = True  # once at the start: a job that another program sent is seen, too
+        self._asking = False
+        self._accounting_failures = 0
+        self._accounting_again_at = 0.0
+        self._witness_at: dict[str, float] = {}
+
+    def press(self) -> None:
+        """Somebody wants to know now."""
+        self._pressed = True
+
+    def changed(self) -> None:
+        """Something happened (a submission, a line in a log that ends a run): look again soon."""
+        self._changed_at = self._context.now()
+
+    def spend(self, polls: int) -> bool:
+        """Count another question to the controller as so many polls; False: not now, the minute has no room for it."""
+        now = self._context.now()
+        lately = sum(1 for at in self._polls if now - at < 60.0)
+        if lately + polls > POLLS_PER_MINUTE:
+            return False
+        self._polls.extend([now] * polls)
+        return True
+
+    def due_at(self) -> float | None:
+        """When to ask next; None while there is nothing to watch."""
+        if self._asking:
+            return None
+        queued, running, settling = phase_counts(live(self._context.state))
+        situation = Situation(
+            queued=queued,
+            running=running,
+            settling=settling,
+            over_lately=over_since(self._context.state, self._context.at() - OVER_LATELY_S),
+            since_change_s=self._context.now() - self._changed_at,
+            failures=self._failures,
+            last_took_s=self._took_s,
+            others=bool(self._context.state.other_jobs),
+        )
+        delay = poll_delay(situation)
+        if delay is None and not self._pressed:
+            return None
+        return next_poll_at(self._polls, delay if delay is not None else 0.0, pressed=self._pressed)
+
+    def step(self) -> None:
+        """Ask once, aside: a busy controller must not hold up the logs. Raises ConnectionLost."""
+        context, began = self._context, self._context.now()
+        self._polls.append(began)
+        self._pressed, self._asking = False, True
+        ask_accounting = began >= self._accounting_again_at
+        gone = vanished(context.state) if ask_accounting else ()
+        phases_when_asked = {
+            item.token: item.job.phase for item in context.state.submissions.values() if item.job is not None
+        }
+
+        def answered(outcome: Callable[[], Tick]) -> None:
+            self._asking = False
+            self._took_s = context.now() - began
+            try:
+                tick = outcome()
+            except ConnectionLost:
+                raise
+            except LabError as error:
+                self._failures += 1
+                context.raise_problem(QUEUE_KEY, error)
+            else:
+                self._take(tick, phases_when_asked, ask_accounting=ask_accounting)
+
+        context.run_in_background(lambda: context.cluster.tick(gone), answered)
+
+    def _take(self, tick: Tick, phases_when_asked: Mapping[str, JobPhase], *, ask_accounting: bool) -> None:
+        """The answer, about jobs that were there when it was asked: it cannot know what came or ended since."""
+        context, at = self._context, self._context.at()
+        events: list[AnyEvent] = []
+        for event in observe(context.state, tick, at):
+            job = context.state.submissions[event.token].job
+            ended_since = (
+                job is not None
+                and job.phase is JobPhase.FINISHED
+                and phases_when_asked.get(event.token) is not JobPhase.FINISHED
+            )
+            if event.token in phases_when_asked and not ended_since:
+                events.append(event)
+        if tick.jobs is None:
+            self._failures += 1
+            context.raise_problem(
+                QUEUE_KEY, RemoteFailure(tick.problem or "squeue gave no answer.", _QUEUE_HINT)
+            )
+        else:
+            self._failures = 0
+            context.clear_problem(QUEUE_KEY)
+            others = other_jobs(context.state, tick.jobs)
+            if others != context.state.other_jobs:
+                events.append(OtherJobsSeen(at=at, jobs=others))
+            events.append(Refreshed(at=at))
+        if ask_accounting and tick.jobs is not None:
+            self._note_accounting(tick.accounting is not None, tick.accounting_problem)
+        self._tell(events)
+        for token, rows in twins(context.state, tick.jobs or ()).items():
+            self._settle_twins(context.state.submissions[token], rows)
+        self._ask_last_witnesses()
+
+    def _note_accounting(self, answered: bool, problem: str) -> None:
+        if answered:
+            self._accounting_failures = 0
+            self._context.clear_problem(ACCOUNTING_KEY)
+            return
+        self._accounting_failures += 1
+        if self._accounting_failures >= 2:  # down, not hiccuping: leave it alone for a while
+            self._accounting_again_at = self._context.now() + _ACCOUNTING_REST_S
+        error = RemoteFailure(problem or "Slurm's accounting gave no answer.", _ACCOUNTING_HINT)
+        self._context.raise_problem(ACCOUNTING_KEY, error)
+
+    def _tell(self, events: list[AnyEvent]) -> None:
+        before = self._context.state
+        self._context.commit_all(events)
+        for event in events:
+            if not isinstance(event, JobObserved):
+                continue
+            old = before.submissions[event.token].job
+            if old is None or old.phase is not event.job.phase:
+                self.changed()
+            if event.job.phase is JobPhase.FINISHED:
+                self._freed()
+                submission = self._context.state.submissions[event.token]
+                if ended_as_twin(self._context.state, submission):
+                    self._settle_twins(submission, ())
+
+    # ------------------------------------------------------------------ when queue and accounting are both silent
+
+    def _ask_last_witnesses(self) -> None:
+        """After a minute of settling: the controller's memory, then the job's own log."""
+        now, at = self._context.now(), self._context.at()
+        for submission in live(self._context.state):
+            job = submission.job
+            if job is None or job.evidence != "gone" or job.unknown_since is None:
+                continue
+            if at - job.unknown_since < _LAST_WITNESS_S or now < self._witness_at.get(submission.token, 0.0):
+                continue
+            self._witness_at[submission.token] = now + _LAST_WITNESS_S
+            self._ask_last_witness(submission)
+
+    def _ask_last_witness(self, submission: SubmissionState) -> None:
+        job = submission.job
+        if job is None:
+            return
+        at = self._context.at()
+        if self._script_ended(submission.token):
+            self._tell([JobObserved(at=at, token=submission.token, job=by_log(job, at))])
+            return
+        try:
+            details = self._context.cluster.job_details(job.job_id)
+        except ConnectionLost:
+            raise
+        except LabError:
+            return  # no answer is no evidence
+        if details is not None and phase_of(details.state) is JobPhase.FINISHED:
+            view = replace(
+                job,
+                phase=JobPhase.FINISHED,
+                slurm_state=details.state,
+                end_time=details.end,
+                exit_code=details.exit_code,
+                reason="",
+                evidence="scontrol",
+                seen_at=at,
+                unknown_since=None,
+            )
+            self._tell([JobObserved(at=at, token=submission.token, job=view)])

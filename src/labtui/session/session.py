@@ -1,0 +1,555 @@
+"""An open lab folder: what the screens and the commands talk to.
+
+A session opened without a cluster, or without a network, still serves everything that is stored. Reading
+properties never blocks. Actions return a `Future` at once; the worker does them when it can, and the state tells
+how it went. Callbacks of `subscribe` run in a background thread.
+
+What may not enter: Textual, paramiko, printing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
+from labtui.domain.events import LabState, PathsSeen
+from labtui.domain.model import AcceptedFinding, JobPhase, Stream, SubmissionDraft
+from labtui.domain.profile import Profile
+from labtui.session import mirrors
+from labtui.session.folder import FolderLock, LabFolder
+from labtui.session.journal import FaultLog, Journal, Update
+from labtui.session.planned_submission import SharedCopy
+from labtui.session.ports import Clock, ClusterFactory, SystemClock
+from labtui.session.settings import Settings, load_profile
+from labtui.session.store import Store
+
+if TYPE_CHECKING:
+    from labtui.cluster.push import PushReport
+    from labtui.cluster.target import Prompter
+    from labtui.lab.edition import Edition
+    from labtui.lab.job_file import Answers
+    from labtui.lab.plan import PlanOverrides
+    from labtui.results.chart_spec import ChartSpec
+    from labtui.results.rows import Results
+    from labtui.session.cluster_worker import ClusterWorker
+    from labtui.session.planning import Preview
+    from labtui.slurm.job_control import JobEfficiency
+    from labtui.slurm.job_evidence import MyJob
+    from labtui.slurm.remote_command import CommandRecord
+    from labtui.slurm.sbatch_answers import TestOnly
+    from labtui.slurm.site_probe import SiteLoad
+
+__all__ = ["Session", "Update"]
+
+_COMMANDS_KEPT = 500
+LOAD_FRESH_S = 60.0
+
+
+class Session:
+    """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
+
+    def __init__(self, folder: LabFolder, store: Store, lock: FolderLock | None, clock: Clock) -> None:
+        """Use `Session.open`."""
+        self.folder = folder
+        self.clock = clock
+        self.settings: Settings = folder.settings()
+        self.profile: Profile = load_profile(self.settings.profile, folder.path)
+        self.faults = FaultLog(folder.problem_log)
+        self._store = store
+        self._lock = lock
+        self._journal = Journal(store, self.faults.write)
+        self._journal.replay(mirrors.sizes(folder, self._journal.state, clock.wall()))
+        self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
+        self._worker: ClusterWorker | None = None
+        self._not_started: LabError | None = None
+        self._follower: Callable[[], None] | None = None
+        self._prompter: Prompter | None = None
+        self._factory: ClusterFactory | None = None
+        self._closed = False
+        self._looking: set[str] = set()
+        self._load: tuple[float, Future[SiteLoad]] | None = None
+        self.shared = SharedCopy()
+        self.looking: LabError | None = None
+        """Why nothing may be changed here, where the folder was opened only to be looked at."""
+
+    # ------------------------------------------------------------------ opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        prompter: Prompter | None = None,
+        start: bool = True,
+        factory: ClusterFactory | None = None,
+        clock: Clock | None = None,
+        looking: LabError | None = None,
+    ) -> Session:
+        """Open a lab folder.
+
+        `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
+        When another process holds the folder the session is read-only: it follows what the other one stores.
+        `start` begins to connect at once. `factory` makes another cluster than the settings say (practice, tests).
+        With `looking` the folder is only looked at, whoever has it open; that is what to say to who wants more.
+
+        Raises:
+            FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
+            DataError: `lab.toml` or the cluster profile cannot be understood.
+        """
+        folder = LabFolder.open(path)
+        lock: FolderLock | None = FolderLock(folder.lock_path) if looking is None else None
+        if lock is not None and not lock.acquire():
+            lock = None
+        try:
+            store = _store(folder, read_only=lock is None)
+            session = cls(folder, store, lock, clock or SystemClock())
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+        session._prompter, session._factory, session.looking = prompter, factory, looking
+        if start:
+            session.start()
+        return session
+
+    def start(self) -> None:
+        """Begin to connect, poll and follow (or, read-only, to follow the other process). Does nothing twice.
+
+        Raises:
+            LabError: the settings lack what that needs (an account, a login host); the state says it, too.
+        """
+        if self._worker is not None or self._follower is not None:
+            return
+        self._journal.start()
+        if self.read_only:
+            self.only_follow()
+            return
+        from labtui.session.assembly import make_worker, not_started
+
+        try:
+            self._worker = make_worker(self, self._journal, self._store, self._prompter, self._factory)
+        except LabError as error:
+            self._not_started = error
+            self._journal.commit(not_started(error, self.clock.wall()))
+            raise
+        self._worker.start()
+
+    def only_follow(self) -> None:
+        """Show what another process stores: from the start, or since it has taken the folder over."""
+        from labtui.session.journal import follow
+
+        if self._follower is None and not self._closed:
+            self._follower = follow(self.folder, self._store, self._journal, self.faults)
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Stop everything; returns within `timeout_s`. What was accepted stays with Slurm, what waits stays stored."""
+        if self._closed:
+            return
+        self._closed = True
+        ended = True
+        if self._worker is not None:
+            ended = self._worker.close(timeout_s * 0.7)
+        if self._follower is not None:
+            self._follower()
+        self._journal.close(timeout_s * 0.3)
+        if ended:  # a worker stuck in a system call must not find its database closed
+            self._store.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def read_only(self) -> bool:
+        """Whether another labtui process holds this folder, or it is a copy."""
+        return self._store.read_only
+
+    @property
+    def why_read_only(self) -> LabError:
+        """What to say to somebody who wants to change something in a read-only session."""
+        return (
+            self.looking
+            or self._store.taken
+            or FolderError(
+                "Another labtui has this lab folder open; this one may only look.",
+                "Do it in the other window, or close that one first.",
+            )
+        )
+
+    @property
+    def practice(self) -> bool:
+        """Whether what this folder submits is a rehearsal."""
+        return self.settings.practice or self.profile.status == "practice"
+
+    @property
+    def state(self) -> LabState:
+        """The latest state, a frozen value."""
+        return self._journal.state
+
+    @functools.cached_property
+    def edition(self) -> Edition:
+        """The lab this folder is for.
+
+        Raises:
+            DataError: when its file is missing or cannot be understood.
+        """
+        from labtui.session.labs import load_edition
+
+        return load_edition(self.settings.edition, self.folder)
+
+    @functools.cached_property
+    def user(self) -> str:
+        """The user name on the cluster: as set, or as the SSH configuration says; empty when that cannot be read."""
+        if self.settings.user or self.profile.user:
+            return self.settings.user or self.profile.user
+        from labtui.session.assembly import configured_user
+
+        return configured_user(self.settings, self.profile)
+
+    @property
+    def commands(self) -> tuple[CommandRecord, ...]:
+        """What labtui asked the cluster, oldest first (the last 500)."""
+        return tuple(self._commands)
+
+    def note_command(self, record: CommandRecord) -> None:
+        """Add a remote command to the panel."""
+        self._commands.append(record)
+
+    def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+        """Call `callback(update)` after every change, in a background thread, in order; returns the way to stop it."""
+        return self._journal.subscribe(callback)
+
+    def log_path(self, token: str, stream: Stream) -> Path | None:
+        """The mirror of a submission's log (its latest segment), or None when nothing of it was read yet."""
+        submission = self.state.submissions.get(token)
+        if submission is None:
+            return None
+        path = mirrors.current_path(self.folder, submission, stream)
+        return path if path is not None and path.exists() else None
+
+    def log_segments(self, token: str, stream: Stream) -> tuple[Path, ...]:
+        """All segments of a log, oldest first: more than one when the remote log began anew."""
+        submission = self.state.submissions.get(token)
+        return mirrors.segment_paths(self.folder, submission, stream) if submission else ()
+
+    def files_of(self, token: str) -> dict[str, bytes]:
+        """The files of a submission as they were when it was planned, by relative path; none that is not stored.
+
+        Raises:
+            StoreError: when the database cannot be read.
+        """
+        return self._store.snapshot(token)
+
+    def results(self) -> Results:
+        """The numbers of this folder's runs (computed now, from the state)."""
+        from labtui.results.compute import compute_results
+        from labtui.results.measured import measured_from_state
+
+        return compute_results(measured_from_state(self.state), images=self.edition.images)
+
+    def charts(self, *, model: str | None = None) -> tuple[ChartSpec, ...]:
+        """The four charts, from what is measured so far."""
+        from labtui.results.charts import task_charts
+
+        return task_charts(self.results(), model=model)
+
+    # ------------------------------------------------------------------ plans
+
+    def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
+        """What a task plans to submit, with this folder's account, queue and paths filled in.
+
+        `overrides` says what the student wants differently this time.
+
+        Raises:
+            UsageError: when the edition has no such task.
+        """
+        from labtui.session.planning import drafts_of
+
+        return drafts_of(self, task_id, overrides)
+
+    def job_files(self) -> tuple[Path, ...]:
+        """The student's own job files in this folder's `slurm/`, beside what labtui renders."""
+        from labtui.session.own_jobs import job_files
+
+        return job_files(self.folder)
+
+    def own_draft(
+        self,
+        path: Path,
+        *,
+        task_id: str = "",
+        given: Mapping[str, str] | None = None,
+        answers: Answers | None = None,
+    ) -> SubmissionDraft:
+        """The draft of a job file of the student's own, for `preview`, `test_only` and `submit`.
+
+        `given` are options for the command line of `sbatch` by their long names (account, qos, time); `answers` say
+        what the file does not tell about its runs. A file that names no account gets the folder's.
+
+        Raises:
+            FolderError: when the file, or one beside it, cannot be read.
+            UsageError: when the edition has no such task.
+        """
+        from labtui.lab.job_file import Answers
+        from labtui.session.own_jobs import own_draft
+
+        if task_id:
+            self.edition.task(task_id)
+        draft = own_draft(path, task_id=task_id, given=given, answers=answers or Answers())
+        account = self.settings.account or self.profile.default_account
+        if draft.account or not account:
+            return draft
+        named = {"account": account, **(given or {})}
+        return own_draft(path, task_id=task_id, given=named, answers=answers or Answers())
+
+    def preview(self, draft: SubmissionDraft, *, script: str | None = None) -> Preview:
+        """What submitting would do: job script, files, findings, expected time and cost. Sends nothing.
+
+        Raises:
+            TemplateError: when the template does not fit the draft.
+            FolderError: when a script cannot be read.
+        """
+        from labtui.session.planning import preview
+
+        return preview(self, draft, script)
+
+    def paths_to_ask(self, draft: SubmissionDraft, *, script: str | None = None) -> tuple[str, ...]:
+        """Remote paths a draft needs and the cluster said nothing about lately; for `look_at`.
+
+        Raises:
+            TemplateError, FolderError: as `preview`.
+        """
+        from labtui.session.planning import places_to_ask
+
+        return places_to_ask(self, draft, script)
+
+    # ------------------------------------------------------------------ actions
+
+    def submit(
+        self,
+        draft: SubmissionDraft,
+        *,
+        script: str | None = None,
+        accepted: Sequence[AcceptedFinding] = (),
+    ) -> Future[str]:
+        """Put a submission into the submission queue and send it as soon as its queue takes it; gives its token.
+
+        The intent and the scripts as they are now are on disk when this returns. The future is done when Slurm has
+        accepted the job, or raises `SubmitRefused`; while it waits for a free slot the future stays open and the
+        state says why. `script` replaces the rendered job script. `accepted` are findings that the student overrides,
+        each with a reason; they are kept with the submission.
+
+        Raises:
+            FolderError: read-only, or the intent could not be stored (nothing will be sent then).
+            TemplateError: when the template does not fit the draft.
+        """
+        self._must_write()
+        from labtui.session.planning import plan
+
+        planned = plan(self, draft, script, accepted=accepted)
+        worker = self._running_worker()
+        future = worker.track_submission(planned.event.token)
+        self._journal.commit_first((planned.event,), blobs=planned.blobs, snapshot=planned.snapshot)
+        worker.look()
+        return future
+
+    def withdraw(self, token: str) -> Future[None]:
+        """Take a submission back that was not sent yet; one that was sent is cancelled."""
+        return self._running_worker().cancel_submission(token)
+
+    def cancel(self, run_id: int) -> Future[None]:
+        """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
+
+        Other runs of the same job end with it. Done when Slurm took the request; the state shows what came of it.
+
+        Raises:
+            UsageError: when there is no such run.
+        """
+        self._must_write()
+        from labtui.session.planning import run_of
+
+        return self._running_worker().cancel_submission(run_of(self.state, run_id).token)
+
+    def end_after(self, run_id: int, minutes: int) -> Future[None]:
+        """Let a run's job end after `minutes` of running, wherever it stands. Slurm keeps the watch, not labtui.
+
+        Done when Slurm took the limit, or when it is stored for a job that is still to be sent.
+
+        Raises:
+            UsageError: when there is no such run, or the limit makes no sense for it.
+        """
+        self._must_write()
+        from labtui.session.planning import run_of
+        from labtui.slurm.states import early_end_refusal
+
+        token = run_of(self.state, run_id).token
+        refusal = early_end_refusal(self.state.submissions[token], minutes)
+        if refusal is not None:
+            raise UsageError(f"Run {run_id} was left as it is. {refusal[0]}", refusal[1])
+        return self._running_worker().end_after(token, minutes)
+
+    def set_limit(self, run_id: int, minutes: int) -> Future[None]:
+        """Give the job of a run that waits, here or at Slurm, another time limit; longer ones as far as Slurm lets.
+
+        Raises:
+            UsageError: when there is no such run.
+        """
+        self._must_write()
+        from labtui.session.planning import run_of
+
+        return self._running_worker().set_limit(run_of(self.state, run_id).token, minutes)
+
+    def hold(self, run_id: int, *, held: bool = True) -> Future[None]:
+        """Let the job of a run that waits, here or at Slurm, wait until it is released (`held` False).
+
+        Raises:
+            UsageError: when there is no such run.
+        """
+        self._must_write()
+        from labtui.session.planning import run_of
+
+        return self._running_worker().hold(run_of(self.state, run_id).token, held=held)
+
+    def my_jobs(self) -> tuple[MyJob, ...]:
+        """Every living job of the student as of `state.refreshed_at`, also those that this folder did not send."""
+        from labtui.slurm.job_evidence import my_jobs
+
+        return my_jobs(self.state, self.profile)
+
+    def cancel_job(self, job_id: str) -> Future[None]:
+        """Cancel one of `my_jobs` by its number.
+
+        Raises:
+            UsageError: when it is none of them.
+        """
+        self._must_write()
+        job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
+        if job is None:
+            raise UsageError(f"Job {job_id} is none of your living jobs.", "`labtui queue --all` lists them.")
+        if job.token:
+            return self._running_worker().cancel_submission(job.token)
+        return self._running_worker().ask(lambda cluster: cluster.cancel(job_id))
+
+    def efficiency(self, run_id: int) -> Future[JobEfficiency | None]:
+        """What the finished job of a run used of the cores and memory it held; None when accounting has no record.
+
+        Raises:
+            UsageError: when there is no such run, or its job is not over.
+        """
+        from labtui.session.planning import run_of
+
+        job = self.state.submissions[run_of(self.state, run_id).token].job
+        if job is None or job.phase is not JobPhase.FINISHED:
+            raise UsageError(f"The job of run {run_id} is not over.", "Accounting sums up a job at its end.")
+        job_id = job.job_id
+        return self._running_worker().ask(lambda cluster: cluster.efficiency(job_id))
+
+    def site_load(self) -> Future[SiteLoad]:
+        """What is free on the cluster now, and the student's fair share; an answer serves for `LOAD_FRESH_S`.
+
+        Asked when somebody looks, never by itself.
+        """
+        known, now = self._load, self.clock.wall()
+        if known is not None and 0 <= now - known[0] < LOAD_FRESH_S:
+            future = known[1]
+            if not future.done() or future.exception() is None:
+                return future
+        future = self._running_worker().site_load()
+        self._load = (now, future)
+        return future
+
+    def test_only(self, draft: SubmissionDraft, *, script: str | None = None) -> Future[TestOnly]:
+        """The cluster's own word on a draft (`sbatch --test-only`): nothing is submitted."""
+        self._must_write()
+        from labtui.session.planning import plan
+
+        return self._running_worker().test_only(plan(self, draft, script, keep_in=""))
+
+    def look_at(self, paths: Sequence[str]) -> Future[Mapping[str, bool]] | None:
+        """Ask the cluster whether remote paths are there; the answer becomes part of the state (`places`).
+
+        None when there is nothing to ask, nobody to ask now (no connection, read-only), or it is being asked.
+        """
+        if self._worker is None or self.state.connection.status != "online":
+            return None
+        wanted = tuple(path for path in paths if path not in self._looking)
+        if not wanted:
+            return None
+        self._looking.update(wanted)
+        future = self._worker.look_at(wanted)
+        future.add_done_callback(lambda _: self._looking.difference_update(wanted))
+        return future
+
+    def look_at_shared(self) -> Future[Mapping[str, str | None]] | None:
+        """Ask the cluster what it has of `scripts/` where `push` puts them, for previews; None as `look_at`."""
+        if self._worker is None or self.state.connection.status != "online":
+            return None
+        return self.shared.ask(self._worker.look_at_shared, self.folder.script_files(), self.clock.wall)
+
+    def note_places(self, paths: Mapping[str, bool]) -> None:
+        """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
+        if not self.read_only:
+            self._journal.commit((PathsSeen(at=self.clock.wall(), paths=dict(paths)),))
+
+    def push(self) -> Future[PushReport]:
+        """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
+        self._must_write()
+        future = self._running_worker().push(self.folder.script_files())
+        future.add_done_callback(lambda _: self.shared.forget())
+        return future
+
+    def watch_logs(self, tokens: set[str]) -> None:
+        """These submissions' logs are on screen: read them first and often."""
+        if self._worker is not None:
+            self._worker.watch_logs(frozenset(tokens))
+
+    def refresh(self) -> None:
+        """Read the queue as soon as politeness allows (a key press)."""
+        if self._worker is not None:
+            self._worker.refresh()
+
+    def connect_now(self) -> None:
+        """Try to connect without waiting for the next attempt (a key press); also after a refused login."""
+        if self._worker is not None:
+            self._worker.connect_now()
+
+    # ------------------------------------------------------------------ helpers
+
+    def _must_write(self) -> None:
+        if self.read_only:
+            raise self.why_read_only
+
+    def _running_worker(self) -> ClusterWorker:
+        if self._worker is None:
+            self._must_write()
+            if self._not_started is not None:
+                raise self._not_started
+            raise FolderError("This session was opened to read only what is stored.", "Start it first.")
+        return self._worker
+
+
+def _store(folder: LabFolder, *, read_only: bool) -> Store:
+    """The folder's database; read-only as well when it turns out to be a copy."""
+    store = Store(folder.database_path, read_only=read_only)
+    if not read_only:
+        try:
+            store.claim()
+        except FolderTaken as error:
+            store.close()
+            store = Store(folder.database_path, read_only=True)
+            store.taken = error
+        except BaseException:
+            store.close()
+            raise
+    return store

@@ -1,0 +1,245 @@
+"""A lab folder's settings (`lab.toml`), the user's own, and the cluster profiles they name."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from labtui.cluster.atomic_file import write_atomic
+from labtui.domain.errors import DataError, FolderError, UsageError
+from labtui.domain.profile import Profile
+from labtui.training_logs.patterns import own_pattern
+
+_LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications")
+_CLUSTER_KEYS = (
+    "profile",
+    "host",
+    "port",
+    "user",
+    "identity",
+    "host_key",
+    "account",
+    "qos",
+    "partition",
+    "root",
+    "data_dir",
+    "container",
+    "reservation",
+    "max_per_gpu_batch",
+)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `lab.toml` says. Empty texts and None mean: as the cluster profile or the SSH configuration has it.
+
+    `edition` and `profile` are an id or the path of a TOML file. `host_key` is a fingerprint (``SHA256:...``),
+    `identity` the path of a private key file, `root` the remote directory labtui works under.
+    `max_per_gpu_batch` is for GPUs with less memory than the lab's own: plans give no GPU more images a step.
+    `notifications` says how a job's start, end and failure are told: by the desktop and the terminal, by the terminal
+    alone, or not at all.
+    `log_patterns` are regular expressions for lines of logs that labtui does not know.
+    """
+
+    edition: str
+    profile: str
+    group: str = ""
+    practice: bool = False
+    host: str = ""
+    port: int | None = None
+    user: str = ""
+    identity: str = ""
+    host_key: str = ""
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    root: str = ""
+    data_dir: str = ""
+    container: str = ""
+    reservation: str = ""
+    max_per_gpu_batch: int | None = None
+    log_patterns: tuple[str, ...] = ()
+    notifications: Literal["desktop", "terminal", "off"] = "desktop"
+
+    def __post_init__(self) -> None:
+        for text in self.log_patterns:
+            try:
+                own_pattern(text)
+            except DataError as error:
+                raise ValueError(error.sentence) from None
+        if self.max_per_gpu_batch is not None and self.max_per_gpu_batch < 1:
+            raise ValueError("max_per_gpu_batch must be at least 1")
+        if self.port is not None and not 0 < self.port < 65536:
+            raise ValueError(f"port {self.port} is not between 1 and 65535")
+
+
+_UNSET = object()
+_DEFAULTS = {"practice": False, "notifications": "desktop"}
+"""Values that are not written: they say nothing."""
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings in this `lab.toml`.
+
+    Raises:
+        FolderError: when the file cannot be read.
+        DataError: when it is not TOML or a value does not fit; says which line where known.
+    """
+    import tomllib
+
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FolderError(
+            f"{path.name} cannot be read: {error.strerror}.", "Is this a lab folder? `labtui init` makes one."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path.name} is not valid TOML: {error}.", "Correct that line.", path=str(path)
+        ) from error
+    return _settings_of(document, path)
+
+
+def _settings_of(document: dict[str, Any], path: Path) -> Settings:
+    flat: dict[str, Any] = {}
+    for table, keys in (("lab", _LAB_KEYS), ("cluster", _CLUSTER_KEYS)):
+        section = document.get(table, {})
+        if not isinstance(section, dict):
+            raise DataError(f"[{table}] in {path.name} is not a table.", path=str(path))
+        flat.update({key: section[key] for key in keys if key in section})
+    try:
+        return msgspec.convert(flat, Settings)
+    except msgspec.ValidationError as error:
+        hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
+        raise DataError(f"{path.name} does not fit: {error}.", hint, path=str(path)) from error
+
+
+def write_settings(path: Path, settings: Settings) -> None:
+    """Save the settings into `path`, keeping what else a student wrote there. Atomic, readable by the owner only.
+
+    Raises:
+        FolderError: when the folder cannot be written; the old file is then still there, whole.
+    """
+    import tomlkit
+
+    document = _document(path)
+    for table, keys in (("lab", _LAB_KEYS), ("cluster", _CLUSTER_KEYS)):
+        if table not in document:
+            document[table] = tomlkit.table()
+        section: Any = document[table]
+        for key in keys:
+            value = getattr(settings, key)
+            if value in ("", None, ()) or value == _DEFAULTS.get(key, _UNSET):
+                section.pop(key, None)
+            else:
+                section[key] = list(value) if isinstance(value, tuple) else value
+    write_private(path, tomlkit.dumps(document).encode())
+
+
+def _document(path: Path) -> Any:
+    import tomlkit
+
+    if path.exists():
+        return tomlkit.parse(path.read_text(encoding="utf-8"))
+    document = tomlkit.document()
+    document.add(
+        tomlkit.comment("A labtui lab folder. Yours to read and edit; no password is ever stored here.")
+    )
+    return document
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file as a whole, readable by the owner only; folders above it that are missing are made.
+
+    Raises:
+        FolderError: when it cannot be written; the old file stays.
+    """
+    try:
+        make_private(path.parent)
+        write_atomic(path, data)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _cannot_write(path: Path, error: OSError) -> FolderError:
+    return FolderError(
+        f"{path} cannot be written: {error.strerror}.", "Is the disk full, or the folder not yours?"
+    )
+
+
+def changed(settings: Settings, **changes: Any) -> Settings:
+    """The settings with some values replaced, checked.
+
+    Raises:
+        UsageError: when a value does not fit.
+    """
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise UsageError(f"That does not fit: {error}.") from error
+
+
+def list_profiles() -> tuple[str, ...]:
+    """The ids of the profiles that came with labtui, sorted."""
+    folder = resources.files("labtui") / "profiles"
+    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def load_profile(name: str, base: Path | None = None) -> Profile:
+    """The profile with this id, or in this TOML file (relative paths count from `base`).
+
+    Raises:
+        DataError: when there is none or it does not fit.
+    """
+    if name.endswith(".toml"):
+        path = (base or Path()) / Path(name).expanduser()
+        try:
+            return parse_profile(path.read_text(encoding="utf-8"), str(path))
+        except OSError as error:
+            raise DataError(
+                f"The cluster profile {path} cannot be read: {error.strerror}.", path=str(path)
+            ) from error
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"The cluster profile {path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)
+            ) from error
+    if name not in list_profiles():
+        known = ", ".join(list_profiles()) or "none"
+        raise DataError(
+            f"There is no cluster profile called {name!r}.",
+            f"Known ones: {known}. Your own: give the path of a .toml.",
+        )
+    return parse_profile(
+        (resources.files("labtui") / "profiles" / f"{name}.toml").read_text(encoding="utf-8"), name
+    )
+
+
+def profile_of_host(host: str) -> str:
+    """The id of the profile that came with labtui and names this login host; "" when there is none."""
+    name = host.rpartition("@")[2].partition(":")[0].lower()
+    found = (each for each in list_profiles() if name in load_profile(each).login_hosts)
+    return next((each for each in found if load_profile(each).status == "current"), "") if name else ""
+
+
+def parse_profile(text: str, name: str) -> Profile:
+    """A profile from its TOML text.
+
+    Raises:
+        DataError: says what does not fit.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(text), Profile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise DataError(
+            f"The cluster profile {name} does not fit: {error}.", "Correct that entry."
+        ) from error

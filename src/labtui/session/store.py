@@ -1,0 +1,392 @@
+"""`labtui.db`: the events, safe against everything but the disk itself.
+
+SQLite in WAL mode; one transaction per commit, flushed to disk before `append` returns, so that a killed process
+or a cut of power loses nothing that was said to be stored. Every failure is a `StoreError` with a sentence; after
+one nothing of the transaction is in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from labtui.domain.errors import FolderTaken, StoreError
+from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew, decode_event, encode_event
+from labtui.session.folder import Writer, copied, replaced
+
+_T = TypeVar("_T")
+
+_V1 = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, type TEXT NOT NULL,
+        data TEXT NOT NULL)""",
+)
+_V2 = (
+    "CREATE TABLE blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL)",
+    "CREATE TABLE snapshots (token TEXT, path TEXT, hash TEXT NOT NULL, PRIMARY KEY (token, path))",
+)
+_V3 = tuple(f"DROP TABLE IF EXISTS {table}" for table in ("epochs", "runs", "jobs", "submissions"))
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: _V1, 2: _V2, 3: _V3}
+"""What leads to each version from the one before. Versions 1 and 2 also had tables that only repeated the events."""
+SCHEMA_VERSION = max(MIGRATIONS)
+
+_MIGRATION_S = 3.0
+_WRITER = "writer"
+
+
+def is_stored(event: AnyEvent) -> bool:
+    """Whether an event outlives the moment. That a log is complete does; that it grew does not."""
+    return not isinstance(event, TRANSIENT) or (isinstance(event, LogGrew) and event.complete)
+
+
+class Store:
+    """An open database. Safe to use from several threads; one process writes at a time (see `writer`)."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open, make or migrate the database at `path`.
+
+        Raises:
+            StoreError: when it is damaged, newer than this program, or cannot be opened.
+        """
+        self.path = path
+        self.read_only = read_only
+        self.taken: FolderTaken | None = None
+        """Why this process may not write although the folder's lock would let it."""
+        self._writer: Writer | None = None
+        self._lock = threading.RLock()
+        self._last_id = 0
+        self._connection = self._translated(self._open)
+
+    def _open(self) -> sqlite3.Connection:
+        if self.read_only:
+            connection = _connect(f"{self.path.as_uri()}?mode=ro")
+            if not _becomes_ours(connection):
+                connection.close()
+                raise StoreError(
+                    "The database was made by another version of labtui and can only be changed by one process.",
+                    "Close the other labtui, then open the folder again.",
+                )
+            return connection
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        connection = _connect(self.path.as_uri())
+        if version_of(connection) > SCHEMA_VERSION:
+            connection.close()
+            raise StoreError(
+                "This lab folder was used with a newer labtui.",
+                "Update labtui: `pip install --upgrade labtui`.",
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            connection.close()
+            raise sqlite3.DatabaseError("database disk image is malformed")
+        migrate(connection)
+        return connection
+
+    # ------------------------------------------------------------------ writing
+
+    def claim(self) -> None:
+        """Become the process that writes; whoever wrote before finds out with its next transaction.
+
+        Raises:
+            FolderTaken: this database is a copy; it is not ours to write.
+        """
+        writer = Writer.here(self.path)
+
+        def work() -> None:
+            with self._transaction() as db:
+                last = _writer_in(db)
+                if last is not None and writer.copied_from(last):
+                    raise copied(last)
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_WRITER, _encode(writer)))
+
+        with self._lock:
+            self._translated(work)
+            self._writer = writer
+
+    def check_writer(self) -> None:
+        """Whether this process may still write.
+
+        Raises:
+            FolderTaken: another process claimed the folder; from then on this store is read-only.
+        """
+        if self.taken is not None:
+            raise self.taken
+        if self._writer is not None:
+            with self._lock:
+                self._translated(lambda: self._still_ours(self._connection))
+
+    def _still_ours(self, db: sqlite3.Connection) -> None:
+        if self._writer is None:
+            return
+        now = _writer_in(db)
+        if now is None or now.key != self._writer.key:
+            self.taken, self.read_only = replaced(now), True
+            raise self.taken
+
+    def append(
+        self,
+        events: Sequence[AnyEvent],
+        *,
+        blobs: Mapping[str, bytes] | None = None,
+        snapshot: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> int:
+        """Store events in one transaction.
+
+        `blobs` are file contents by SHA-256 hex digest, `snapshot` path -> digest by token. Events of the moment
+        are left out. Returns the id of the last stored event.
+
+        Raises:
+            StoreError: nothing of this call was stored; FolderTaken: nothing ever will be by this process.
+        """
+        kept = [event for event in events if is_stored(event)]
+        if not kept and not blobs and not snapshot:
+            return self._last_id
+        with self._lock:
+            self._translated(lambda: self._append(kept, blobs or {}, snapshot or {}))
+            return self._last_id
+
+    def _append(
+        self,
+        events: Sequence[AnyEvent],
+        blobs: Mapping[str, bytes],
+        snapshot: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        with self._transaction() as db:
+            last = self._last_id
+            for event in events:
+                row = (event.at, str(type(event).__struct_config__.tag), _with_checksum(encode_event(event)))
+                last = (
+                    db.execute("INSERT INTO events (at, type, data) VALUES (?, ?, ?)", row).lastrowid or last
+                )
+            db.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs.items())
+            for token, paths in snapshot.items():
+                rows = [(token, path, digest) for path, digest in paths.items()]
+                db.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", rows)
+        self._last_id = last
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._still_ours(self._connection)
+            yield self._connection
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Remember a fact about the cluster or the folder (never a secret)."""
+
+        def work() -> None:
+            with self._transaction() as db:
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+        with self._lock:
+            self._translated(work)
+
+    # ------------------------------------------------------------------ reading
+
+    def events(self, after: int = 0) -> list[AnyEvent]:
+        """The stored events after the one with this id, in order; later calls know what was already seen.
+
+        Raises:
+            StoreError: when the database or an event in it is damaged.
+        """
+        with self._lock:
+            rows = self._translated(
+                lambda: self._connection.execute(
+                    "SELECT id, data FROM events WHERE id > ? ORDER BY id", (after,)
+                ).fetchall()
+            )
+            events = [self._decoded(row_id, data) for row_id, data in rows]
+            if rows:
+                self._last_id = max(self._last_id, rows[-1][0])
+            return events
+
+    def news(self) -> list[AnyEvent]:
+        """The events stored since the last call, by whichever process."""
+        return self.events(self._last_id)
+
+    def _decoded(self, row_id: int, data: str) -> AnyEvent:
+        try:
+            return decode_event(_checked(data))
+        except ValueError as error:
+            raise _damaged(f"event {row_id} cannot be read") from error
+
+    def meta(self, key: str) -> str:
+        """A fact remembered with `set_meta`; empty when there is none."""
+        row = self._one("SELECT value FROM meta WHERE key = ?", key)
+        return str(row[0]) if row else ""
+
+    def blob(self, digest: str) -> bytes | None:
+        """File contents by their SHA-256 hex digest."""
+        row = self._one("SELECT data FROM blobs WHERE hash = ?", digest)
+        return bytes(row[0]) if row else None
+
+    def snapshot(self, token: str) -> dict[str, bytes]:
+        """The files of a submission as they were when it was planned, by relative path."""
+        with self._lock:
+            rows = self._translated(
+                lambda: self._connection.execute(
+                    "SELECT path, data FROM snapshots JOIN blobs USING (hash) WHERE token = ?", (token,)
+                ).fetchall()
+            )
+        return {str(path): bytes(data) for path, data in rows}
+
+    def _one(self, query: str, *values: str) -> tuple[Any, ...] | None:
+        with self._lock:
+            row: tuple[Any, ...] | None = self._translated(
+                lambda: self._connection.execute(query, values).fetchone()
+            )
+        return row
+
+    def close(self) -> None:
+        """Close the file; the last one to close folds the write-ahead log into it."""
+        with self._lock:
+            self._connection.close()
+
+    def _translated(self, work: Callable[[], _T]) -> _T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            raise _explained(error) from error
+        except OSError as error:
+            raise StoreError(f"{self.path.name} cannot be opened: {error.strerror}.") from error
+
+
+def _encode(writer: Writer) -> str:
+    return msgspec.json.encode(writer).decode()
+
+
+def _writer_in(db: sqlite3.Connection) -> Writer | None:
+    """The process that claimed the folder last; None in a folder of an older labtui."""
+    row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
+    try:
+        return msgspec.json.decode(row[0], type=Writer) if row else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _becomes_ours(connection: sqlite3.Connection) -> bool:
+    """Whether the database has our schema; the process that writes may be making or migrating it just now."""
+    deadline = time.monotonic() + _MIGRATION_S
+    while version_of(connection) < SCHEMA_VERSION and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return version_of(connection) == SCHEMA_VERSION
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
+
+
+def _explained(error: sqlite3.Error) -> StoreError:
+    text = str(error).lower()
+    if "disk is full" in text or "disk i/o" in text:
+        return StoreError(
+            "The disk of this computer is full: the lab folder cannot be written.",
+            "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs.",
+        )
+    if "malformed" in text or "not a database" in text or "corrupt" in text:
+        return _damaged(str(error))
+    if "locked" in text:
+        return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
+    if "readonly" in text or "unable to open" in text:
+        return StoreError(
+            f"The lab folder's database cannot be opened for writing: {error}.", "Is the folder yours?"
+        )
+    return _damaged(str(error))
+
+
+def _damaged(what: str) -> StoreError:
+    return StoreError(
+        f"The lab folder's database is damaged ({what}).",
+        "`labtui repair` rebuilds it from the logs and job scripts; nothing else is touched.",
+    )
+
+
+def raw_snapshots(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
+    """Blobs by digest and path -> digest by token, as far as a (perhaps damaged) database still gives them."""
+    blobs: dict[str, bytes] = {}
+    snapshots: dict[str, dict[str, str]] = {}
+    try:
+        connection = _connect(f"{path.as_uri()}?mode=ro")
+        for digest, data in connection.execute("SELECT hash, data FROM blobs"):
+            if hashlib.sha256(data).hexdigest() == digest:
+                blobs[digest] = data
+        for token, name, digest in connection.execute("SELECT token, path, hash FROM snapshots"):
+            snapshots.setdefault(token, {})[name] = digest
+        connection.close()
+    except (sqlite3.Error, TypeError):
+        pass
+    return blobs, snapshots
+
+
+def raw_events(path: Path) -> Iterable[AnyEvent]:
+    """Every event that can still be read from a (perhaps damaged) database; never raises for damage."""
+    try:
+        connection = _connect(f"{path.as_uri()}?mode=ro")
+        last = int(connection.execute("SELECT max(id) FROM events").fetchone()[0] or 0)
+    except sqlite3.Error:
+        return
+    for row_id in range(1, last + 1):
+        try:
+            row = connection.execute("SELECT data FROM events WHERE id = ?", (row_id,)).fetchone()
+            if row is not None:
+                yield decode_event(_checked(row[0]))
+        except (sqlite3.Error, ValueError):
+            continue
+    connection.close()
+
+
+def _with_checksum(line: bytes) -> str:
+    """An event's line, and below it its CRC-32 in hexadecimal: a byte that turned would else be another number."""
+    return f"{line.decode()}\n{zlib.crc32(line):08x}"
+
+
+def _checked(data: str) -> str:
+    """The event's line of a stored row. Rows of earlier versions have no checksum.
+
+    Raises:
+        ValueError: when the line is not the one that was stored.
+    """
+    line, mark, checksum = data.partition("\n")
+    if mark and f"{zlib.crc32(line.encode()):08x}" != checksum:
+        raise ValueError("its checksum differs")
+    return line
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The schema version of an open database; 0 when it is empty."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(connection: sqlite3.Connection) -> bool:
+    """Bring a database to the current version in one transaction; says whether anything was done."""
+    present = version_of(connection)
+    if present >= SCHEMA_VERSION:
+        return False
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for version in range(present + 1, SCHEMA_VERSION + 1):
+            for statement in MIGRATIONS[version]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return True

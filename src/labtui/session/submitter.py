@@ -1,0 +1,478 @@
+"""From the submission queue into Slurm: exactly one job or none, whatever is cut or killed on the way.
+
+The order is what makes it safe. (1) Intent and scripts are on disk before anything is sent. (2) Files are pushed;
+doing so twice does no harm. (3) "sending" is on disk before `sbatch` may run. (4) The far side runs `sbatch` behind a
+directory that can be made only once, and leaves a receipt. (5) Without an answer, and after every restart, the
+submission is *unknown*: it is looked up by its token, which also locks out a try that is still on its way; it goes
+back into the line only when there certainly is no job. (6) Should two jobs come of one submission all the same, the
+one that began first trains, the other ends itself (`jobscript`) and is cancelled here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from labtui.domain.errors import (
+    ConnectionLost,
+    LabError,
+    RemoteFailure,
+    StoreError,
+    SubmitRefused,
+    UsageError,
+)
+from labtui.domain.events import EarlyEndSet, SamplesReset, SubmissionChanged, SubmissionHeld, SubmissionState
+from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.policy import sendable, wait_again
+from labtui.session.planned_submission import SCRIPT_NAME
+from labtui.session.worker_context import Done, WorkerContext
+from labtui.slurm.sbatch_answers import NO_ANSWER
+from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
+from labtui.slurm.submit import Lookup, Silence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from labtui.slurm.queue import JobRow
+
+_LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0)
+_TWINS_AGAIN_S = 20.0
+_STORE_AGAIN_S = 10.0
+UNKNOWN_SENTENCE = (
+    "Slurm's answer did not arrive; labtui looks whether the job is there. It is never sent twice."
+)
+SILENT_SENTENCE = "Slurm knows no job of it so far. The request may still be under way; labtui looks again."
+REBUILT_SENTENCE = "Only its job script was found when the folder was repaired; the cluster has no job of it."
+REBUILT_HINT = "It is not sent by itself. Submit the task again if you still want this run."
+
+
+class Submitter:
+    """The submission queue's servant. Worker thread only, `track` aside."""
+
+    def __init__(self, context: WorkerContext, news: Callable[[], None] = lambda: None) -> None:
+        """`news` is told when Slurm has answered."""
+        self._context = context
+        self._news = news
+        self._refusals: dict[str, int] = {}
+        self._open_at: dict[str, float] = {}
+        self._looks: dict[str, int] = {}
+        self._look_at: dict[str, float] = {}
+        self._silences: dict[str, Silence] = {}
+        self._twins_at: dict[str, float] = {}
+        self._paused_until = 0.0
+        self._held_up = 0
+        self._busy = False
+        self._waiting: dict[str, list[Future[str]]] = {}
+        self._to_cancel: dict[str, list[Future[None]]] = {}
+
+    def resume(self) -> None:
+        """After a start: what was being sent when the last process ended is unknown now."""
+        for submission in self._context.state.submissions.values():
+            if submission.status is SubmissionStatus.SENDING:
+                self._change(submission.token, SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE)
+
+    def track(self, token: str) -> Future[str]:
+        """A future that is done when Slurm has accepted this submission."""
+        future: Future[str] = Future()
+        self._waiting.setdefault(token, []).append(future)
+        return future
+
+    # ------------------------------------------------------------------ when
+
+    def due_at(self) -> float | None:
+        """When there is something to look up or to send; None: nothing waits."""
+        context = self._context
+        if self._busy:
+            return None  # one question at a time is on its way; its answer wakes the worker
+        unknown = self._unknown()
+        times = [self._look_at.get(item.token, 0.0) for item in unknown]
+        if self._next() is not None:
+            times.append(self._paused_until)
+        elif any(item.status is SubmissionStatus.WAITING for item in context.state.submissions.values()):
+            times.extend(self._open_at.values())
+        return min(times, default=None)
+
+    def _unknown(self) -> list[SubmissionState]:
+        items = self._context.state.submissions.values()
+        return [item for item in items if item.status is SubmissionStatus.UNKNOWN]
+
+    def _next(self) -> SubmissionState | None:
+        now = self._context.now()
+        closed = [queue for queue, at in self._open_at.items() if at > now]
+        return sendable(self._context.state, self._context.profile, closed)
+
+    def freed(self) -> None:
+        """A job of ours ended: queues that had no room may have some now."""
+        self._open_at.clear()
+
+    # ------------------------------------------------------------------ one step
+
+    def step(self) -> None:
+        """Look one unknown submission up, or send one that waits. Raises ConnectionLost.
+
+        Files go over the worker's own channel; the question to Slurm is asked in the background, because a hung
+        controller may take minutes to say nothing, and logs shall go on meanwhile.
+        """
+        if self._busy:
+            return
+        now = self._context.now()
+        for submission in self._unknown():
+            if self._look_at.get(submission.token, 0.0) <= now:
+                self._look_up(submission)
+                return
+        submission_to_send = self._next()
+        if submission_to_send is not None and self._paused_until <= now:
+            self._send(submission_to_send)
+
+    def _look_up(self, submission: SubmissionState) -> None:
+        token = submission.token
+        tries = self._looks.get(token, 0) + 1
+        self._looks[token] = tries
+        self._look_at[token] = self._context.now() + _LOOK_AGAIN_S[min(tries, len(_LOOK_AGAIN_S) - 1)]
+        directory = absolute(self._context, submission.remote_dir)
+        cluster = self._context.cluster
+        self._ask(
+            lambda: cluster.find_token(token, submission.job_name, directory),
+            lambda outcome: self._looked_up(submission, outcome),
+        )
+
+    def _ask(self, question: Callable[[], Any], answered: Done) -> None:
+        def done(outcome: Callable[[], Any]) -> None:
+            self._busy = False
+            answered(outcome)
+            self._news()
+
+        self._busy = True
+        self._context.run_in_background(question, done)
+
+    def _looked_up(self, submission: SubmissionState, outcome: Callable[[], Lookup]) -> None:
+        token = submission.token
+        try:
+            look = outcome()
+        except LabError as error:
+            self._say(submission, f"{UNKNOWN_SENTENCE} {error.sentence}")
+            if isinstance(error, ConnectionLost):
+                raise
+            return
+        silence = self._silences[token] = self._silences.get(token, Silence()).after(look)
+        if look.job_id is None and not look.certain and not silence.certain:
+            self._say(submission, f"{UNKNOWN_SENTENCE} {look.problem}" if look.problem else SILENT_SENTENCE)
+            return
+        for known in (self._looks, self._look_at, self._silences):
+            known.pop(token, None)
+        if look.job_id is not None:
+            self._accepted(submission, look.job_id)
+        elif token in self._to_cancel:
+            self._withdraw(submission)
+        elif submission.rebuilt:
+            self._change(token, SubmissionStatus.WITHDRAWN, sentence=REBUILT_SENTENCE, hint=REBUILT_HINT)
+        elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
+            self._refused(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
+        else:
+            self._change(
+                token,
+                SubmissionStatus.WAITING,
+                sentence="It did not reach Slurm; it is sent again.",
+                attempt=look.attempts,
+            )
+
+    def _say(self, submission: SubmissionState, sentence: str) -> None:
+        if submission.sentence != sentence:
+            self._change(submission.token, submission.status, sentence=sentence, hint=submission.hint)
+
+    def _send(self, submission: SubmissionState) -> None:
+        context, token = self._context, submission.token
+        directory = absolute(context, submission.remote_dir)
+        files = context.store.snapshot(token)
+        try:
+            context.cluster.push(files, directory)
+        except ConnectionLost:
+            raise  # nothing was sent: it stays in the line
+        except LabError as error:
+            if isinstance(error, RemoteFailure) and error.wait:
+                self._try_later(submission, error)
+            else:
+                self._refused(submission, error)
+            return
+        self._held_up = 0
+        try:
+            sending = SubmissionChanged(at=context.at(), token=token, status=SubmissionStatus.SENDING)
+            context.journal.commit_first((sending,))
+        except StoreError as error:
+            self._paused_until = context.now() + _STORE_AGAIN_S
+            context.raise_problem("store", error)
+            return
+        job_name, attempt = submission.job_name, submission.attempt
+        options = (*submission.options, *early_end_options(submission))
+        self._ask(
+            lambda: context.cluster.submit(directory, SCRIPT_NAME, token, job_name, options, attempt=attempt),
+            lambda outcome: self._answered(submission, outcome),
+        )
+
+    def _answered(self, submission: SubmissionState, outcome: Callable[[], str]) -> None:
+        token = submission.token
+        try:
+            job_id = outcome()
+        except SubmitRefused as error:
+            if error.wait:
+                self._must_wait(submission, error)
+            else:
+                self._refused(submission, error)
+        except ConnectionLost:
+            self._change(token, SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE)
+            raise
+        except RemoteFailure as error:
+            # Something ran on the cluster and did not say clearly how it ended.
+            self._look_at[token] = self._context.now()
+            self._change(token, SubmissionStatus.UNKNOWN, sentence=f"{UNKNOWN_SENTENCE} {error.sentence}")
+        except BaseException:
+            self._change(token, SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE)
+            raise
+        else:
+            self._accepted(submission, job_id)
+
+    # ------------------------------------------------------------------ outcomes
+
+    def _accepted(self, submission: SubmissionState, job_id: str) -> None:
+        token = submission.token
+        self._refusals.pop(submission.qos, None)
+        self._change(token, SubmissionStatus.ACCEPTED, job_id=job_id)
+        for future in self._waiting.pop(token, []):
+            _settle(future, token)
+        wanted = self._to_cancel.pop(token, [])
+        if wanted:
+            for cancelled in wanted:
+                self._cancel_job(job_id, cancelled)
+
+    def _must_wait(self, submission: SubmissionState, error: SubmitRefused) -> None:
+        if submission.token in self._to_cancel:  # taken back while the question was on its way
+            self._withdraw(submission)
+            return
+        queue = submission.qos
+        self._refusals[queue] = self._refusals.get(queue, 0) + 1
+        self._open_at[queue] = self._context.now() + wait_again(self._refusals[queue])
+        self._change(
+            submission.token,
+            SubmissionStatus.WAITING,
+            sentence=error.sentence,
+            hint=error.hint,
+            attempt=submission.attempt + 1,
+        )
+
+    def _try_later(self, submission: SubmissionState, error: LabError) -> None:
+        """The files cannot be put there now (no room, no channel), which holds for every submission: rest a while."""
+        self._held_up += 1
+        self._paused_until = self._context.now() + wait_again(self._held_up)
+        if (submission.sentence, submission.hint) != (error.sentence, error.hint):
+            self._change(submission.token, SubmissionStatus.WAITING, sentence=error.sentence, hint=error.hint)
+
+    def _refused(self, submission: SubmissionState, error: LabError) -> None:
+        self._change(submission.token, SubmissionStatus.REFUSED, sentence=error.sentence, hint=error.hint)
+        for future in self._waiting.pop(submission.token, []):
+            _fail(future, error)
+        for cancelled in self._to_cancel.pop(submission.token, []):
+            _settle(cancelled, None)
+
+    def _withdraw(self, submission: SubmissionState) -> None:
+        self._change(submission.token, SubmissionStatus.WITHDRAWN, sentence="Taken back before it was sent.")
+        for future in self._waiting.pop(submission.token, []):
+            _fail(future, SubmitRefused("The submission was taken back before it was sent."))
+        for cancelled in self._to_cancel.pop(submission.token, []):
+            _settle(cancelled, None)
+
+    def _change(
+        self,
+        token: str,
+        status: SubmissionStatus,
+        *,
+        job_id: str = "",
+        sentence: str = "",
+        hint: str = "",
+        attempt: int = 0,
+    ) -> None:
+        event = SubmissionChanged(
+            at=self._context.at(),
+            token=token,
+            status=status,
+            job_id=job_id,
+            sentence=sentence,
+            hint=hint,
+            attempt=attempt,
+        )
+        self._context.commit(event)
+
+    # ------------------------------------------------------------------ two jobs of one submission
+
+    def settle_twins(self, submission: SubmissionState, twins: Sequence[JobRow]) -> None:
+        """More than one job bears this token, or its job ended as a twin: keep the one that began, cancel the rest."""
+        token, now = submission.token, self._context.now()
+        if now < self._twins_at.get(token, 0.0):
+            return
+        self._twins_at[token] = now + _TWINS_AGAIN_S
+        directory = absolute(self._context, submission.remote_dir)
+        cluster = self._context.cluster
+
+        def settled(outcome: Callable[[], Lookup]) -> None:
+            try:
+                look = outcome()
+            except ConnectionLost:
+                raise
+            except LabError:
+                return  # seen again with the next poll
+            self._keep_one(submission, twins, look.started_id)
+
+        self._context.run_in_background(
+            lambda: cluster.find_token(token, submission.job_name, directory), settled
+        )
+
+    def _keep_one(self, submission: SubmissionState, twins: Sequence[JobRow], started_id: str | None) -> None:
+        job = submission.job
+        if job is None:
+            return
+        kept = started_id or job.job_id
+        phases = {job.job_id: job.phase} | {twin.job_id: twin.phase for twin in twins}
+        if kept != job.job_id:
+            reason = f"Job {job.job_id} is a twin of job {kept}, which began first."
+            self._change(submission.token, SubmissionStatus.ACCEPTED, job_id=kept, sentence=reason)
+            reset = SamplesReset(at=self._context.at(), run_ids=submission.run_ids, reason=reason)
+            self._context.commit(reset)
+        for job_id, phase in phases.items():
+            # One that may have begun is left alone until the job itself says which of them it was.
+            if job_id == kept or phase is JobPhase.FINISHED or not (started_id or phase is JobPhase.QUEUED):
+                continue
+            question = functools.partial(
+                self._context.cluster.cancel, job_id, only_pending=started_id is None
+            )
+            self._ask_in_background(question, Future())
+
+    # ------------------------------------------------------------------ cancelling
+
+    def cancel(self, token: str, done: Future[None], offline: LabError | None) -> None:
+        """Cancel a submission wherever it stands; `offline` says why the cluster cannot be asked, if so."""
+        submission = self._context.state.submissions.get(token)
+        if submission is None:
+            _settle(done, None)
+        elif submission.status is SubmissionStatus.WAITING:
+            self._to_cancel.setdefault(token, []).append(done)
+            self._withdraw(submission)
+        elif submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
+            self._to_cancel.setdefault(token, []).append(done)
+            self._look_at[token] = self._context.now()
+        elif submission.status is SubmissionStatus.ACCEPTED and submission.job is not None:
+            if submission.job.phase is JobPhase.FINISHED:
+                _settle(done, None)
+            elif offline is not None:
+                _fail(done, offline)
+            else:
+                self._cancel_job(submission.job.job_id, done)
+        else:
+            _settle(done, None)
+
+    def _cancel_job(self, job_id: str, done: Future[None]) -> None:
+        self._ask_in_background(lambda: self._context.cluster.cancel(job_id), done)
+
+    def end_after(self, token: str, minutes: int, done: Future[None], offline: LabError | None) -> None:
+        """The student's own limit: kept until the job is sent, or told to Slurm at once where there is a job."""
+        submission = self._context.state.submissions.get(token)
+        refusal = early_end_refusal(submission, minutes) if submission is not None else None
+        self._limit(submission, refusal, minutes, done, offline)
+
+    def set_limit(self, token: str, minutes: int, done: Future[None], offline: LabError | None) -> None:
+        """Another time limit for a submission that waits, here or at Slurm; it may be longer, too."""
+        submission = self._context.state.submissions.get(token)
+        queue = self._context.profile.queue(submission.qos) if submission is not None else None
+        most = queue.max_minutes if queue is not None else None
+        refusal = limit_refusal(submission, minutes, most) if submission is not None else None
+        self._limit(submission, refusal, minutes, done, offline)
+
+    def hold(self, token: str, held: bool, done: Future[None], offline: LabError | None) -> None:
+        """Let a submission wait, here or at Slurm, until it is released."""
+        submission = self._context.state.submissions.get(token)
+        wanted = SubmissionHeld(at=self._context.at(), token=token, held=held)
+        job = submission.job if submission is not None else None
+        if submission is not None and submission.status is SubmissionStatus.WAITING:
+            self._context.commit(wanted)
+            _settle(done, None)
+        elif job is None or job.phase is not JobPhase.QUEUED:
+            _fail(done, UsageError("It does not wait any more.", "Only a run that waits can be held."))
+        elif offline is not None:
+            _fail(done, offline)
+        else:
+            question = functools.partial(
+                self._context.cluster.control, job.job_id, "hold" if held else "release"
+            )
+            self._ask_in_background(question, done, lambda: self._context.commit(wanted))
+
+    def _limit(
+        self,
+        submission: SubmissionState | None,
+        refusal: tuple[str, str] | None,
+        minutes: int,
+        done: Future[None],
+        offline: LabError | None,
+    ) -> None:
+        token = submission.token if submission is not None else ""
+        wanted = EarlyEndSet(at=self._context.at(), token=token, minutes=minutes)
+        if submission is None or refusal is not None:
+            _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
+        elif submission.job is None:
+            self._context.commit(wanted)
+            _settle(done, None)
+        elif offline is not None:
+            _fail(done, offline)
+        else:
+            job_id = submission.job.job_id
+            question = functools.partial(self._context.cluster.end_after, job_id, minutes)
+            self._ask_in_background(question, done, lambda: self._context.commit(wanted))
+
+    def _ask_in_background(
+        self, question: Callable[[], None], done: Future[None], then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Ask Slurm for something beside the submission queue; `done` hears how it went, whatever happens."""
+
+        def answered(outcome: Callable[[], None]) -> None:
+            try:
+                outcome()
+                then()
+            except LabError as error:
+                _fail(done, error)
+                if isinstance(error, ConnectionLost):
+                    raise
+            except BaseException:
+                _fail(
+                    done, LabError("Something went wrong inside labtui.", "The details are in its log file.")
+                )
+                raise
+            else:
+                _settle(done, None)
+                self._news()
+
+        self._context.run_in_background(question, answered)
+
+    def abandon(self, error: LabError) -> None:
+        """The session closes: who still waits is told so. What waits in line stays stored."""
+        for tracked in self._waiting.values():
+            for future in tracked:
+                _fail(future, error)
+        for wanted in self._to_cancel.values():
+            for done in wanted:
+                _fail(done, error)
+
+
+def absolute(context: WorkerContext, path: str) -> str:
+    """A remote path from the root; relative ones count from the remote home."""
+    if path.startswith("/"):
+        return path
+    return f"{context.cluster.home().rstrip('/')}/{path.removeprefix('~/')}"
+
+
+def _settle(future: Future[str] | Future[None], value: str | None) -> None:
+    if not future.done():
+        future.set_result(value)  # type: ignore[arg-type]
+
+
+def _fail(future: Future[str] | Future[None], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

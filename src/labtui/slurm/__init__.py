@@ -1,0 +1,1 @@
+"""Slurm's commands and the readers of their answers, in pairs; its words in plain language."""

@@ -1,0 +1,328 @@
+"""A job script, read the way Slurm and bash read it: directives up to the first command, then commands.
+
+The options are those of Slurm 20.11 to 26.05; sbatch takes a long one by any beginning that fits one option alone, and
+sites can add their own (SPANK). Never raises: what cannot be understood is left out, and no rule says a word about it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from labtui.slurm.script_commands import FilledCommand, filled_commands, statements_of
+
+_FLAG_NAMES = """
+contiguous help hold ignore-pbs kill-on-invalid-dep no-requeue overcommit oversubscribe parsable quiet reboot requeue
+share spread-job stepmgr test-only usage use-min-nodes verbose version wait
+"""
+_OPTIONAL_NAMES = "exclusive get-user-env nice no-kill propagate resv-ports"
+_VALUED_NAMES = """
+account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment consolidate-segments constraint
+container container-id core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency
+distribution error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node
+gpus-per-socket gpus-per-task gres gres-flags hint input job-name licenses mail-type mail-user mcs-label mem mem-bind
+mem-per-cpu mem-per-gpu mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node
+ntasks-per-socket oom-kill-step open-mode output partition power prefer priority profile qos reservation segment signal
+sockets-per-node switches tasks-per-node thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid
+umask wait-all-nodes wckey workdir wrap
+"""
+_SHORT_NAMES = """
+A=account B=extra-node-info C=constraint D=chdir F=nodefile G=gpus H=hold J=job-name L=licenses M=clusters N=nodes
+O=overcommit Q=quiet S=core-spec V=version W=wait a=array b=begin c=cpus-per-task d=dependency e=error h=help i=input
+k=no-kill m=distribution n=ntasks o=output p=partition q=qos s=oversubscribe t=time v=verbose w=nodelist x=exclude
+"""
+_FLAGS = frozenset(_FLAG_NAMES.split())
+"""Options without a value."""
+_OPTIONAL = frozenset(_OPTIONAL_NAMES.split())
+"""Options whose value, if any, follows an equals sign."""
+_VALUED = frozenset(_VALUED_NAMES.split())
+LONG_OPTIONS = _FLAGS | _OPTIONAL | _VALUED
+SHORT_OPTIONS = {word[0]: word[2:] for word in _SHORT_NAMES.split()}
+_SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
+"""Other spellings of an option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option as written: `name` in its long form; `known` is false where sbatch itself has no such option."""
+
+    name: str
+    value: str
+    known: bool = True
+
+
+def long_name(written: str) -> str | None:
+    """The option that a long name, or the beginning of one, stands for; None when there is none or several."""
+    if written in LONG_OPTIONS:
+        return _SAME.get(written, written)
+    fitting = {_SAME.get(name, name) for name in LONG_OPTIONS if written and name.startswith(written)}
+    return fitting.pop() if len(fitting) == 1 else None
+
+
+def read_options(text: str) -> Iterator[Option]:
+    """The options of one directive, `text` being what stands behind ``#SBATCH``."""
+    words = _words(text)
+    while words:
+        word = words.pop(0)
+        if word.startswith("--") and len(word) > 2:
+            written, equals, value = word[2:].partition("=")
+            name = long_name(written)
+            takes_next = name is None or name in _VALUED
+            if takes_next and not equals and words and not words[0].startswith("-"):
+                value = words.pop(0)
+            if name == "gres" and value.endswith(":") and words:
+                value = f"{value} {words.pop(0)}"
+            yield Option(name or written, value, known=name is not None)
+        elif word.startswith("-") and len(word) > 1 and word[1].isalpha():
+            name = SHORT_OPTIONS.get(word[1])
+            value = word[2:].removeprefix("=")
+            if name in _VALUED and not value and words:
+                value = words.pop(0)
+            yield Option(name or word[1], value, known=name is not None)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.partition(" #")[0].split()
+
+
+_DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
+_GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*(\d+)|\bgpu(?!\S)")
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+MAX_LINE = 4_000
+"""Longer lines are not looked at (longer commands only so far): nobody types them, and rules stay quick."""
+_MAX_QUOTED = 60
+"""A quoted text may go on over so many lines; a quote that never closes is a slip, not a text."""
+_TRAINING = re.compile(r"\b(?:python[\d.]*|torchrun|horovodrun|accelerate|deepspeed)\b(?!\s*/).*\.py\b", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One option of a ``#SBATCH`` line; `late`: after the first command, where Slurm ignores it.
+
+    `known` is false where sbatch has no such option.
+    """
+
+    line: int
+    text: str
+    name: str
+    value: str
+    late: bool = False
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCommand:
+    """A command, continuation lines joined and comments gone, from physical line `line` to `end`."""
+
+    line: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """A parsed job script. `lines` are the physical lines, carriage returns included.
+
+    `given` are options on the command line of `sbatch`, by their long names: they go before the directives.
+    """
+
+    name: str
+    text: str
+    lines: tuple[str, ...]
+    directives: tuple[Directive, ...] = ()
+    commands: tuple[ScriptCommand, ...] = ()
+    trainings: tuple[ScriptCommand, ...] = ()
+    inert: frozenset[int] = frozenset()
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def filled(self) -> tuple[FilledCommand, ...]:
+        """The commands with known variables filled in and loops over known words unrolled."""
+        pieces = [piece for c in self.commands for piece in statements_of(c.line, c.end, c.text)]
+        return filled_commands(pieces)
+
+    @cached_property
+    def launches(self) -> tuple[FilledCommand, ...]:
+        """The filled commands that start a training."""
+        return tuple(c for c in self.filled if is_training(c.text))
+
+    def source(self, filled: FilledCommand) -> ScriptCommand:
+        """The command as written that a filled command came from."""
+        return next(c for c in self.commands if c.line == filled.line)
+
+    @property
+    def code(self) -> Iterator[tuple[int, str]]:
+        """Lines with their numbers, here documents left out: what they hold is data."""
+        lines = enumerate(self.lines, 1)
+        return ((n, line) for n, line in lines if n not in self.inert and len(line) <= MAX_LINE)
+
+    def last(self, name: str) -> Directive | None:
+        """The directive that counts: the last one that Slurm reads."""
+        return next((d for d in reversed(self.directives) if d.name == name and not d.late), None)
+
+    def value(self, name: str) -> str:
+        """The value that counts: of the command line, else of the last directive; "" when neither has one."""
+        if name in self.given:
+            return self.given[name]
+        found = self.last(name)
+        return found.value if found else ""
+
+    def has(self, name: str) -> bool:
+        """Whether the option is given at all."""
+        return name in self.given or self.last(name) is not None
+
+    def number(self, name: str, default: int = 0) -> int:
+        """An option's value as a whole number (of a range the first); `default` where it has none."""
+        match = re.match(r"\d{1,9}", self.value(name))
+        return int(match[0]) if match else default
+
+    @property
+    def nodes(self) -> int:
+        """Nodes asked for; 1 when that is not said."""
+        return self.number("nodes", 1)
+
+    @property
+    def tasks_per_node(self) -> int:
+        each = self.number("ntasks-per-node")
+        return each or max(1, self.number("ntasks", 1) // max(1, self.nodes))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs asked for per node; 0 when none."""
+        for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"):
+            value = self.value(name)
+            if not value:
+                continue
+            if name == "gres":
+                match = _GRES.search(value)
+                count = int((match[1] or "1")[:6]) if match else 0
+            else:
+                digits = re.findall(r"\d+", value.rpartition(":")[2])
+                count = int(digits[0][:6]) if digits else 0
+            if count and name == "gpus":  # sbatch's --gpus counts for the whole job
+                return -(-count // max(1, self.nodes))
+            if count:
+                return count * (self.tasks_per_node if name == "gpus-per-task" else 1)
+        return 0
+
+    @property
+    def gres_line(self) -> Directive | None:
+        """The directive that asks for GPUs."""
+        return next((d for n in ("gres", "gpus", "gpus-per-node") if (d := self.last(n)) is not None), None)
+
+    @property
+    def cpus(self) -> int | None:
+        """CPUs per task; None when it is not said as a number."""
+        value = self.value("cpus-per-task")
+        return int(value[:9]) if value.isdigit() else None
+
+
+def is_training(text: str) -> bool:
+    """Whether a command starts a training: Python or a launcher with a script behind it."""
+    return _TRAINING.search(text) is not None
+
+
+def read_script(name: str, text: str, given: Mapping[str, str] | None = None) -> JobScript:
+    """Parse a job script (or any shell text)."""
+    lines = tuple(text.split("\n"))
+    inert: set[int] = set()
+    commands = tuple(_commands(lines, inert))
+    first = commands[0].line if commands else len(lines) + 1
+    directives = tuple(
+        d
+        for number, line in enumerate(lines, 1)
+        if number not in inert
+        for d in _directives(number, line, first)
+    )
+    trainings = tuple(c for c in commands if is_training(c.text))
+    return JobScript(name, text, lines, directives, commands, trainings, frozenset(inert), given or {})
+
+
+def _directives(number: int, line: str, first: int) -> Iterator[Directive]:
+    match = _DIRECTIVE.match(line.rstrip("\r"))
+    if match is None:
+        return
+    for option in read_options(match["rest"]):
+        yield Directive(number, line, option.name, option.value, late=number > first, known=option.known)
+
+
+def without_comment(line: str) -> str:
+    """A shell line up to its comment (a ``#`` outside quotes at the start of a word)."""
+    quote = ""
+    escaped = False
+    for index, char in enumerate(line):
+        if escaped:
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "#" and (index == 0 or line[index - 1] in " \t;&|("):
+            return line[:index]
+    return line
+
+
+def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[ScriptCommand]:
+    """The commands; the lines of here documents are added to `inert`."""
+    number = 0
+    while number < len(lines):
+        start = number
+        text = piece = without_comment(lines[number].rstrip("\r"))
+        while piece.rstrip().endswith("\\") and number + 1 < len(lines):
+            number += 1
+            piece = without_comment(lines[number].rstrip("\r"))
+            if len(text) <= MAX_LINE:
+                text = text.rstrip()[:-1] + " " + piece.strip()
+        number += 1
+        if _open_quote(text) and (end := _quote_end(lines, number, text)):
+            text = "\n".join([text, *lines[number:end]])
+            number = end
+        if text.strip():
+            yield ScriptCommand(start + 1, number, text[:MAX_LINE])
+        here = _HEREDOC.search(text)
+        if here and "<<<" not in text:
+            while number < len(lines) and lines[number].strip() != here[2]:
+                number += 1
+                inert.add(number)
+            number += 1
+            inert.add(number)
+
+
+def _open_quote(text: str) -> bool:
+    """Whether a quote that is opened here is still open at the end."""
+    return len(text) <= MAX_LINE and bool(text) and not outside_quotes(text + " ")[-1]
+
+
+def _quote_end(lines: tuple[str, ...], start: int, text: str) -> int:
+    """The number of lines up to where an open quote closes; 0 where it does not close soon."""
+    for end in range(start + 1, min(start + _MAX_QUOTED, len(lines)) + 1):
+        text = f"{text}\n{lines[end - 1]}"
+        if len(text) > MAX_LINE:
+            return 0
+        if not _open_quote(text):
+            return end
+    return 0
+
+
+def outside_quotes(line: str) -> list[bool]:
+    """For every character of a shell line: whether it stands outside straight quotes."""
+    outside, quote, escaped = [], "", False
+    for char in line:
+        outside.append(not quote)
+        if escaped:
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+    return outside

@@ -1,0 +1,325 @@
+"""From what Slurm answered (or did not) to what we may say about our jobs.
+
+A failed or empty answer is never "finished". A job that is missing from a good answer is *settling* until
+accounting, the controller or the job's own log speaks. What was last known is kept beside "unknown since".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from labtui.domain.events import JobObserved, LabState, SubmissionState
+from labtui.domain.model import JobPhase, JobView, OtherJob, SubmissionStatus
+from labtui.domain.profile import Profile
+from labtui.slurm.queue import AccountingRow, JobRow, Tick
+from labtui.slurm.submit import COMMENT_PREFIX, TWIN_STATUS
+
+UNKNOWN_AFTER_S = 20.0
+"""How long asking may fail before a job's phase reads "unknown"; `unknown_since` tells from the first failure on."""
+
+FORGOTTEN_AFTER_S = 600.0
+"""How long a job may be unknown to queue and accounting before its phase reads "unknown"."""
+
+SLACK_S = 90.0
+"""Estimates and counters that moved by less are not news worth storing."""
+
+
+def live(state: LabState) -> tuple[SubmissionState, ...]:
+    """The submissions that Slurm accepted and of whose end there is no evidence yet."""
+    return tuple(
+        item
+        for item in state.submissions.values()
+        if item.status is SubmissionStatus.ACCEPTED
+        and item.job is not None
+        and item.job.phase is not JobPhase.FINISHED
+    )
+
+
+def unread(state: LabState) -> tuple[SubmissionState, ...]:
+    """The submissions whose job is over and whose log does not yet say how every run ended."""
+    return tuple(
+        item
+        for item in state.submissions.values()
+        if item.job is not None
+        and item.job.phase is JobPhase.FINISHED
+        and any(state.runs[run_id].outcome is None for run_id in item.run_ids)
+    )
+
+
+def over_since(state: LabState, at: float) -> bool:
+    """Whether a job's end was seen after `at` (UNIX seconds, our clock)."""
+    jobs = (item.job for item in state.submissions.values())
+    return any(job is not None and job.phase is JobPhase.FINISHED and job.seen_at > at for job in jobs)
+
+
+def vanished(state: LabState) -> tuple[str, ...]:
+    """The job ids to ask accounting about: those that a good answer of the queue did not hold."""
+    return tuple(
+        item.job.job_id
+        for item in live(state)
+        if item.job is not None and (item.job.phase is JobPhase.SETTLING or item.job.evidence == "gone")
+    )
+
+
+def observe(state: LabState, tick: Tick, at: float) -> tuple[JobObserved, ...]:
+    """What a tick tells about our jobs; one event for each whose view changed. `at` is our clock, UNIX seconds.
+
+    A job that was over and is in the queue again (an administrator's requeue) is one of ours, too.
+    """
+    events = []
+    rows = _with_arrays(tick.jobs or ())
+    accounts = _newest(tick.accounting or ())
+    for submission in state.submissions.values():
+        old = submission.job
+        if old is None or submission.status is not SubmissionStatus.ACCEPTED:
+            continue
+        if old.phase is JobPhase.FINISHED:
+            row = rows.get(old.job_id)
+            if row is None or row.phase not in (JobPhase.QUEUED, JobPhase.RUNNING):
+                continue
+            view = replace(row.view(at), restarts=old.restarts + 1)
+        elif tick.jobs is None:
+            view = could_not_ask(old, at)
+        elif old.job_id in rows:
+            view = _seen(old, rows[old.job_id].view(at))
+        else:
+            view = _missing(old, accounts.get(old.job_id), tick, at)
+        if differs(old, view):
+            events.append(JobObserved(at=at, token=submission.token, job=view))
+    return tuple(events)
+
+
+def twins(state: LabState, rows: Sequence[JobRow]) -> dict[str, tuple[JobRow, ...]]:
+    """By token: living jobs that bear the token of a submission whose job is another one."""
+    found: dict[str, tuple[JobRow, ...]] = {}
+    for row in rows:
+        token = token_of(row.comment)
+        submission = state.submissions.get(token)
+        if submission is None or submission.job is None or submission.job.job_id == row.job_id:
+            continue
+        if row.display_id.startswith(f"{submission.job.job_id}_"):
+            continue  # a task of the array that the job is
+        if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
+            found[token] = (*found.get(token, ()), row)
+    return found
+
+
+def token_of(comment: str) -> str:
+    """The token that a job's comment bears; "" when it is none of labtui's."""
+    return comment.removeprefix(COMMENT_PREFIX) if comment.startswith(COMMENT_PREFIX) else ""
+
+
+def ended_as_twin(state: LabState, submission: SubmissionState) -> bool:
+    """Whether a job may have ended because another one of its submission had begun before it."""
+    job = submission.job
+    if job is None or job.phase is not JobPhase.FINISHED or job.slurm_state != "FAILED":
+        return False
+    if job.exit_code:
+        return job.exit_code == f"{TWIN_STATUS}:0"
+    return not any(state.runs[run_id].started for run_id in submission.run_ids)
+
+
+_PHASES_OF_ARRAY = (JobPhase.RUNNING, JobPhase.QUEUED, JobPhase.SETTLING, JobPhase.UNKNOWN, JobPhase.FINISHED)
+
+
+def _with_arrays(rows: Iterable[JobRow]) -> dict[str, JobRow]:
+    """Rows by job id; an array, under the id that sbatch gave, runs while a task runs and is over with its last one."""
+    found: dict[str, JobRow] = {}
+    for row in rows:
+        found[row.job_id] = row
+    for row in rows:
+        base, is_task, _ = row.display_id.partition("_")
+        known = found.get(base)
+        if is_task and (
+            known is None or _order(row) < _order(known) or not known.display_id.startswith(f"{base}_")
+        ):
+            found[base] = row
+    return {
+        job_id: row if row.job_id == job_id else replace(row, job_id=job_id) for job_id, row in found.items()
+    }
+
+
+def _order(row: JobRow) -> int:
+    return _PHASES_OF_ARRAY.index(row.phase)
+
+
+def _newest(rows: Iterable[JobRow] | Iterable[AccountingRow]) -> dict[str, JobRow | AccountingRow]:
+    """By job id; of several records (a requeued job) the last one counts."""
+    return {row.job_id: row for row in rows}
+
+
+def _seen(old: JobView, new: JobView) -> JobView:
+    ran = old.phase is JobPhase.RUNNING or (old.phase is not JobPhase.QUEUED and old.start_time is not None)
+    started_over = ran and new.phase is JobPhase.QUEUED
+    return replace(
+        new,
+        restarts=old.restarts + (1 if started_over else 0),
+        start_estimate=new.start_estimate if new.phase is JobPhase.QUEUED else None,
+        submit_time=new.submit_time or old.submit_time,
+        start_time=new.start_time or (None if started_over else old.start_time),
+        node=new.node or ("" if new.phase is JobPhase.QUEUED else old.node),
+    )
+
+
+def _missing(old: JobView, account: JobRow | AccountingRow | None, tick: Tick, at: float) -> JobView:
+    """A job that a good answer of the queue did not hold."""
+    if account is not None and account.phase is JobPhase.FINISHED:
+        return replace(account.view(at), restarts=old.restarts, node=account.nodes or old.node)
+    since = old.unknown_since if old.evidence == "gone" and old.unknown_since is not None else at
+    forgotten = at - since >= FORGOTTEN_AFTER_S
+    return replace(
+        old,
+        phase=JobPhase.UNKNOWN if forgotten else JobPhase.SETTLING,
+        evidence="gone",
+        seen_at=old.seen_at,
+        unknown_since=since,
+        start_estimate=None,
+        reason=tick.accounting_problem if tick.accounting is None else "",
+    )
+
+
+def could_not_ask(old: JobView, at: float) -> JobView:
+    """The same job after a question that got no answer: what was known stays, with "unknown since" beside it."""
+    since = old.unknown_since if old.unknown_since is not None else at
+    phase = old.phase
+    if phase in (JobPhase.QUEUED, JobPhase.RUNNING) and at - since >= UNKNOWN_AFTER_S:
+        phase = JobPhase.UNKNOWN
+    return replace(old, phase=phase, unknown_since=since)
+
+
+def by_log(old: JobView, at: float) -> JobView:
+    """A settling job whose own log shows that its script came to its end: the last witness there is."""
+    return replace(
+        old,
+        phase=JobPhase.FINISHED,
+        evidence="log",
+        seen_at=at,
+        unknown_since=None,
+        slurm_state=old.slurm_state,
+    )
+
+
+def differs(old: JobView, new: JobView) -> bool:
+    """Whether a new view says anything that the old one does not (the moment of seeing and slow counters aside)."""
+    quiet = replace(
+        new,
+        seen_at=old.seen_at,
+        elapsed_s=old.elapsed_s,
+        start_estimate=_settled(old.start_estimate, new.start_estimate),
+    )
+    return quiet != old
+
+
+def _settled(old: float | None, new: float | None) -> float | None:
+    """The old estimate while the new one says nearly the same."""
+    if old is not None and new is not None and abs(new - old) < SLACK_S:
+        return old
+    return new
+
+
+def phase_counts(submissions: Sequence[SubmissionState]) -> tuple[int, int, int]:
+    """How many of these are queued, running and settling; a job whose state is unknown counts as settling."""
+    phases = [item.job.phase for item in submissions if item.job is not None]
+    queued, running = phases.count(JobPhase.QUEUED), phases.count(JobPhase.RUNNING)
+    return queued, running, len(phases) - queued - running
+
+
+# --------------------------------------------------------------------------- all of the student's jobs
+
+
+def other_jobs(state: LabState, rows: Iterable[JobRow]) -> tuple[OtherJob, ...]:
+    """The living jobs in the queue that this folder's submissions did not become, in the queue's order."""
+    ours = {item.job.job_id for item in state.submissions.values() if item.job is not None}
+    tokens = set(state.submissions)
+    return tuple(
+        OtherJob(
+            job_id=row.display_id or row.job_id,
+            name=row.name,
+            phase=row.phase,
+            slurm_state=row.state,
+            reason="" if row.reason == "None" else row.reason,
+            qos=row.qos,
+            partition=row.partition,
+            node=row.nodes,
+            submit_time=row.submit,
+            start_time=row.start if row.phase is JobPhase.RUNNING else None,
+            time_limit_s=row.time_limit_s,
+            directory=row.work_dir,
+        )
+        for row in rows
+        if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING)
+        and row.job_id not in ours
+        and token_of(row.comment) not in tokens
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MyJob:
+    """A row of the list of all the student's jobs.
+
+    `token` and `run_ids` are empty for a job that this folder did not send. `since` is when it started, or was
+    submitted, in UNIX seconds. `holds_slot` says that its queue takes no further job of the student while it lives.
+    """
+
+    job_id: str
+    name: str
+    phase: JobPhase
+    slurm_state: str = ""
+    reason: str = ""
+    queue: str = ""
+    node: str = ""
+    since: float | None = None
+    time_limit_s: float | None = None
+    token: str = ""
+    run_ids: tuple[int, ...] = ()
+    held: bool = False
+    holds_slot: bool = False
+
+
+def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
+    """Every living job of the student: this folder's first, then the others."""
+    rows = [_ours(item, profile) for item in live(state)]
+    return (*rows, *(_other(job, profile) for job in state.other_jobs))
+
+
+def _ours(item: SubmissionState, profile: Profile) -> MyJob:
+    job = item.job or JobView(job_id="", phase=JobPhase.QUEUED)
+    queue = item.qos or job.partition
+    return MyJob(
+        job_id=job.job_id,
+        name=item.job_name,
+        phase=job.phase,
+        slurm_state=job.slurm_state,
+        reason=job.reason,
+        queue=queue,
+        node=job.node,
+        since=job.start_time or job.submit_time,
+        time_limit_s=job.time_limit_s,
+        token=item.token,
+        run_ids=item.run_ids,
+        held=item.held,
+        holds_slot=_one_at_a_time(profile, queue),
+    )
+
+
+def _other(job: OtherJob, profile: Profile) -> MyJob:
+    queue = job.qos if profile.queue(job.qos) is not None else job.partition or job.qos
+    return MyJob(
+        job_id=job.job_id,
+        name=job.name,
+        phase=job.phase,
+        slurm_state=job.slurm_state,
+        reason=job.reason,
+        queue=queue,
+        node=job.node,
+        since=job.start_time or job.submit_time,
+        time_limit_s=job.time_limit_s,
+        held="JobHeld" in job.reason,
+        holds_slot=_one_at_a_time(profile, queue),
+    )
+
+
+def _one_at_a_time(profile: Profile, name: str) -> bool:
+    queue = profile.queue(name)
+    return queue is not None and queue.max_submit_per_user == 1

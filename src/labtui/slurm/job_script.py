@@ -1,0 +1,437 @@
+"""Job scripts from templates: the placeholders, what fills them, and the header that names each run.
+
+Pure text; `labtui.session.own_jobs` reads the header back.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from labtui.domain.errors import TemplateError
+from labtui.domain.model import RunSpec, SubmissionDraft
+from labtui.domain.profile import Profile
+from labtui.slurm.submit import CONTROL_DIR, STARTED, TWIN_STATUS
+
+LINES = "_lines"
+_DIRECTIVE_VALUE = re.compile(r"[A-Za-z0-9._+:=/@,%-]+")
+
+
+class JobTemplate(string.Template):
+    """`string.Template` with ``@{name}`` and nothing else: ``$x``, ``"$@"``, ``${x[@]}`` are the shell's."""
+
+    delimiter = "@"
+    pattern = r"""
+    @(?:
+        (?P<escaped>(?!))            |  # nothing needs escaping
+        (?P<named>(?!))              |  # no short form
+        \{(?P<braced>[a-z][a-z0-9_]*)\} |
+        (?P<invalid>(?=\{))
+    )
+    """  # type: ignore[assignment]  # compiled by string.Template
+    flags = re.VERBOSE
+
+
+def placeholders(template: str) -> tuple[str, ...]:
+    """The names a template asks for, in order of appearance, each once.
+
+    Raises:
+        TemplateError: at a ``@{`` that begins no placeholder.
+    """
+    return tuple(dict.fromkeys(name for _, _, name, _ in _places(template)))
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """The template with its values put in.
+
+    Raises:
+        TemplateError: for a placeholder without a value, a value without a placeholder, a placeholder in
+            quotes, and a value that may not stand where its placeholder stands.
+    """
+    asked = set(placeholders(template))
+    if unknown := sorted(asked - values.keys()):
+        raise TemplateError(
+            f"The job script template asks for {_listed(unknown)}, which labtui does not have.",
+            f"It has {_listed(sorted(values))}.",
+        )
+    if missing := sorted(values.keys() - asked):
+        raise TemplateError(
+            f"The job script template has no place for {_listed(missing)}.",
+            "Put the placeholder back, or take the template that came with labtui.",
+        )
+    rendered = []
+    for number, line in enumerate(template.split("\n"), start=1):
+        filled = _fill(line, number, values)
+        if filled is not None:
+            rendered.append(filled)
+    return "\n".join(rendered)
+
+
+def safe_word(text: str) -> bool:
+    """Whether a text may stand in an ``#SBATCH`` line and in a file name pattern."""
+    return _DIRECTIVE_VALUE.fullmatch(text) is not None
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"@{{{name}}}" for name in names)
+
+
+def _places(template: str) -> Iterator[tuple[int, str, str, int]]:
+    """(line number, line, name, offset in the line) of each placeholder."""
+    for number, line in enumerate(template.split("\n"), start=1):
+        for match in JobTemplate.pattern.finditer(line):  # type: ignore[attr-defined]  # compiled by string.Template
+            name = match["braced"]
+            if name is None:
+                raise TemplateError(
+                    f"Line {number} of the template has a '@{{' that is no placeholder: {line.strip()!r}.",
+                    "A placeholder is @{name}, in small letters.",
+                )
+            yield number, line, name, match.start()
+
+
+def _fill(line: str, number: int, values: Mapping[str, str]) -> str | None:
+    """One line with its values; None when it vanishes."""
+    found = list(_places(line))
+    if not found:
+        return line
+    filled = {}
+    for _, _, name, offset in found:
+        if name.endswith(LINES):
+            return _block(line, number, name, values[name])
+        filled[name] = _value(line, number, name, offset, values[name])
+    return JobTemplate(line).substitute(filled)
+
+
+def _block(line: str, number: int, name: str, value: str) -> str | None:
+    if line.strip() != f"@{{{name}}}":
+        raise TemplateError(
+            f"@{{{name}}} stands for whole lines; in line {number} something stands beside it."
+        )
+    if "\0" in value or "\r" in value:
+        raise TemplateError(f"The value of @{{{name}}} contains a character that no job script may contain.")
+    return value.rstrip("\n") or None
+
+
+def _value(line: str, number: int, name: str, offset: int, value: str) -> str:
+    if any(not char.isprintable() for char in value):
+        raise TemplateError(
+            f"The value of @{{{name}}} contains a line break or a control character: {value!r}.",
+            "Type it again by hand: such characters come with copied text.",
+        )
+    text = line.lstrip()
+    if text.startswith("#SBATCH"):
+        if not safe_word(value):
+            raise TemplateError(
+                f"{value!r} cannot stand in the job script as {name.replace('_', ' ')}.",
+                "Use letters, digits, dots, dashes and underscores, without blanks.",
+            )
+        return value
+    if text.startswith("#"):
+        return value
+    if _in_quotes(line[:offset]):
+        raise TemplateError(
+            f"In line {number} of the job script template @{{{name}}} stands inside quotes.",
+            "Write it without quotes: labtui quotes the value itself.",
+        )
+    return shlex.quote(value)
+
+
+def _in_quotes(before: str) -> bool:
+    """Whether a shell that has read this much of a line is inside a quoted string."""
+    quote = ""
+    escaped = False
+    for char in before:
+        if escaped:
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            if char == quote:
+                quote = ""
+        elif char in "'\"":
+            quote = char
+    return bool(quote)
+
+
+DATA_VARIABLE = "CIFAR10_DATA"
+"""The environment variable in which `cifar-utils/cifar.py` looks for the data folder."""
+
+HEADER_BEGIN = "---- labtui job ----"
+HEADER_END = "---- end ----"
+"""The lines around the facts a job prints first, each ``key: value``."""
+
+STARTED_GUARD = f"""\
+# ---- Of one submission, one job trains: should Slurm ever make a second one of it, that one ends here.
+# ---- The link keeps the id of the job that began, so that a job that Slurm starts again goes on.
+if [ -d {CONTROL_DIR} ]; then
+    mkdir {STARTED} 2> /dev/null || true
+    ln -s "$SLURM_JOB_ID" {STARTED}/job 2> /dev/null || true
+    first=$(readlink {STARTED}/job || true)
+    if [ -n "$first" ] && [ "$first" != "$SLURM_JOB_ID" ]; then
+        echo "labtui: job $SLURM_JOB_ID is a twin of job $first, which began first in this directory; it ends here."
+        exit {TWIN_STATUS}
+    fi
+fi
+"""
+"""Shell lines that let one job in a directory go on; for ``sh`` and ``bash``, before anything else a job does."""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MINUTES_PER_DAY = 24 * 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """What a job script tells about itself besides its draft.
+
+    `token` identifies the submission, `remote_dir` is where it is submitted and runs, `edition` the lab's id,
+    `practice` whether the cluster is a rehearsal; `user` fills ``{user}`` in a profile's texts.
+    """
+
+    token: str
+    remote_dir: str
+    edition: str
+    practice: bool
+    user: str = ""
+
+
+def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, template: str) -> str:
+    """The rendered job script, to be submitted in `context.remote_dir`.
+
+    Raises:
+        TemplateError: when the template and its values do not fit, or a value may not stand in a job script.
+    """
+    _check(draft)
+    values = {
+        "title": _title(draft),
+        "job_name": draft.job_name,
+        "account_lines": _account_lines(draft, profile),
+        "time": time_text(draft.time_limit_minutes),
+        "cpus": str(draft.cpus),
+        "token": context.token,
+        "edition": context.edition,
+        "task": draft.task_id,
+        "form": draft.form,
+        "practice": "yes" if context.practice else "no",
+        "run_facts_lines": "\n".join(run_facts(i, run) for i, run in enumerate(draft.runs, start=1)),
+        "setup_lines": "\n".join(_setup_lines(draft, profile, context)),
+        "run_lines": "\n".join(_one_line(_run_line(run, draft, profile, context)) for run in draft.runs),
+    }
+    if draft.form != "cpu":
+        values |= {"gpus": str(draft.gpus), "gres": profile.gres, "cpus_per_gpu": str(profile.cpus_per_gpu)}
+    if draft.form == "torchrun":
+        values |= {"nodes": str(draft.nodes), "all_gpus": str(draft.all_gpus)}
+    return with_started_guard(render(template.replace("\r\n", "\n"), values))
+
+
+def with_started_guard(script: str) -> str:
+    """A shell job script that goes on only as the first job in its directory: `STARTED_GUARD` before its commands."""
+    if STARTED in script:
+        return script
+    lines = script.split("\n")
+    code = (number for number, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    place = next(code, len(lines))
+    while place > 1 and lines[place - 1].startswith("#") and not lines[place - 1].startswith("#SBATCH"):
+        place -= 1  # above the comment of the first command
+    return "\n".join([*lines[:place], *STARTED_GUARD.split("\n"), *lines[place:]])
+
+
+def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
+    """The line of the job that trains one run; where processes meet is the template's, in shell variables."""
+    words = training_command(run, draft, profile, context)
+    if draft.form != "torchrun":
+        return "run " + shlex.join(words)
+    at = words.index("torchrun") + 1
+    return f'run srun "${{step[@]}}" {shlex.join(words[:at])} "${{meeting[@]}}" {shlex.join(words[at:])}'
+
+
+def training_command(
+    run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext
+) -> tuple[str, ...]:
+    """The words of the command that trains one run, as the job echoes and runs it (torchrun's without its meeting)."""
+    image = container_of(draft, profile, context)
+    words: list[str] = []
+    if image:
+        words += [profile.launch.runtime, "exec", *([] if draft.gpus == 0 else ["--nv"]), image]
+    if run.launcher == "torchrun":
+        alone = ["--standalone", f"--nproc_per_node={run.n_gpus}"] if draft.form != "torchrun" else []
+        return (*words, "torchrun", *alone, *_torch_options(run, draft, profile, context))
+    words += [profile.launch.python, "-u", run.script]
+    words += ["--epochs", str(run.epochs), "--batch_size", str(run.batch_size)]
+    if not run.script.endswith("_seq.py"):
+        # The sequential scripts take no --n_gpus; the others need to hear that a CPU is meant.
+        words += ["--device", "cpu"] if run.device == "cpu" else ["--n_gpus", str(run.n_gpus)]
+    if run.learning_rate is not None:
+        words += ["--learning_rate", f"{run.learning_rate:g}"]
+    return (*words, *run.extra_args)
+
+
+def _torch_options(
+    run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext
+) -> tuple[str, ...]:
+    """A training script of the course's PyTorch chapters, and its options."""
+    data = run.data_set
+    if run.reads_folder:
+        folder = _filled(draft.data_dir or profile.datasets_dir, draft, profile, context)
+        data = f"{folder.rstrip('/')}/{data}" if folder else data
+    batch = run.per_gpu_batch if run.batch_option == "per-gpu" else run.batch_size
+    words = [run.script, "--model_name", run.model, *(["--dataset", data] if data else [])]
+    words += ["--num_epochs", str(run.epochs), "--batch_size", str(batch)]
+    if run.learning_rate is not None:
+        words += ["--learning_rate", f"{run.learning_rate:g}"]
+    return (*words, *run.extra_args)
+
+
+def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
+    """The image the trainings run in; empty for plain Python. Raises TemplateError for a path from home."""
+    usual = profile.launch.container or profile.container
+    if any(run.launcher == "torchrun" for run in draft.runs):
+        usual = profile.containers.get("pytorch", "")
+    image = _filled(draft.container or usual, draft, profile, context)
+    if image.startswith("~"):
+        raise TemplateError(
+            f"The container {image!r} is named from your home, which Singularity does not look up.",
+            "Write the whole path of the image, from its first slash.",
+        )
+    return image
+
+
+def time_text(minutes: int) -> str:
+    """Minutes in a form nobody misreads: ``01:15:00``, ``2-00:30:00`` (``75:00`` is read as 75 minutes)."""
+    days, rest = divmod(minutes, _MINUTES_PER_DAY)
+    clock = f"{rest // 60:02d}:{rest % 60:02d}:00"
+    return f"{days}-{clock}" if days else clock
+
+
+def _check(draft: SubmissionDraft) -> None:
+    if not draft.runs:
+        raise TemplateError("The job has no training to run.")
+    if not _FILE_NAME.fullmatch(draft.job_name) or len(draft.job_name) > 120:
+        raise TemplateError(
+            f"{draft.job_name!r} cannot be a job name: the logs are named after it.",
+            "Use letters, digits, dots, dashes and underscores, without blanks.",
+        )
+    if draft.cpus < 1 or draft.time_limit_minutes < 1:
+        raise TemplateError("A job needs at least one CPU core and one minute.")
+    if (draft.form == "cpu") != (draft.gpus == 0) or draft.gpus < 0:
+        raise TemplateError(
+            f"The job form {draft.form} does not fit {draft.gpus} GPUs.",
+            "A CPU job asks for none, every other form for at least one.",
+        )
+    if draft.form == "torchrun" and (
+        len(draft.runs) != 1 or draft.runs[0].n_gpus != draft.all_gpus or draft.runs[0].launcher != "torchrun"
+    ):
+        raise TemplateError(
+            "A torchrun job trains once, on all its GPUs.",
+            "Every size over several nodes is a job of its own.",
+        )
+    if draft.form not in ("torchrun", "own") and draft.nodes != 1:
+        raise TemplateError(f"The job form {draft.form} is for one node, not for {draft.nodes}.")
+
+
+def _title(draft: SubmissionDraft) -> str:
+    """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
+    parts = []
+    for model in dict.fromkeys(run.model for run in draft.runs):
+        counts = [run.n_gpus for run in draft.runs if run.model == model and run.device == "gpu"]
+        places = ["the CPU"] if any(run.model == model and run.device == "cpu" for run in draft.runs) else []
+        if counts:
+            nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 else ""
+            places.append(f"{', '.join(map(str, counts))} GPU{'s' if max(counts) > 1 else ''}{nodes}")
+        parts.append(f"{model} on {' and '.join(places)}")
+    return f"Task {draft.task_id}: {'; '.join(parts)}"
+
+
+def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
+    """The directives that name account, queue and reservation; those that are empty are left out."""
+    queue = profile.queue(draft.qos)
+    options = {
+        "account": draft.account,
+        "qos": draft.qos,
+        "partition": draft.partition or (queue.partition if queue else ""),
+        "reservation": draft.reservation,
+    }
+    lines = []
+    for name, value in options.items():
+        if not value:
+            continue
+        if not safe_word(value):
+            raise TemplateError(
+                f"{value!r} cannot be the {'QoS' if name == 'qos' else name} of a job.",
+                "Use letters, digits, dots, dashes and underscores, without blanks.",
+            )
+        lines.append(f"#SBATCH --{name}={value}")
+    return "\n".join(lines)
+
+
+def run_facts(number: int, run: RunSpec) -> str:
+    """The line that tells of a run in the head of a job's log, and to whoever reads the script."""
+    facts = {
+        "model": run.model,
+        "device": run.device,
+        "n_gpus": run.n_gpus,
+        "batch_size": run.batch_size,
+        "epochs": run.epochs,
+        "script": run.script,
+    }
+    if run.launcher != "python":
+        facts |= {"nodes": run.nodes, "launcher": run.launcher, "batch_option": run.batch_option}
+    if run.data_set:
+        facts["data_set"] = run.data_set
+    if run.unknown:
+        facts["unknown"] = ",".join(run.unknown)
+    if run.learning_rate is not None:
+        facts["learning_rate"] = f"{run.learning_rate:g}"
+    said = " ".join(f"{name}={value}" for name, value in facts.items())
+    return _one_line(shlex.join(["say", f"run-{number}", said]))
+
+
+def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) -> list[str]:
+    launch = profile.launch
+    lines = []
+    if launch.modules:
+        if launch.purge:
+            lines.append("module purge")
+        lines += [f"module load {shlex.quote(module)}" for module in launch.modules]
+    lines += launch.setup
+    folders = any(run.reads_folder for run in draft.runs)  # named in the command instead
+    data = "" if folders else _filled(draft.data_dir or profile.data_dir, draft, profile, context)
+    for name, value in launch.env.items():
+        if not _VARIABLE.fullmatch(name):
+            raise TemplateError(f"{name!r} cannot be the name of an environment variable.")
+        lines.append(f"export {name}={shlex.quote(_filled(value, draft, profile, context))}")
+    if data:
+        lines.append(f"export {DATA_VARIABLE}={_from_home(data)}")
+    return [_one_line(line) for line in lines]
+
+
+def _from_home(path: str) -> str:
+    """The shell word of a path; a relative one starts at home, as the job's directory is new for each job."""
+    if path.startswith("/"):
+        return shlex.quote(path)
+    return f'"$HOME"/{shlex.quote(path.removeprefix("~/"))}'
+
+
+def _filled(text: str, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
+    """A profile's text with ``{account}`` and ``{user}`` replaced."""
+    user = context.user or profile.user
+    for name, value in (("account", draft.account), ("user", user)):
+        if f"{{{name}}}" in text and not value:
+            raise TemplateError(
+                f"The path {text!r} needs the {name}, which is not known.",
+                f"Name the {name} in lab.toml, or write the path out.",
+            )
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _one_line(line: str) -> str:
+    if any(not char.isprintable() and char != "\t" for char in line):
+        raise TemplateError(
+            f"A line of the job script would contain a line break or a control character: {line!r}.",
+            "Type the value again by hand: such characters come with copied text.",
+        )
+    return line

@@ -1,0 +1,380 @@
+"""What this user may do on a cluster, read from Slurm itself: versions, partitions, QoS, accounts, paths.
+
+The questions and the readers of their answers. Asks nothing by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from labtui.slurm.remote_command import (
+    LIMIT,
+    PINNED,
+    CommandResult,
+    RemoteCommand,
+    cut_sections,
+    mark_function,
+    section_status,
+)
+from labtui.slurm.states import duration_seconds
+
+ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxJobs", "MaxSubmit", "MaxWall")
+QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU", "MaxTRESPU", "MaxTRES", "Flags", "Priority")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Association:
+    """One account this user may charge; `qos` are the QoS allowed with it."""
+
+    account: str
+    partition: str = ""
+    qos: tuple[str, ...] = ()
+    default_qos: str = ""
+    max_jobs: int | None = None
+    max_submit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QosLimits:
+    """A QoS with its limits; None means no limit that Slurm tells. `max_wall_s` is in seconds."""
+
+    name: str
+    max_wall_s: float | None = None
+    max_jobs_per_user: int | None = None
+    max_submit_per_user: int | None = None
+    max_tres_per_user: str = ""
+    max_tres_per_job: str = ""
+    deny_on_limit: bool = False
+
+
+def associations_command() -> str:
+    """Ask for the caller's own accounts."""
+    fields = ",".join(ASSOCIATION_FIELDS)
+    return f'sacctmgr --readonly --noheader --parsable2 show assoc where user="$(id -un)" format={fields}'
+
+
+def qos_command() -> str:
+    """Ask for all QoS: the caller's are picked from the accounts."""
+    return f"sacctmgr --readonly --noheader --parsable2 show qos format={','.join(QOS_FIELDS)}"
+
+
+def parse_associations(text: str) -> tuple[Association, ...]:
+    """One for each readable line."""
+    found = []
+    for row in _rows(text, ASSOCIATION_FIELDS):
+        if row["Account"]:
+            found.append(
+                Association(
+                    account=row["Account"],
+                    partition=row["Partition"],
+                    qos=tuple(name for name in row["QOS"].split(",") if name),
+                    default_qos=row["DefaultQOS"],
+                    max_jobs=_number(row["MaxJobs"]),
+                    max_submit=_number(row["MaxSubmit"]),
+                )
+            )
+    return tuple(found)
+
+
+def parse_qos(text: str) -> tuple[QosLimits, ...]:
+    """One for each readable line."""
+    return tuple(
+        QosLimits(
+            name=row["Name"],
+            max_wall_s=duration_seconds(row["MaxWall"]),
+            max_jobs_per_user=_number(row["MaxJobsPU"]),
+            max_submit_per_user=_number(row["MaxSubmitPU"]),
+            max_tres_per_user=row["MaxTRESPU"],
+            max_tres_per_job=row["MaxTRES"],
+            deny_on_limit="DenyOnLimit" in row["Flags"],
+        )
+        for row in _rows(text, QOS_FIELDS)
+        if row["Name"]
+    )
+
+
+def parse_version(text: str) -> tuple[int, int, int] | None:
+    """(22, 5, 8) of ``slurm 22.05.8`` or ``slurm-wlm 24.11.5``; None when there is no version in it."""
+    version = re.search(r"\b(\d{2})\.(\d{1,2})(?:\.(\d+))?", text)
+    return (int(version[1]), int(version[2]), int(version[3] or 0)) if version else None
+
+
+def _rows(text: str, fields: tuple[str, ...]) -> Iterable[dict[str, str]]:
+    for line in text.splitlines():
+        values = line.split("|")
+        if len(values) == len(fields):
+            yield dict(zip(fields, (value.strip() for value in values), strict=True))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sha256sum", "timeout")
+BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
+"""The files of the pickled CIFAR-10."""
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmProbe:
+    """Who we are there and what Slurm offers us. None: it could not be asked."""
+
+    user: str
+    shell: str
+    server_time: float | None
+    missing: tuple[str, ...]
+    version: tuple[int, int, int] | None
+    version_text: str
+    queue_problem: str
+    accounting_problem: str
+    associations: tuple[Association, ...] | None
+    qos: tuple[QosLimits, ...] | None
+    has_module: bool
+
+
+def slurm_probe_command(nonce: str) -> RemoteCommand:
+    """Ask for the clock, the programs, their version, accounts and QoS."""
+    script = "\n".join(
+        (
+            PINNED,
+            LIMIT,
+            mark_function(nonce),
+            "mark now; date +%s",
+            'mark user; id -un; mark shell; echo "$SHELL"',
+            "mark missing",
+            f"for name in {' '.join(PROGRAMS)}; do command -v $name >/dev/null 2>&1 || echo $name; done",
+            "mark module; type module >/dev/null 2>&1 && echo yes",
+            "mark version; limit 20 sbatch --version",
+            'mark squeue; limit 25 squeue --me --noheader --format=%A; mark "squeue-status $?"',
+            "mark sacct; limit 25 sacct --allocations --noheader --starttime=now --format=JobIDRaw",
+            'mark "sacct-status $?"',
+            f'mark assoc; limit 20 {associations_command()}; mark "assoc-status $?"',
+            f'mark qos; limit 20 {qos_command()}; mark "qos-status $?"',
+        )
+    )
+    return RemoteCommand("probe-slurm", script, {"nonce": nonce})
+
+
+def parse_slurm_probe(result: CommandResult, nonce: str) -> SlurmProbe:
+    """Read the answer of `slurm_probe_command`."""
+    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+    now = out.get("now", "").strip()
+    answered = {
+        name: section_status(out, f"{name}-status") == 0 for name in ("squeue", "sacct", "assoc", "qos")
+    }
+    version = out.get("version", "").strip()
+    return SlurmProbe(
+        user=out.get("user", "").strip(),
+        shell=out.get("shell", "").strip(),
+        server_time=float(now) if now.isdecimal() else None,
+        missing=tuple(out.get("missing", "").split()),
+        version=parse_version(version),
+        version_text=version.splitlines()[0] if version else "",
+        queue_problem="" if answered["squeue"] else _last_line(err.get("squeue", "")),
+        accounting_problem="" if answered["sacct"] else _last_line(err.get("sacct", "")),
+        associations=parse_associations(out["assoc"]) if answered["assoc"] else None,
+        qos=parse_qos(out["qos"]) if answered["qos"] else None,
+        has_module=out.get("module", "").strip() == "yes",
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no answer"
+
+
+# --------------------------------------------------------------------------- places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathFacts:
+    """One path on the cluster: what it is and what we may do with it."""
+
+    path: str
+    kind: str = "missing"
+    readable: bool = False
+    writable: bool = False
+    names: tuple[str, ...] = ()
+
+    @property
+    def batches_missing(self) -> tuple[str, ...]:
+        """The CIFAR-10 files that are not in this directory."""
+        return tuple(name for name in BATCHES if name not in self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacesProbe:
+    """The paths asked about, room at the root, and the site's own words on quota (plain text)."""
+
+    paths: dict[str, PathFacts] = field(default_factory=dict)
+    root_parent: str = ""
+    root_writable: bool = False
+    free_kib: int | None = None
+    free_inodes: int | None = None
+    quota: str = ""
+    budget: str = ""
+
+
+def places_command(
+    root: str, paths: Sequence[str], quota_command: str, nonce: str, budget_command: str = ""
+) -> RemoteCommand:
+    """Ask about `paths`, room and permission under `root`, the site's quota; nothing is changed."""
+    lines = [
+        PINNED,
+        LIMIT,
+        mark_function(nonce),
+        "look() {",
+        '  kind=missing; [ -d "$1" ] && kind=dir; [ -f "$1" ] && kind=file',
+        '  [ -r "$1" ] && kind="$kind readable"; [ -w "$1" ] && kind="$kind writable"; echo "$kind"',
+        '  [ -d "$1" ] && ls -- "$1" 2>/dev/null | head -n 200',
+        "}",
+    ]
+    for number, path in enumerate(paths):
+        lines.append(f"mark path-{number}; look {shlex.quote(path)}")
+    lines += [
+        f"mark root; place={shlex.quote(root or '.')}",
+        'while [ -n "$place" ] && ! [ -d "$place" ]; do',
+        "  case $place in */*) place=${place%/*};; *) place=.;; esac",
+        "done; place=${place:-/}",
+        'echo "$place"; [ -w "$place" ] && echo writable || echo closed',
+        'mark room; limit 20 df -Pk -- "$place" | tail -n 1',
+        'mark inodes; limit 20 df -Pi -- "$place" | tail -n 1',
+    ]
+    if quota_command:
+        lines.append(f"mark quota; limit 20 {quota_command} 2>&1 | head -c 20000")
+    if budget_command:
+        lines.append(f"mark budget; limit 20 {budget_command} 2>&1 | head -c 40000")
+    arguments = {"root": root, "paths": list(paths), "nonce": nonce}
+    return RemoteCommand("probe-places", "\n".join(lines), arguments)
+
+
+def parse_places(result: CommandResult, nonce: str, paths: Sequence[str]) -> PlacesProbe:
+    """Read the answer of `places_command`."""
+    out = cut_sections(result.out, nonce)
+    root = out.get("root", "").split("\n")
+    return PlacesProbe(
+        paths={path: _path_facts(path, out.get(f"path-{number}", "")) for number, path in enumerate(paths)},
+        root_parent=root[0],
+        root_writable="writable" in root[1:],
+        free_kib=_fourth(out.get("room", "")),
+        free_inodes=_fourth(out.get("inodes", "")),
+        quota=_ANSI.sub("", out.get("quota", "")).strip(),
+        budget=_ANSI.sub("", out.get("budget", "")).strip(),
+    )
+
+
+def _path_facts(path: str, text: str) -> PathFacts:
+    head, _, names = text.partition("\n")
+    words = head.split()
+    return PathFacts(
+        path=path,
+        kind=words[0] if words else "missing",
+        readable="readable" in words,
+        writable="writable" in words,
+        names=tuple(names.splitlines()),
+    )
+
+
+def _fourth(line: str) -> int | None:
+    words = line.split()
+    return int(words[3]) if len(words) > 3 and words[3].isdecimal() else None
+
+
+def present_command(paths: Sequence[str]) -> RemoteCommand:
+    """Ask whether `paths` are there: one line each, in their order."""
+    look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'
+    command = shlex.join(["limit", "20", "bash", "-c", look, "look", *paths])
+    return RemoteCommand("look", "\n".join((PINNED, LIMIT, command)), {"paths": list(paths)})
+
+
+def parse_present(out: str, paths: Sequence[str]) -> dict[str, bool] | None:
+    """Read the answer of `present_command`; None when it is not one: silence is not "missing"."""
+    words = out.split()
+    if len(words) != len(paths) or not set(words) <= {"there", "missing"}:
+        return None
+    return {path: word == "there" for path, word in zip(paths, words, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLine:
+    """One line of `bsc_quota`: a file system with its use, in KiB; `limit` None when there is none."""
+
+    name: str
+    used_kib: float
+    limit_kib: float | None
+
+    @property
+    def share(self) -> float | None:
+        """Used part of the limit, 0 to 1 and beyond."""
+        return self.used_kib / self.limit_kib if self.limit_kib else None
+
+
+_AMOUNT = r"(\d+(?:\.\d+)?)\s*(KB|MB|GB|TB|PB|K|M|G|T|P)?"
+_QUOTA = re.compile(rf"^\s*(\S+)\s+(?:GRP|USR|FILESET)\s+{_AMOUNT}\s+{_AMOUNT}\s+{_AMOUNT}", re.IGNORECASE)
+_UNITS = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
+
+
+def parse_quota(text: str) -> tuple[QuotaLine, ...]:
+    """The rows of `bsc_quota` (usage, soft quota, hard limit; units of 1024); other lines are passed over."""
+    found = []
+    for line in _ANSI.sub("", text).splitlines():
+        row = _QUOTA.match(line)
+        if row:
+            used, soft, hard = (_kib(row[n], row[n + 1]) for n in (2, 4, 6))
+            found.append(QuotaLine(row[1], used, soft or hard or None))
+    return tuple(found)
+
+
+def _kib(number: str, unit: str | None) -> float:
+    return float(number) * _UNITS[(unit or "K")[0].upper()]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A project's computing time on a machine, in thousands of core-hours; `total_khours` None where it has no limit.
+
+    `ends` is the project's last day.
+    """
+
+    account: str
+    machine: str
+    used_khours: float
+    total_khours: float | None
+    ends: date | None
+
+    @property
+    def share(self) -> float | None:
+        """Used part of the total, 0 to 1 and beyond."""
+        return self.used_khours / self.total_khours if self.total_khours else None
+
+
+_PROJECT = re.compile(r"^\s*Project:.*\(([^()\s]+)\)\s*$")
+_ENDS = re.compile(r"^\s*Project's Expiration Date:\s*(\d{4}-\d\d-\d\d)")
+_BUDGET = re.compile(
+    r"^\s*(\S.*?)\s{2,}(?:undefined|(\d+(?:\.\d+)?)\s*\([^()]*\))\s+(\d+(?:\.\d+)?)(?:\s*\(\d+\s*%\))?\s*$"
+)
+
+
+def parse_budget(text: str) -> tuple[Budget, ...]:
+    """The group budgets of `bsc_acct`: what stands before its part on single users; other lines are passed over."""
+    found: list[Budget] = []
+    account, ends = "", None
+    for line in _ANSI.sub("", text).splitlines():
+        if line.strip().startswith("USER CONSUMED"):
+            break
+        if project := _PROJECT.match(line):
+            account, ends = project[1], None
+        elif (day := _ENDS.match(line)) is not None:
+            with contextlib.suppress(ValueError):
+                ends = date.fromisoformat(day[1])
+        elif account and (row := _BUDGET.match(line)):
+            total = float(row[2]) if row[2] else None
+            found.append(Budget(account, row[1], float(row[3]), total, ends))
+    return tuple(found)

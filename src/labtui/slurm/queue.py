@@ -1,0 +1,335 @@
+"""`squeue` and `sacct`: the one remote command of a poll, and the readers of its answers.
+
+Accounting is asked for those jobs alone that left the queue, for fields every release from 20.11 to 26.05 has: one
+unknown name fails the whole query. A failed, cut or unreadable answer of the queue gives `jobs` None: "could not ask",
+which is never "finished".
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labtui.domain.model import JobPhase, JobView
+from labtui.slurm.remote_command import (
+    LIMIT,
+    NOT_FOUND,
+    PINNED,
+    PROGRAM_LIMIT_S,
+    TIMED_OUT,
+    CommandResult,
+    RemoteCommand,
+    cut_sections,
+    mark_function,
+    section_status,
+    trouble,
+)
+from labtui.slurm.states import duration_seconds, epoch_seconds, phase_of, plain_state
+
+ACCOUNTING_FIELDS = (
+    "JobIDRaw",
+    "State",
+    "ExitCode",
+    "Submit",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "TimelimitRaw",
+    "NodeList",
+    "Partition",
+    "QOS",
+    "Comment",
+    "JobName",
+)
+SINCE = "now-60days"
+"""How far back accounting is asked; without a start, sacct looks at today alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountingRow:
+    """One job as accounting knows it. Times are UNIX seconds of the cluster."""
+
+    job_id: str
+    state: str
+    exit_code: str = ""
+    submit: float | None = None
+    start: float | None = None
+    end: float | None = None
+    elapsed_s: float | None = None
+    time_limit_s: float | None = None
+    nodes: str = ""
+    partition: str = ""
+    qos: str = ""
+    comment: str = ""
+    name: str = ""
+
+    @property
+    def phase(self) -> JobPhase:
+        """Queued, running or finished, by accounting's word."""
+        return phase_of(self.state)
+
+    def view(self, seen_at: float) -> JobView:
+        """This row as evidence; `seen_at` is UNIX seconds of our clock."""
+        return JobView(
+            job_id=self.job_id,
+            phase=self.phase,
+            slurm_state=self.state,
+            submit_time=self.submit,
+            start_time=self.start,
+            end_time=self.end if self.phase is JobPhase.FINISHED else None,
+            time_limit_s=self.time_limit_s,
+            elapsed_s=self.elapsed_s,
+            node=self.nodes,
+            partition=self.partition,
+            exit_code=self.exit_code,
+            evidence="sacct",
+            seen_at=seen_at,
+        )
+
+
+def _common(nonce: str) -> str:
+    fields = ",".join(ACCOUNTING_FIELDS)
+    return (
+        f"sacct --allocations --noheader --parsable --starttime={SINCE} "
+        f"--delimiter={shlex.quote(delimiter(nonce))} --format={fields}"
+    )
+
+
+def delimiter(nonce: str) -> str:
+    """What stands after each field: a control character with the number of this call."""
+    return f"\x1f{nonce}"
+
+
+def accounting_command(job_ids: Sequence[str], nonce: str) -> str:
+    """Ask for these jobs. Long options: site wrappers of sacct know them better."""
+    return f"{_common(nonce)} --jobs={shlex.quote(','.join(job_ids))}"
+
+
+def my_accounting_command(nonce: str) -> str:
+    """Ask for all of my jobs: by name would miss short ones, which can stand there as ``allocation``."""
+    return _common(nonce)
+
+
+def parse_accounting(text: str, nonce: str) -> tuple[AccountingRow, ...]:
+    """Rows in sacct's order; anything between them that is no row is dropped."""
+    values = text.split(delimiter(nonce))[:-1]
+    rows = []
+    for start in range(0, len(values) - len(ACCOUNTING_FIELDS) + 1, len(ACCOUNTING_FIELDS)):
+        values_by_field = dict(
+            zip(ACCOUNTING_FIELDS, values[start : start + len(ACCOUNTING_FIELDS)], strict=True)
+        )
+        values_by_field["JobIDRaw"] = values_by_field["JobIDRaw"].rpartition("\n")[2].strip()
+        if values_by_field["JobIDRaw"].isdecimal():
+            rows.append(_accounting_row(values_by_field))
+    return tuple(rows)
+
+
+def _accounting_row(values_by_field: dict[str, str]) -> AccountingRow:
+    minutes = values_by_field["TimelimitRaw"].strip()
+    elapsed = values_by_field["ElapsedRaw"].strip()
+    nodes = values_by_field["NodeList"].strip()
+    return AccountingRow(
+        job_id=values_by_field["JobIDRaw"],
+        state=plain_state(values_by_field["State"]),
+        exit_code=values_by_field["ExitCode"].strip(),
+        submit=epoch_seconds(values_by_field["Submit"]),
+        start=epoch_seconds(values_by_field["Start"]),
+        end=epoch_seconds(values_by_field["End"]),
+        elapsed_s=float(elapsed) if elapsed.isdecimal() else None,
+        time_limit_s=float(minutes) * 60 if minutes.isdecimal() else None,
+        nodes="" if nodes == "None assigned" else nodes,
+        partition=values_by_field["Partition"],
+        qos=values_by_field["QOS"],
+        comment=values_by_field["Comment"],
+        name=values_by_field["JobName"],
+    )
+
+
+FIELDS = (
+    ("job_id", "%A"),
+    ("display_id", "%i"),
+    ("state", "%T"),
+    ("reason", "%r"),
+    ("start", "%S"),
+    ("submit", "%V"),
+    ("end", "%e"),
+    ("limit", "%l"),
+    ("used", "%M"),
+    ("partition", "%P"),
+    ("qos", "%q"),
+    ("nodes", "%N"),
+    ("work_dir", "%Z"),
+    ("comment", "%k"),
+    ("name", "%j"),
+)
+"""The fields asked for, in order, with squeue's codes (20.02 to 26.05)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One job as squeue shows it. Times are UNIX seconds of the cluster, None when Slurm names none.
+
+    `start` is an estimate while the job waits, the true start afterwards. `display_id` is the id with the
+    array task (``123_4``). `nodes` is empty while it waits.
+    """
+
+    job_id: str
+    display_id: str
+    state: str
+    reason: str = ""
+    start: float | None = None
+    submit: float | None = None
+    end: float | None = None
+    time_limit_s: float | None = None
+    elapsed_s: float | None = None
+    partition: str = ""
+    qos: str = ""
+    nodes: str = ""
+    work_dir: str = ""
+    comment: str = ""
+    name: str = ""
+
+    @property
+    def phase(self) -> JobPhase:
+        """Queued, running or finished."""
+        return phase_of(self.state)
+
+    def view(self, seen_at: float) -> JobView:
+        """This row as evidence; `seen_at` is UNIX seconds of our clock."""
+        queued = self.phase is JobPhase.QUEUED
+        return JobView(
+            job_id=self.job_id,
+            phase=self.phase,
+            slurm_state=self.state,
+            reason=self.reason if self.reason != "None" else "",
+            start_estimate=self.start if queued else None,
+            submit_time=self.submit,
+            start_time=None if queued else self.start,
+            end_time=self.end if self.phase is JobPhase.FINISHED else None,
+            time_limit_s=self.time_limit_s,
+            elapsed_s=self.elapsed_s,
+            node=self.nodes,
+            partition=self.partition,
+            evidence="squeue",
+            seen_at=seen_at,
+        )
+
+
+def separators(nonce: str) -> tuple[str, str]:
+    """(before each row, between fields): control characters with the number of this call."""
+    return f"\x1e{nonce}", f"\x1f{nonce}"
+
+
+def queue_format(nonce: str) -> str:
+    """The text for ``squeue -o``. `nonce` is lower-case hex (a capital C would make squeue fetch details)."""
+    row, between = separators(nonce)
+    return row + between.join(code for _, code in FIELDS)
+
+
+def queue_command(nonce: str) -> str:
+    """The words of the call: all of my jobs, the finished ones that Slurm remembers included."""
+    return f"squeue --me --local --noheader --array --states=all --format={shlex.quote(queue_format(nonce))}"
+
+
+def parse_queue(text: str, nonce: str) -> tuple[JobRow, ...]:
+    """Rows in squeue's order. A row with another number of fields is left out: it is not ours."""
+    row_mark, between = separators(nonce)
+    rows = []
+    for piece in text.split(row_mark)[1:]:
+        values = piece.removesuffix("\n").split(between)
+        if len(values) == len(FIELDS) and values[0].strip().isdecimal():
+            rows.append(_row(dict(zip((name for name, _ in FIELDS), values, strict=True))))
+    return tuple(rows)
+
+
+def _row(fields: dict[str, str]) -> JobRow:
+    empty = {"N/A", "(null)", "n/a"}
+    text = {name: "" if value in empty else value for name, value in fields.items()}
+    return JobRow(
+        job_id=fields["job_id"].strip(),
+        display_id=fields["display_id"].strip(),
+        state=plain_state(fields["state"]),
+        reason=text["reason"].strip(),
+        start=epoch_seconds(fields["start"]),
+        submit=epoch_seconds(fields["submit"]),
+        end=epoch_seconds(fields["end"]),
+        time_limit_s=duration_seconds(fields["limit"]),
+        elapsed_s=duration_seconds(fields["used"]),
+        partition=text["partition"],
+        qos=text["qos"],
+        nodes=text["nodes"],
+        work_dir=text["work_dir"],
+        comment=text["comment"],
+        name=fields["name"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One look at the cluster.
+
+    `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and
+    could not answer (`accounting_problem`); an empty tuple when there was nothing to ask or it knows nothing
+    yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown.
+    """
+
+    jobs: tuple[JobRow, ...] | None
+    accounting: tuple[AccountingRow, ...] | None = ()
+    server_time: float | None = None
+    problem: str = ""
+    accounting_problem: str = ""
+
+
+def tick_command(vanished: Sequence[str], nonce: str) -> RemoteCommand:
+    """Ask the queue, and accounting for the ids in `vanished` (decimal job ids; others are left out)."""
+    ids = [job_id for job_id in vanished if job_id.isascii() and job_id.isdecimal()]
+    lines = [
+        PINNED,
+        LIMIT,
+        mark_function(nonce),
+        "mark now; date +%s",
+        f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
+        'mark "squeue-status $?"',
+    ]
+    if ids:
+        lines += [
+            f"mark sacct; limit {PROGRAM_LIMIT_S} {accounting_command(ids, nonce)}",
+            'mark "sacct-status $?"',
+        ]
+    lines.append("mark done")
+    return RemoteCommand("tick", "\n".join(lines), {"vanished": ids, "nonce": nonce})
+
+
+def parse_tick(result: CommandResult, nonce: str, *, asked_accounting: bool) -> Tick:
+    """Read the answer of `tick_command`."""
+    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+    now = out.get("now", "").strip()
+    server_time = float(now) if now.isdecimal() else None
+    problem = answer_problem("squeue", out, err, result)
+    if problem:
+        return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
+    jobs = parse_queue(out["squeue"], nonce)
+    if not asked_accounting:
+        return Tick(jobs=jobs, server_time=server_time)
+    problem = answer_problem("sacct", out, err, result)
+    if problem:
+        return Tick(jobs=jobs, accounting=None, server_time=server_time, accounting_problem=problem)
+    return Tick(jobs=jobs, accounting=parse_accounting(out["sacct"], nonce), server_time=server_time)
+
+
+def answer_problem(program: str, out: dict[str, str], err: dict[str, str], result: CommandResult) -> str:
+    """Why the section of `program` is no answer, as a sentence; empty when it is one."""
+    status = section_status(out, f"{program}-status")
+    remark = trouble(err.get(program, ""))
+    if program not in out or status is None:
+        if result.timed_out:
+            return f"{program} gave no answer in time."
+        return f"{program} gave no complete answer."
+    if status == TIMED_OUT:
+        return f"{program} did not answer within {PROGRAM_LIMIT_S} s: Slurm's controller is busy or down."
+    if status == NOT_FOUND:
+        return f"There is no {program} on this host."
+    if status != 0:
+        return f"{program} failed: {remark or f'exit status {status}'}"
+    return f"{program} said: {remark}" if remark else ""

@@ -1,0 +1,351 @@
+"""What a Slurm cluster tells any user about itself: partitions, nodes, configuration, programs, modules, data.
+
+One command that only reads. Sites refuse parts of it (`sinfo`, `scontrol show node`, `sacctmgr`), so every part may be
+missing, and `refused` says which and why. A second, small one asks what is free now, and for the student's fair share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from labtui.slurm.remote_command import (
+    LIMIT,
+    PINNED,
+    CommandResult,
+    RemoteCommand,
+    cut_sections,
+    mark_function,
+    section_status,
+)
+from labtui.slurm.states import duration_seconds
+
+NODE_FORMAT = "%R|%D|%c|%m|%G|%z"
+CONTAINER_PROGRAMS = ("singularity", "apptainer")
+DATA_FOLDER = "cifar-10-batches-py"
+DATA_PLACES = (
+    "$HOME",
+    "$SCRATCH",
+    "$WORK",
+    "$PROJECT",
+    "$HOME/cifar-utils",
+    "$HOME/data",
+    "$SCRATCH/cifar-utils",
+)
+"""Where the data folder is looked for; unset variables are passed over."""
+_MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|miniforge|conda"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePartition:
+    """A partition of the cluster. None means that the site does not tell, or sets no limit.
+
+    `cpus`, `memory_mb` and `gpus` are those of one node (the smallest, where nodes differ). `accounts` and `qos` are
+    those allowed in, None for all of them.
+    """
+
+    name: str
+    up: bool = True
+    default: bool = False
+    max_seconds: float | None = None
+    max_nodes: int | None = None
+    nodes: int | None = None
+    cpus: int | None = None
+    memory_mb: int | None = None
+    gpus: int | None = None
+    gpu_type: str = ""
+    threads_per_core: int | None = None
+    accounts: tuple[str, ...] | None = None
+    qos: tuple[str, ...] | None = None
+    nodes_from: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteProbe:
+    """What was learned. `refused` has the last line of standard error by command; `config` is scontrol's."""
+
+    partitions: tuple[SitePartition, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    default_account: str = ""
+    programs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    python: str = ""
+    tensorflow: bool = False
+    data: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    home: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> str:
+        """The name Slurm gives the cluster."""
+        return self.config.get("ClusterName", "")
+
+    @property
+    def enforces_qos(self) -> bool:
+        """Whether a job has to have a QoS of its user's."""
+        return "qos" in self.config.get("AccountingStorageEnforce", "").lower()
+
+
+def site_command(nonce: str) -> RemoteCommand:
+    """Ask for all of it. Nothing is changed, and each program is ended after some seconds."""
+    places = " ".join(f'"{place}"' for place in DATA_PLACES)
+    script = "\n".join(
+        (
+            PINNED,
+            LIMIT,
+            mark_function(nonce),
+            'mark partitions; limit 20 scontrol --oneliner show partition; mark "partitions-status $?"',
+            f"mark nodes; limit 20 sinfo --noheader --exact --format='{NODE_FORMAT}'; mark \"nodes-status $?\"",
+            'mark config; limit 20 scontrol show config; mark "config-status $?"',
+            "mark account; limit 20 sacctmgr --readonly --noheader --parsable2 show user"
+            ' where name="$(id -un)" format=DefaultAccount; mark "account-status $?"',
+            f"mark programs; for name in {' '.join(CONTAINER_PROGRAMS)}; do",
+            "  command -v $name >/dev/null 2>&1 && echo $name; done",
+            "mark modules; if type module >/dev/null 2>&1; then",
+            f"  limit 20 bash -lc 'module -t avail 2>&1' | grep -iE '{_MODULE_WORDS}' | head -n 200; fi",
+            "mark python; limit 20 python3 --version",
+            "mark tensorflow; limit 20 python3 -c"
+            " 'import importlib.util as u; print(bool(u.find_spec(\"tensorflow\")))' 2>/dev/null",
+            f'mark data; for place in {places}; do case $place in /?*) [ -r "$place/{DATA_FOLDER}/data_batch_1" ]'
+            f' && echo "$place/{DATA_FOLDER}";; esac; done',
+            'mark containers; ls -d -- "$HOME"/*.sif "${SCRATCH:-/nowhere}"/*.sif 2>/dev/null | head -n 20',
+            'mark home; echo "$HOME"',
+        )
+    )
+    return RemoteCommand("probe-site", script, {"nonce": nonce})
+
+
+def parse_site(result: CommandResult, nonce: str) -> SiteProbe:
+    """Read the answer of `site_command`."""
+    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+    refused = {}
+    for name, program in (
+        ("partitions", "scontrol show partition"),
+        ("nodes", "sinfo"),
+        ("config", "scontrol show config"),
+        ("account", "sacctmgr"),
+    ):
+        if section_status(out, f"{name}-status") != 0:
+            lines = [line.strip() for line in err.get(name, "").splitlines() if line.strip()]
+            refused[program] = lines[-1] if lines else "no answer"
+    partitions = _partitions(out.get("partitions", ""))
+    return SiteProbe(
+        partitions=_with_nodes(partitions, out.get("nodes", "") if "sinfo" not in refused else ""),
+        config=dict(_pairs(out.get("config", ""))),
+        default_account=(out.get("account", "").split() or [""])[0] if "sacctmgr" not in refused else "",
+        programs=tuple(out.get("programs", "").split()),
+        modules=_module_names(out.get("modules", "")),
+        python=out.get("python", "").strip(),
+        tensorflow=out.get("tensorflow", "").strip() == "True",
+        data=tuple(dict.fromkeys(out.get("data", "").splitlines())),
+        containers=tuple(out.get("containers", "").splitlines()),
+        home=out.get("home", "").strip(),
+        refused=refused,
+    )
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """``Key = value`` lines of `scontrol show config`."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return [(key.strip(), value.strip()) for key, _, value in pairs]
+
+
+def _module_names(text: str) -> tuple[str, ...]:
+    """Module names as ``module -t avail`` lists them; headings end with a colon, defaults with a mark."""
+    names = (line.strip().removesuffix("(default)").strip() for line in text.splitlines())
+    return tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.+-]+(/[\w.+-]+)*", name)))
+
+
+# --------------------------------------------------------------------------- partitions
+
+
+def _partitions(text: str) -> tuple[SitePartition, ...]:
+    """One for each line of ``scontrol --oneliner show partition``; of the nodes it has sums, divided here."""
+    found = []
+    for line in text.splitlines():
+        words = dict(re.findall(r"(\w+)=(\S*)", line))
+        if not words.get("PartitionName"):
+            continue
+        nodes = _count(words.get("TotalNodes", ""))
+        resources = dict(part.partition("=")[::2] for part in words.get("TRES", "").split(","))
+        found.append(
+            SitePartition(
+                name=words["PartitionName"],
+                up=words.get("State", "UP") == "UP",
+                default=words.get("Default") == "YES",
+                max_seconds=duration_seconds(words.get("MaxTime", "")),
+                max_nodes=_count(words.get("MaxNodes", "")),
+                nodes=nodes,
+                cpus=_share(_count(words.get("TotalCPUs", "")), nodes),
+                memory_mb=_share(_megabytes(resources.get("mem", "")), nodes),
+                gpus=_share(_count(resources.get("gres/gpu", "")), nodes),
+                accounts=_names(words.get("AllowAccounts", "ALL")),
+                qos=_names(words.get("AllowQos", "ALL")),
+                nodes_from="scontrol show partition (the sums, divided by its nodes)",
+            )
+        )
+    return tuple(found)
+
+
+def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SitePartition, ...]:
+    """The partitions with what ``sinfo`` says of their nodes; those that only `sinfo` names are added."""
+    rows: dict[str, list[list[str]]] = {}
+    for line in text.splitlines():
+        words = [word.strip() for word in line.split("|")]
+        if len(words) == 6:
+            rows.setdefault(words[0], []).append(words)
+    known = {partition.name: partition for partition in partitions}
+    for name, lines in rows.items():
+        # A job that shall fit any node of the partition fits the smallest; nodes without a GPU do not count there.
+        with_gpus = [words for words in lines if gpus_of(words[4])[1]] or lines
+        kinds = {gpus_of(words[4])[0] for words in with_gpus}
+        sockets = [re.fullmatch(r"\d+:\d+:(\d+)\+?", words[5]) for words in with_gpus]
+        known[name] = replace(
+            known.get(name, SitePartition(name=name)),
+            nodes=sum(_count(words[1]) or 0 for words in lines) or None,
+            cpus=_least(words[2] for words in with_gpus),
+            memory_mb=_least(words[3] for words in with_gpus),
+            gpus=min(gpus_of(words[4])[1] for words in with_gpus),
+            gpu_type=kinds.pop() if len(kinds) == 1 else "",
+            threads_per_core=min((int(found[1]) for found in sockets if found), default=None),
+            nodes_from="sinfo",
+        )
+    return tuple(known.values())
+
+
+def gpus_of(gres: str) -> tuple[str, int]:
+    """Type and number of GPUs in a node's GRES: ``gpu:h100:4(S:0-1),shard:8`` is ("h100", 4)."""
+    total, kinds = 0, set()
+    for part in re.sub(r"\([^)]*\)", "", gres).split(","):
+        found = re.fullmatch(r"gpu(?::([\w.-]*?))?(?::(\d+))?", part.strip())
+        if found is not None:
+            number = found[2] or (found[1] if found[1] and found[1].isdecimal() else "1")
+            total += int(number)
+            kinds.add("" if not found[1] or found[1].isdecimal() else found[1])
+    return (kinds.pop() if len(kinds) == 1 else "", total)
+
+
+def _names(text: str) -> tuple[str, ...] | None:
+    names = tuple(name for name in text.split(",") if name)
+    return None if not names or "ALL" in names or names == ("N/A",) else names
+
+
+def _count(text: str) -> int | None:
+    found = re.fullmatch(r"(\d+)\+?", text)
+    return int(found[1]) if found else None
+
+
+def _least(values: Iterable[str]) -> int | None:
+    numbers = [number for value in values if (number := _count(value)) is not None]
+    return min(numbers, default=None)
+
+
+def _share(total: int | None, nodes: int | None) -> int | None:
+    return total // nodes if total and nodes else None
+
+
+def _megabytes(text: str) -> int | None:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", text)
+    if found is None:
+        return None
+    return int(float(found[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2}[found[2]])
+
+
+# --------------------------------------------------------------------------- what is free now, and one's share
+
+_USABLE = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"}
+"""A node in any other state as well (drained, reserved, down ...) has nothing to give."""
+_MOST_PARTITIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionGpus:
+    """GPUs of a partition: those no job holds on nodes that take jobs now, and all there are."""
+
+    partition: str
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteLoad:
+    """What is free now. `fair_shares` are fractions of 1 by account (1: nothing used yet); `refused` as `SiteProbe`."""
+
+    partitions: tuple[PartitionGpus, ...] = ()
+    fair_shares: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """Free GPUs and fair shares in words; what the site refuses, too."""
+        parts = [
+            f"Free now in {each.partition}: {each.free} of {each.total} GPUs."
+            for each in self.partitions[:_MOST_PARTITIONS]
+        ]
+        if "sinfo" in self.refused:
+            parts = [f"Free GPUs: this site refuses sinfo to users ({self.refused['sinfo']})."]
+        elif not parts:
+            parts = ["Free GPUs: sinfo names no node with GPUs."]
+        shares = [f"Fair share of {account}: {share:.2f}." for account, share in self.fair_shares.items()]
+        if "sshare" in self.refused:
+            shares = [f"Fair share: sshare is refused ({self.refused['sshare']})."]
+        return " ".join((*parts, *(shares or ["Fair share: this site counts none."])))
+
+
+def load_command(nonce: str) -> RemoteCommand:
+    """Ask for the GPUs in use on each node, and for the student's fair share."""
+    fields = ",".join(f"{name}:|" for name in ("NodeHost", "Partition", "StateComplete", "Gres", "GresUsed"))
+    script = "\n".join(
+        (
+            PINNED,
+            LIMIT,
+            mark_function(nonce),
+            f"mark sinfo; limit 20 sinfo --noheader --Node --Format='{fields}'; mark \"sinfo-status $?\"",
+            "mark sshare; limit 20 sshare -U --noheader --parsable2 --format=Account,User,FairShare;"
+            ' mark "sshare-status $?"',
+        )
+    )
+    return RemoteCommand("site-load", script, {"nonce": nonce})
+
+
+def parse_load(result: CommandResult, nonce: str) -> SiteLoad:
+    """Read the answer of `load_command`; lines that say nothing it knows are passed over."""
+    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+    refused = {}
+    for program in ("sinfo", "sshare"):
+        if section_status(out, f"{program}-status") != 0:
+            lines = [line.strip() for line in err.get(program, "").splitlines() if line.strip()]
+            refused[program] = lines[-1][:120] if lines else "no answer"
+    return SiteLoad(
+        partitions=_gpus_by_partition(out.get("sinfo", "") if "sinfo" not in refused else ""),
+        fair_shares=_fair_shares(out.get("sshare", "") if "sshare" not in refused else ""),
+        refused=refused,
+    )
+
+
+def _gpus_by_partition(text: str) -> tuple[PartitionGpus, ...]:
+    """The partitions with GPUs, the largest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for line in text.splitlines():
+        words = [word.strip() for word in line.split("|")]
+        if len(words) != 6 or not words[1]:
+            continue
+        total = gpus_of(words[3])[1]
+        usable = set(re.split(r"[+]", words[2].upper())) <= _USABLE
+        free = max(0, total - gpus_of(words[4])[1]) if usable else 0
+        before = sums.get(words[1].removesuffix("*"), (0, 0))
+        sums[words[1].removesuffix("*")] = (before[0] + free, before[1] + total)
+    found = (PartitionGpus(name, free, total) for name, (free, total) in sums.items() if total)
+    return tuple(sorted(found, key=lambda each: (-each.total, each.partition)))
+
+
+def _fair_shares(text: str) -> dict[str, float]:
+    """By account, of the lines that name a user."""
+    shares = {}
+    for line in text.splitlines():
+        words = [word.strip() for word in line.split("|")]
+        if len(words) == 3 and words[1] and re.fullmatch(r"[01]\.\d+", words[2], re.ASCII):
+            shares[words[0]] = float(words[2])
+    return shares

@@ -1,0 +1,326 @@
+"""Slurm's job states, pending reasons and times: the phase each state means, a plain sentence, durations in seconds.
+
+An unknown state counts as alive: a job is finished only on Slurm's own, known word for it. An unreadable time is None,
+never an exception.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from labtui.domain.events import SubmissionState
+from labtui.domain.model import JobPhase, JobView, SubmissionStatus
+
+_DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<fields>\d+(?::\d+){0,2})(?:\.\d+)?")
+
+
+def epoch_seconds(text: str) -> float | None:
+    """UNIX seconds of ``1764000000`` or ``2026-11-21T10:00:00`` (read as UTC); None for N/A, Unknown."""
+    words = text.strip()
+    if words.isdecimal() and words.isascii():
+        return float(words) if 0 < len(words) <= 12 and int(words) > 0 else None
+    try:
+        match = datetime.fromisoformat(words)
+    except ValueError:
+        return None
+    return match.replace(tzinfo=match.tzinfo or UTC).timestamp()
+
+
+def duration_seconds(text: str) -> float | None:
+    """Seconds of ``1-02:03:04``, ``02:03:04``, ``05:00`` or ``2-12``; None for UNLIMITED, NOT_SET, INVALID.
+
+    Without days, two fields are minutes and seconds and one is minutes; with days they are hours, minutes,
+    seconds.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not text.isascii():
+        return None
+    fields = [int(part) for part in match["fields"].split(":")]
+    if match["days"] is not None:
+        hours, minutes, seconds = [*fields, 0, 0][:3]
+        return float(int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds)
+    if len(fields) == 1:
+        return fields[0] * 60.0
+    total = 0
+    for value in fields:
+        total = total * 60 + value
+    return float(total)
+
+
+MAX_MINUTES = 7 * 24 * 60
+"""More than any queue of the lab allows."""
+
+
+def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, str] | None:
+    """Why this limit makes no sense for this submission, and what to do instead; None when it does.
+
+    Minutes count from the start of the job. A job that runs can only be given a shorter limit; one that does not
+    run yet can have any up to the planned one.
+    """
+    job = submission.job
+    if submission.status in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN) or (
+        job is not None and job.phase is JobPhase.FINISHED
+    ):
+        return "It is over: there is nothing left to end.", "`labtui submit` makes a new run."
+    if submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
+        return "It is on its way to Slurm just now.", "Try again in a moment."
+    if not 1 <= minutes <= MAX_MINUTES:
+        return f"{minutes} min is no useful limit.", f"Give whole minutes from 1 to {MAX_MINUTES:,}."
+    if submission.time_limit_minutes and minutes > submission.time_limit_minutes:
+        planned = f"Its limit is {submission.time_limit_minutes} min: it ends before that."
+        return planned, "Plan it anew with a longer time limit."
+    return _of_running(job, minutes) if job is not None and job.phase is JobPhase.RUNNING else None
+
+
+def _of_running(job: JobView, minutes: int) -> tuple[str, str] | None:
+    if job.time_limit_s is not None and minutes * 60 > job.time_limit_s:
+        now = f"{job.time_limit_s / 60:g} min"
+        return f"It runs with a limit of {now} already.", "A running job's limit can only become shorter."
+    if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
+        now = f"{job.elapsed_s / 60:.0f} min"
+        return f"It has been running for {now} already.", "To end it now, cancel it; or give more minutes."
+    return None
+
+
+def limit_refusal(submission: SubmissionState, minutes: int, most: int | None) -> tuple[str, str] | None:
+    """Why a job that does not run yet cannot have this time limit, and what to do instead; None when it can.
+
+    `most` is what its queue allows, in minutes; None when that is not known.
+    """
+    job = submission.job
+    if job is not None and job.phase is not JobPhase.QUEUED:
+        return (
+            "It does not wait any more.",
+            "A running job's limit can only become shorter: `labtui cancel --after`.",
+        )
+    if submission.status not in (SubmissionStatus.WAITING, SubmissionStatus.ACCEPTED):
+        return "It is not waiting in a queue.", "`labtui retry RUN --time MINUTES` submits it again."
+    longest = MAX_MINUTES if most is None else min(most, MAX_MINUTES)
+    if not 1 <= minutes <= longest:
+        return f"{minutes} min is not a limit its queue takes.", f"Give whole minutes from 1 to {longest:,}."
+    return None
+
+
+def early_end_options(submission: SubmissionState) -> tuple[str, ...]:
+    """What sbatch has to be told for it, when the limit was set before the job was sent."""
+    return (f"--time={submission.early_end_minutes:d}",) if submission.early_end_minutes else ()
+
+
+FINISHED = {
+    "COMPLETED": "finished without an error",
+    "FAILED": "ended with an error",
+    "CANCELLED": "was cancelled",
+    "TIMEOUT": "reached its time limit and was stopped",
+    "OUT_OF_MEMORY": "ran out of main memory (not GPU memory) and was stopped",
+    "NODE_FAIL": "ended because its node failed; the fault is not yours, submit it again",
+    "BOOT_FAIL": "ended because its node did not start; the fault is not yours, submit it again",
+    "PREEMPTED": "had to make room for a job with precedence",
+    "DEADLINE": "could not have ended before its deadline and was stopped",
+    "REVOKED": "was taken over by another cluster",
+}
+"""States after which a job never runs again, in plain words."""
+
+QUEUED = {
+    "PENDING": "waits in Slurm's queue",
+    "REQUEUED": "was put back into the queue",
+    "REQUEUE_FED": "was put back into the queue",
+    "REQUEUE_HOLD": "was put back into the queue and is held",
+    "RESV_DEL_HOLD": "is held because its reservation was deleted",
+    "SPECIAL_EXIT": "was put back into the queue and is held",
+    "LAUNCH_FAILED": "could not be started on its node",
+    "RECONFIG_FAIL": "waits: its node could not be set up",
+}
+"""States of a job that waits."""
+
+RUNNING = {
+    "RUNNING": "runs",
+    "CONFIGURING": "has its nodes, which are being made ready",
+    "POWER_UP_NODE": "has its nodes, which are being switched on",
+    "COMPLETING": "is over, its node is being cleaned up",
+    "STAGE_OUT": "is over, its files are being moved",
+    "UPDATE_DB": "is over, accounting is being told",
+    "SUSPENDED": "is suspended by the operators",
+    "STOPPED": "is stopped by a signal",
+    "SIGNALING": "is being sent a signal",
+    "RESIZING": "is changing its size",
+    "EXPEDITING": "runs again with precedence",
+}
+"""States of a job that holds nodes."""
+
+_SHORT = {
+    "BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "CF": "CONFIGURING", "CG": "COMPLETING",
+    "DL": "DEADLINE", "F": "FAILED", "NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PD": "PENDING",
+    "PR": "PREEMPTED", "R": "RUNNING", "RD": "RESV_DEL_HOLD", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
+    "RQ": "REQUEUED", "RS": "RESIZING", "RV": "REVOKED", "SE": "SPECIAL_EXIT", "SI": "SIGNALING",
+    "SO": "STAGE_OUT", "ST": "STOPPED", "S": "SUSPENDED", "TO": "TIMEOUT",
+}  # fmt: skip
+
+
+def plain_state(text: str) -> str:
+    """Slurm's long state word: ``CANCELLED by 1234`` -> ``CANCELLED``, ``COMPLETED+`` -> ``COMPLETED``."""
+    words = text.split()
+    if not words:
+        return ""
+    word = words[0].rstrip("+*").upper()
+    return _SHORT.get(word, word)
+
+
+def phase_of(state: str) -> JobPhase:
+    """The phase a state word means; a word we do not know counts as running, that is: alive."""
+    word = plain_state(state)
+    if not word:
+        return JobPhase.UNKNOWN
+    if word in FINISHED:
+        return JobPhase.FINISHED
+    return JobPhase.QUEUED if word in QUEUED else JobPhase.RUNNING
+
+
+_KNOWN = {
+    "None": "Slurm has not looked at this job yet. Wait half a minute.",
+    "Priority": "Jobs with a higher priority go first. Nothing is wrong; a shorter time limit helps.",
+    "Resources": "It is first in line and waits for nodes to become free. Nothing is wrong.",
+    "Dependency": "It waits for another job to end first.",
+    "DependencyNeverSatisfied": "The job it depends on ended in a way that can never satisfy it. Cancel it.",
+    "BeginTime": "It asks to start at a later time, or was just put back into the queue. Wait until then.",
+    "SchedDefer": "Slurm puts off starting jobs right after they are submitted. Wait half a minute.",
+    "JobHeldUser": "You hold it yourself. Let it go with `scontrol release` and its number.",
+    "JobHeldAdmin": "The operators hold it. Ask the site's support why.",
+    "JobHoldMaxRequeue": "It was restarted too often and is held. Look at its log, then submit it again.",
+    "JobArrayTaskLimit": "As many tasks of this array run as it allows itself. Wait.",
+    "Licenses": "It waits for a software licence. Wait.",
+    "Reservation": "It waits for its reservation to begin, or the reservation is full.",
+    "ReservationDeleted": "The reservation it asks for is gone. Cancel it and submit without a reservation.",
+    "InvalidReservation": "The reservation does not exist. Cancel it and submit without it.",
+    "ReqNodeNotAvail": (
+        "The nodes it needs are down or kept for a maintenance. It starts by itself afterwards; "
+        "a shorter time limit may let it in before."
+    ),
+    "PartitionDown": "The partition takes no jobs at the moment. Wait, or read the site's news.",
+    "PartitionInactive": "The partition does not start jobs at the moment. Wait, or read the site's news.",
+    "PartitionNodeLimit": (
+        "It asks for more (or fewer) nodes than the partition allows. Cancel it and ask for less."
+    ),
+    "PartitionTimeLimit": "It asks for more time than the partition allows. Cancel it and ask for less.",
+    "PartitionConfig": (
+        "It asks for something the partition does not give. Cancel it and correct the request."
+    ),
+    "AccountNotAllowed": (
+        "Your account may not use this partition. Cancel it and choose another QoS or account."
+    ),
+    "InvalidAccount": "The account is not valid. Cancel it and use your own group's account.",
+    "InvalidQOS": "The QoS is not valid for you. Cancel it and choose one of yours.",
+    "QOSNotAllowed": "This QoS may not be used in this partition. Cancel it and choose another one.",
+    "QOSUsageThreshold": "Your use of the machine is above what this QoS allows. Wait, or use another QoS.",
+    "QOSJobLimit": "Jobs of this QoS have reached its limit. It starts when one of them ends.",
+    "QOSResourceLimit": "Jobs of this QoS hold as much as it allows. It starts when one of them ends.",
+    "QOSTimeLimit": "It asks for more time than the QoS allows. Cancel it and ask for less.",
+    "AssociationJobLimit": "Your account runs as many jobs as it may. It starts when one of them ends.",
+    "AssociationResourceLimit": "Your account holds as much as it may. It starts when one of its jobs ends.",
+    "AssociationTimeLimit": "It asks for more time than your account may use. Cancel it and ask for less.",
+    "AccountingPolicy": "A limit of your account or QoS is reached. Wait, or ask for less.",
+    "BadConstraints": "No node can ever give what it asks for. Cancel it and correct the request.",
+    "Constraints": "It waits for nodes with the features it asks for.",
+    "MaxMemPerLimit": "It asks for more memory than a node or CPU may give. Cancel it and ask for less.",
+    "NodeDown": "A node it needs is down. Wait, or submit it again without naming nodes.",
+    "FrontEndDown": "A front-end node is down. Wait.",
+    "SystemFailure": "Slurm or the machine failed. Wait; if it stays, ask the site's support.",
+    "JobLaunchFailure": (
+        "It could not be started: a bad node or a missing folder. Look at it, then submit again."
+    ),
+    "NonZeroExitCode": "Its script ended with an error. Look at its log.",
+    "RaisedSignal": "Its script was ended by a signal. Look at its log.",
+    "TimeLimit": "It used up its time limit.",
+    "InactiveLimit": "It was inactive for too long.",
+    "OutOfMemory": "It ran out of memory. Ask for more CPUs (memory comes with them) or use less.",
+    "DeadLine": "It cannot end before its deadline any more.",
+    "Cleaning": "It is being put back into the queue; its old nodes are still being cleaned up. Wait.",
+    "Prolog": "Its nodes are being made ready. It starts in a moment.",
+    "BurstBufferResources": "It waits for room in the burst buffer.",
+    "BurstBufferStageIn": "Its files are being brought to the burst buffer.",
+    "BurstBufferOperation": "An operation of the burst buffer failed. Ask the site's support.",
+    "FedJobLock": "It waits for the other clusters of the federation.",
+    "PowerNotAvail": "There is no electrical power left for it within the site's limit. Wait.",
+    "PowerReserved": "Electrical power is kept back for others. Wait.",
+    "JobStartDelay": "It waits for a delay set by the site.",
+    "NodesBusy": "The nodes it asks for are busy. It starts when they are free.",
+}
+
+_HELD_ELSEWHERE = {
+    "launch failed requeued held": (
+        "It could not be started and is held. Look at its log, then submit it again."
+    ),
+    "job requeued in held state": (
+        "It was put back into the queue and is held. Let it go with `scontrol release`."
+    ),
+}
+
+_LIMIT = re.compile(
+    r"(?P<owner>QOS|Assoc(?:iation)?|Partition|User|Account)"
+    r"(?P<scope>Grp|Max|Min)"
+    r"(?P<what>[A-Za-z]*?)"
+    r"(?P<minutes>RunMinutes|Minutes|RunMins|Mins)?"
+    r"(?P<per>PerJob|PerUser|PerAccount|PerNode)?"
+    r"(?:Limit|NotSatisfied)?"
+)
+_OWNERS = {
+    "QOS": "this QoS",
+    "Assoc": "your account",
+    "Association": "your account",
+    "Partition": "the partition",
+    "User": "your user",
+    "Account": "your account",
+}
+_THINGS = (
+    ("submit", "jobs in the queue"),
+    ("job", "running jobs"),
+    ("gres", "GPUs"),
+    ("cpu", "CPUs"),
+    ("node", "nodes"),
+    ("mem", "memory"),
+    ("wall", "time"),
+    ("lic", "licences"),
+    ("bb", "burst buffer"),
+    ("energy", "energy"),
+    ("billing", "billed resources"),
+    ("disk", "disk"),
+)
+
+
+def explain_reason(reason: str) -> str:
+    """A pending reason as a sentence with what to do; empty for no reason."""
+    words = reason.strip().strip("()").strip()
+    if not words:
+        return ""
+    for text, sentence in _HELD_ELSEWHERE.items():
+        if words.lower().startswith(text):
+            return sentence
+    name = re.split(r"[,\s(]", words, maxsplit=1)[0]
+    if name in _KNOWN:
+        return _KNOWN[name]
+    if name.endswith("Limit") and name.removesuffix("Limit") in _KNOWN:
+        return _KNOWN[name.removesuffix("Limit")]
+    match = _LIMIT.fullmatch(name)
+    if match is not None:
+        return _limit_sentence(match)
+    return f"Slurm names the reason {words}. `squeue --help` and the site's pages may tell more."
+
+
+def _limit_sentence(match: re.Match[str]) -> str:
+    owner = _OWNERS[match["owner"]]
+    kind = match["what"].lower()
+    thing = next((words for key, words in _THINGS if key in kind), "resources")
+    if match["scope"] == "Min":
+        return f"It asks for fewer {thing} than {owner} wants a job to use. Cancel it and ask for more."
+    if match["minutes"]:
+        return (
+            f"The computing time that {owner} has been granted ({thing} times minutes) does not cover it. "
+            "Ask your teacher about the budget, or cancel it and ask for less."
+        )
+    if thing == "time" or (match["per"] in ("PerJob", "PerNode") and match["scope"] == "Max"):
+        return f"It asks for more {thing} than {owner} allows for one job. Cancel it and ask for less."
+    if match["scope"] == "Grp" and match["owner"] == "QOS":
+        return f"All jobs of this QoS together use as many {thing} as it allows. It starts when some end."
+    if match["scope"] == "Grp":
+        return f"Your group together uses as many {thing} as it may. It starts when a job of your group ends."
+    return f"You use as many {thing} as {owner} allows one user. It starts when one of your jobs ends."

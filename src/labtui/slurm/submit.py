@@ -1,0 +1,421 @@
+"""`sbatch` exactly once, and the look-up of a submission whose answer was lost: commands and their readers.
+
+Each submission has a directory of its own. In it, every try to submit first makes the directory
+``.labtui/attempt-N``; making a directory is atomic, so one N runs sbatch at most once. N is the number of tries that
+the sender knows the end of, so whoever does not know of a try cannot send beside it; and a look-up takes the next N
+away from a try that is still on its way. Behind the same directory a job that is there already is adopted. sbatch's
+answer goes into the directory before it goes over the connection: a receipt that survives a cut.
+
+"There is no job" is certain at once when every try was taken away or refused. After a try that ended otherwise its
+request may still lie with the controller: then several answers in a row have to hold no job (`Silence`).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from labtui.slurm.queue import (
+    answer_problem,
+    my_accounting_command,
+    parse_accounting,
+    parse_queue,
+    queue_command,
+)
+from labtui.slurm.remote_command import (
+    LIMIT,
+    PINNED,
+    PROGRAM_LIMIT_S,
+    TIMED_OUT,
+    UNSET,
+    CommandResult,
+    RemoteCommand,
+    cut_sections,
+    mark_function,
+)
+from labtui.slurm.sbatch_answers import Refusal, classify
+
+CONTROL_DIR = ".labtui"
+SBATCH_LIMIT_S = 240
+"""sbatch retries by itself for about two minutes when the controller is busy."""
+
+STARTED = f"{CONTROL_DIR}/started"
+"""Made by the first job of a submission that runs; the link ``job`` in it points to that job's id."""
+
+TWIN_STATUS = 76
+"""How a job ends that finds another one of its submission begun before it."""
+
+NO_DIRECTORY = 74
+NOT_ASKED = 75
+"""The controller did not answer the question before `sbatch`, which was not run then."""
+TAKEN_AWAY = 76
+
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,79}")
+_LAST_SIGNAL = 128 + 64
+_JOB_ID = re.compile(r"(\d+)(?:;\S*)?")
+
+
+COMMENT_PREFIX = "labtui:"
+
+
+def comment_of(token: str) -> str:
+    """The text that marks a job as ours in ``--comment``. Raises ValueError for a token that is none."""
+    if not _TOKEN.fullmatch(token):
+        raise ValueError("a token is 4 to 80 letters, digits, dots, dashes")
+    return f"{COMMENT_PREFIX}{token}"
+
+
+def names_token(job_name: str, token: str) -> bool:
+    """True when the job name carries the end of the token (four characters or more), as ours do."""
+    return len(token) >= 4 and token[-4:] in job_name
+
+
+def submit_command(
+    remote_dir: str,
+    script_name: str,
+    token: str,
+    job_name: str,
+    options: Sequence[str],
+    *,
+    attempt: int,
+) -> RemoteCommand:
+    """Submit `script_name` in `remote_dir`; `attempt` is how many earlier tries are known to have made no job."""
+    words = [
+        "sbatch",
+        "--parsable",
+        "--no-requeue",
+        f"--comment={comment_of(token)}",
+        f"--job-name={job_name}",
+        *options,
+        script_name,
+    ]
+    lock = f"{CONTROL_DIR}/attempt-{attempt:d}"
+    script = "\n".join(
+        (
+            UNSET,
+            LIMIT,
+            f"cd -- {shlex.quote(remote_dir)} >/dev/null || exit {NO_DIRECTORY}",
+            f"mkdir -p -m 700 {CONTROL_DIR} || exit {NO_DIRECTORY}",
+            f"mkdir {lock} || {{ [ -d {lock} ] && exit {TAKEN_AWAY}; exit {NO_DIRECTORY}; }}",
+            "trap '' HUP PIPE",
+            f"ended() {{ echo $1 >{lock}/status.part && mv {lock}/status.part {lock}/status; }}",
+            f"id=$(readlink {STARTED}/job); status=0",
+            f'[ -n "$id" ] || {{ limit {PROGRAM_LIMIT_S} squeue --me --local --noheader --states=all'
+            f" --format='%F %k' >{lock}/queue 2>{lock}/err </dev/null || status=$?; }}",
+            f"[ $status = 0 ] || {{ ended closed; cat {lock}/err >&2; exit {NOT_ASKED}; }}",
+            f'[ -n "$id" ] || while read -r known comment; do'
+            f' [ "$comment" = {shlex.quote(comment_of(token))} ] && id=$known; done <{lock}/queue',
+            f'if [ -n "$id" ]; then echo $id >{lock}/out',
+            f"else limit {SBATCH_LIMIT_S} {shlex.join(words)} >{lock}/out 2>{lock}/err </dev/null; status=$?; fi",
+            "ended $status",
+            f"cat {lock}/out; cat {lock}/err >&2; exit $status",
+        )
+    )
+    arguments = {
+        "dir": remote_dir,
+        "script": script_name,
+        "token": token,
+        "job_name": job_name,
+        "options": list(options),
+        "attempt": attempt,
+    }
+    return RemoteCommand("submit", script, arguments)
+
+
+def parse_submit(stdout: str) -> str | None:
+    """The job id in the last line that is one (``id`` or ``id;cluster``): sites print banners above it."""
+    for line in reversed(stdout.splitlines()):
+        arguments = _JOB_ID.fullmatch(line.strip())
+        if arguments:
+            return arguments[1]
+    return None
+
+
+def broken_off(status: int | None) -> bool:
+    """Whether a program did not end by itself: no status, a time limit, a signal. Slurm's own ends are 1 and 255."""
+    return status is None or status in (TIMED_OUT, TIMED_OUT + 1) or 128 <= status <= _LAST_SIGNAL
+
+
+def cancel_command(job_id: str, *, only_pending: bool = False) -> RemoteCommand:
+    """Cancel one job; with `only_pending` not when it has started meanwhile."""
+    words = ["scancel", *(["--state=PENDING"] if only_pending else []), "--", job_id]
+    return RemoteCommand("cancel", f"{UNSET}\n{shlex.join(words)}", {"job_id": job_id})
+
+
+def early_end_command(job_id: str, minutes: int) -> RemoteCommand:
+    """Give one job a time limit of so many minutes, counted from its start: Slurm then ends it, labtui or not."""
+    words = ["scontrol", "update", f"JobId={job_id}", f"TimeLimit={minutes:d}"]
+    return RemoteCommand("early-end", f"{UNSET}\n{shlex.join(words)}", {"job_id": job_id})
+
+
+def already_over(stderr: str) -> bool:
+    """True when scancel says that there is nothing (left) to cancel."""
+    return bool(re.search(r"invalid job id|already completing or completed|not found", stderr, re.IGNORECASE))
+
+
+SETTLE_S = SBATCH_LIMIT_S + PROGRAM_LIMIT_S + 35
+"""After this many seconds (cluster's clock) an sbatch that left no receipt has ended."""
+
+MESSAGE_TIMEOUT_S = 10.0
+"""Slurm's own default, where its configuration cannot be read."""
+
+CREDENTIAL_S = 300.0
+"""A request lives no longer than its munge credential; Slurm refuses it afterwards."""
+
+_LONG_AGO_S = 3600.0
+"""The longest life a site may give a credential."""
+
+_LOOKS = 3
+_MARGIN_S = 5.0
+
+_COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
+"""A submission's remote directory is called by its token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to submit, as its directory tells. Times are UNIX seconds of the cluster.
+
+    `status` None: sbatch has not ended, or its shell was killed with it; `ended_at` is then the latest it can be.
+    """
+
+    number: int
+    began_at: float
+    ended_at: float
+    status: int | None
+    closed: bool
+    job_id: str | None
+    stderr: str
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """What Slurm answered; None when sbatch did not end by itself."""
+        if self.closed or self.status == 0 or broken_off(self.status):
+            return None
+        return classify(self.stderr)
+
+    @property
+    def clear(self) -> bool:
+        """True when this try certainly made no job: taken away before it began, or plainly refused."""
+        refusal = self.refusal
+        return self.closed or (refusal is not None and not refusal.unclear)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A complete answer of queue and accounting that held no job. Times are UNIX seconds of the cluster.
+
+    `ended_at` is when the last try without a clear answer had ended, `booted_at` when the controller started.
+    """
+
+    asked_at: float
+    took_s: float
+    ended_at: float
+    booted_at: float = 0.0
+    message_timeout_s: float = MESSAGE_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What one look found.
+
+    `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
+    `certain`: there is none and none can come; or `problem`: no complete answer; or `sight`: a complete answer that
+    held none, to be judged by `Silence`. `attempts` counts the tries so far, `refusal` is the answer to the last.
+    """
+
+    job_id: str | None = None
+    certain: bool = False
+    problem: str = ""
+    attempts: int = 0
+    refusal: Refusal | None = None
+    sight: Sight | None = None
+    started_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Complete answers in a row that held no job of a submission; a failed one begins anew."""
+
+    sights: tuple[Sight, ...] = ()
+
+    def after(self, look: Lookup) -> Silence:
+        if look.sight is None:
+            return Silence()
+        booted_at = look.sight.booted_at
+        return Silence((*(sight for sight in self.sights if sight.asked_at > booted_at), look.sight)[-50:])
+
+    @property
+    def certain(self) -> bool:
+        """Whether no request can be under way any more.
+
+        The controller takes requests in the order in which they came, so one that was sent before an answered
+        question is in its hands; the wait leaves it time to act on it, and the network time to bring what it kept.
+        """
+        if not self.sights:
+            return False
+        first, last = self.sights[0], self.sights[-1]
+        unheard_s = max(0.0, first.asked_at - last.ended_at)
+        wait_s = max(
+            last.message_timeout_s + _MARGIN_S,
+            2 * max(sight.took_s for sight in self.sights),
+            min(unheard_s, CREDENTIAL_S) if unheard_s < _LONG_AGO_S else 0.0,
+        )
+        since_the_end = [sight for sight in self.sights if sight.asked_at >= last.ended_at]
+        return len(since_the_end) >= _LOOKS and last.asked_at - max(first.asked_at, last.ended_at) >= wait_s
+
+
+class _Row(NamedTuple):
+    job_id: str
+    comment: str
+    name: str
+    work_dir: str
+
+
+def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> RemoteCommand:
+    """Close the next attempt, then say what the receipts, the queue and accounting know."""
+    control = f"{remote_dir.rstrip('/')}/{CONTROL_DIR}"
+    script = "\n".join(
+        (
+            PINNED,
+            LIMIT,
+            mark_function(nonce),
+            "mark close",
+            f"mkdir -p -m 700 -- {shlex.quote(control)} || exit 74",
+            f"cd -- {shlex.quote(control)} >/dev/null || exit 74",
+            "next=0; while [ -d attempt-$next ]; do next=$((next + 1)); done",
+            "mkdir attempt-$next && echo closed >attempt-$next/status && echo closed $next",
+            "mark started; readlink started/job; unclear=",
+            "n=0; while [ -d attempt-$n ]; do",
+            "  status=$(cat attempt-$n/status 2>/dev/null) || status=-",
+            "  case $status in closed|0) ;; *) unclear=yes;; esac",
+            "  mark attempt-$n",
+            "  stat -c %Y attempt-$n; stat -c %Y attempt-$n/status 2>/dev/null || echo -; echo $status",
+            "  echo $(tail -n 1 attempt-$n/out 2>/dev/null); head -c 4000 attempt-$n/err 2>/dev/null",
+            "  n=$((n + 1))",
+            "done",
+            "mark asked; date +%s",
+            f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
+            'status=$?; mark "squeue-status $status"',
+            'if [ "$unclear$status" = yes0 ]; then',
+            f"  mark config; limit {PROGRAM_LIMIT_S} scontrol show config 2>/dev/null"
+            " | grep -E '^(BOOT_TIME|MessageTimeout) '",
+            "fi",
+            f"mark sacct; limit {PROGRAM_LIMIT_S} {my_accounting_command(nonce)}",
+            'mark "sacct-status $?"; mark answered; date +%s',
+        )
+    )
+    arguments = {"dir": remote_dir, "token": token, "job_name": job_name, "nonce": nonce}
+    return RemoteCommand("find", script, arguments)
+
+
+def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -> Lookup:
+    """Read the answer of `lookup_command`. Raises ValueError for a token that is none."""
+    comment = comment_of(token)
+    out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
+    attempts = _attempts(out)
+    queue_problem = answer_problem("squeue", out, err, result)
+    accounting_problem = answer_problem("sacct", out, err, result)
+    by_name = names_token(job_name, token)
+    rows = [*_rows_of_queue(out, nonce, queue_problem), *_rows_of_accounting(out, nonce, accounting_problem)]
+    # Accounting may learn a job's comment only at its end: what the queue says of the same job counts for both.
+    others = {row.job_id for row in rows if _another_submissions(row, token)}
+    found = [
+        int(row.job_id)
+        for row in rows
+        if row.comment == comment or (by_name and row.name == job_name and row.job_id not in others)
+    ]
+    started = parse_submit(out.get("started", ""))
+    receipt = next((attempt.job_id for attempt in attempts if attempt.job_id), None)
+    # Slurm keeps a record of some refused submissions; the latest one is the one that counts.
+    job_id = started or receipt or (str(max(found)) if found else None)
+    if job_id is not None:
+        return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
+    if not out.get("close", "").strip().startswith("closed"):
+        return Lookup(
+            problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
+        )
+    tried = [attempt for attempt in attempts if not attempt.closed]
+    refusal = tried[-1].refusal if tried else None
+    unclear = [attempt for attempt in tried if not attempt.clear]
+    problem = (queue_problem or accounting_problem) if unclear else ""
+    return Lookup(
+        certain=not unclear,
+        problem=problem,
+        attempts=len(attempts),
+        refusal=refusal,
+        sight=_sight(out, unclear) if unclear and not problem else None,
+    )
+
+
+def _sight(out: dict[str, str], unclear: list[Attempt]) -> Sight | None:
+    asked, answered = _number(out.get("asked", "")), _number(out.get("answered", ""))
+    if asked is None or answered is None:
+        return None
+    config = {
+        name.strip(): value.strip().partition(" ")[0]
+        for name, _, value in (line.partition("=") for line in out.get("config", "").splitlines())
+    }
+    return Sight(
+        asked_at=asked,
+        took_s=answered - asked,
+        ended_at=max(attempt.ended_at for attempt in unclear),
+        booted_at=_number(config.get("BOOT_TIME", "")) or 0.0,
+        message_timeout_s=_number(config.get("MessageTimeout", "")) or MESSAGE_TIMEOUT_S,
+    )
+
+
+def _number(text: str) -> float | None:
+    words = text.strip()
+    return float(words) if words.isascii() and words.isdecimal() else None
+
+
+def _another_submissions(row: _Row, token: str) -> bool:
+    """Whether a job of the same name bears another submission's whole token: a name has only the end of one.
+
+    The name alone counts where a site keeps no comments, or writes its own.
+    """
+    tokens = {row.comment.removeprefix(COMMENT_PREFIX)} if row.comment.startswith(COMMENT_PREFIX) else set()
+    directory = row.work_dir.removesuffix("/.").rstrip("/").rpartition("/")[2]
+    if _COMMENT_TOKEN.fullmatch(directory):
+        tokens.add(directory)
+    return bool(tokens - {token})
+
+
+def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[_Row]:
+    rows = () if problem else parse_queue(out["squeue"], nonce)
+    # The tasks of an array have ids of their own; the array is the job that sbatch made.
+    ids = (row.display_id.partition("_")[0] or row.job_id for row in rows)
+    return [_Row(job_id, row.comment, row.name, row.work_dir) for job_id, row in zip(ids, rows, strict=True)]
+
+
+def _rows_of_accounting(out: dict[str, str], nonce: str, problem: str) -> list[_Row]:
+    rows = () if problem else parse_accounting(out["sacct"], nonce)
+    return [_Row(row.job_id, row.comment, row.name, "") for row in rows]
+
+
+def _attempts(out: dict[str, str]) -> list[Attempt]:
+    found = []
+    for name, content in out.items():
+        number = name.removeprefix("attempt-")
+        if name.startswith("attempt-") and number.isdecimal():
+            found.append(_attempt(int(number), content))
+    return found
+
+
+def _attempt(number: int, content: str) -> Attempt:
+    began, ended, status, receipt, stderr = ([*content.split("\n", 4), "", "", "", ""])[:5]
+    code = int(status) if status.isdecimal() else None
+    began_at = _number(began) or 0.0
+    return Attempt(
+        number=number,
+        began_at=began_at,
+        ended_at=began_at + SETTLE_S if code is None else _number(ended) or began_at + SETTLE_S,
+        status=code,
+        closed=status == "closed",
+        job_id=parse_submit(receipt) if code == 0 else None,
+        stderr=stderr,
+    )

@@ -1,0 +1,393 @@
+r"""Log lines described by named groups: the common hand-written forms, tqdm's bars, and a person's own patterns.
+
+A group's name says what it holds: `epoch`, `epochs` (planned), `steps`; the epoch's time as `hours`, `minutes`,
+`seconds`, `milliseconds` (added up) or as `clock` (``1:02:03``), or as `step_seconds` or `step_milliseconds` of each of
+its `steps`; `rate` in images per second. Any other group is a metric. One line is one epoch, or one rate.
+
+What such a line does not prove is left out: epochs that are not printed one by one (is it the time of one, or of all
+since the last line?), times that grow like a running total, a number without a unit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+
+from labtui.domain.errors import DataError
+from labtui.domain.model import EpochSample, Interval
+from labtui.training_logs.run_tracker import RunTracker
+from labtui.training_logs.runs import OpenRun, RunFacts
+
+FORMS_READ = (
+    "Keras 1 to 3",
+    "MLPerf records",
+    "PyTorch's ImageNet example",
+    "torchvision's references",
+    "timm",
+    "tf_cnn_benchmarks",
+    "Horovod's benchmarks",
+    "the course's train.py and train_ddp.py",
+    "Hugging Face Trainer",
+    "Lightning",
+    "tqdm bars that name their epoch",
+    "hand-written lines such as `Epoch 3 | time: 47.04 s`",
+)
+"""What is read, in words; `docs/log-forms.md` has an example of each."""
+
+_PARTS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3}
+_STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
+_TIMES = (*_PARTS, "clock", *_STEP_TIMES)
+_KNOWN = {*_TIMES, "epoch", "epochs", "steps", "rate"}
+_LONGEST = 2000
+"""Characters of a person's own pattern, and of a line it is tried on."""
+
+
+def own_pattern(text: str) -> re.Pattern[str]:
+    """A person's own pattern.
+
+    Raises:
+        DataError: when it is no regular expression, or names neither a time nor a rate.
+    """
+    hint = r"For instance: --pattern 'epoch (?P<epoch>\d+) took (?P<seconds>[\d.]+) s'"
+    shown = text if len(text) <= 80 else text[:79] + "…"
+    try:
+        regex = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise DataError(f"The pattern {shown} is no regular expression: {error}.", hint) from None
+    names = set(regex.groupindex)
+    if not names & {*_TIMES, "rate"}:
+        raise DataError(
+            f"The pattern {shown} names no time and no rate.",
+            f"Name at least one of these groups: {', '.join((*_TIMES, 'rate'))}. {hint}",
+        )
+    if names & set(_STEP_TIMES) and "steps" not in names:
+        raise DataError(
+            f"The pattern {shown} has the time of a step, but not how many steps an epoch has.",
+            "Name the number of steps `steps`.",
+        )
+    return regex
+
+
+# --------------------------------------------------------------------------- what a line holds
+
+_NUMBER = r"\d{1,9}(?:\.\d{1,12})?"
+_DURATION = (
+    rf"(?:(?P<hours>{_NUMBER}) ?h(?:ours?|rs?)?\b[ ,:]*)?(?:(?P<minutes>{_NUMBER}) ?m(?:in(?:ute)?s?)?\b[ ,:]*)?"
+    rf"(?:(?P<seconds>{_NUMBER}) ?s(?:ec(?:ond)?s?)?\b|(?P<milliseconds>{_NUMBER}) ?ms\b"
+    r"|(?P<clock>\d{1,4}(?::\d\d){1,2}(?:\.\d{1,9})?)(?![\d:]))?"
+)
+_HEAD = re.compile(
+    r"(?i)(?:.{0,80}?[^\w/])?epochs?(?: ?\[ ?| ?[:#=] {0,3}| {1,4})0*(?P<epoch>\d{1,7})\b(?!\.\d)"
+    r"(?:(?: ?/ ?| of )0*(?P<epochs>\d{1,7})\b)?\]?"
+)
+_KEY = re.compile(
+    r"(?i)(?P<key>(?:\b|_)(?:(?:epoch|train(?:ing)?)[ _-]?)?(?:time|duration)(?: taken| cost)?"
+    r"|\b(?:took|(?:finished|completed|done) in)\b)(?: ?[:=] ?| )[~(]?" + _DURATION
+)
+_OTHER_TIME = re.compile(
+    r"(?i)(?:total|elapsed|eta|remaining|left|val\w*|eval\w*|test\w*|infer\w*|data|batch|step|iter\w*|avg|average|mean|per"
+    r"|load\w*|wall|run|so far)[\s_.:-]*\Z"
+)
+_NOT_AN_EPOCH = re.compile(
+    r"(?i)\A\W*(?:val\w*|eval\w*|test\w*)\b|\b(?:step|batch|iter(?:ation)?)s?\b\W{0,3}\d+ ?(?:/|of) ?\d"
+)
+_METRIC = re.compile(
+    r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:]|\Z)"
+    r"(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
+)
+_UNNUMBERED = re.compile(r"(?i)\A\W*epoch (?:(?:time|duration)(?: ?[:=] ?| )|took )" + _DURATION + r"\W*\Z")
+
+
+def read_hand_written(text: str) -> Mapping[str, str] | None:
+    """``Epoch [3] | Train loss: 0.52 | Time: 47.04s`` and its kin: an epoch's number, then its time with a unit."""
+    head = _HEAD.match(text)
+    if head is None:
+        alone = _UNNUMBERED.match(text)
+        return _given(alone) if alone is not None and _times(_given(alone)) else None
+    rest = text[head.end() :]
+    if _NOT_AN_EPOCH.search(rest):
+        return None
+    for found in _KEY.finditer(rest):
+        groups = _given(found)
+        groups.pop("key", None)
+        if _times(groups) and not _OTHER_TIME.search(rest[: found.start()]):
+            metrics = {name.strip(" -"): value for name, value in _METRIC.findall(rest[: found.start()])[:10]}
+            return {
+                **{name: value for name, value in metrics.items() if name not in _KNOWN},
+                **_given(head),
+                **groups,
+            }
+    return None
+
+
+_BAR = re.compile(
+    r"(?P<label>[^%|]{0,200}?)\s*100%(?:\|[^|]{0,1000}\|)? *(?P<steps>\d{1,9})/(?P=steps) "
+    r"\[(?P<clock>\d{1,6}(?::\d\d){1,2})<0?0:00(?P<rest>[^\]]{0,500})"
+)
+_RICH_BAR = re.compile(
+    r"Epoch (?P<epoch>\d{1,7})/(?P<last>\d{1,7}) [\u2501\u2578\u257a\s]+(?P<steps>\d{1,9})/(?P=steps) "
+    r"(?P<clock>\d{1,4}:\d\d:\d\d) \u2022 [\d:-]+"
+)
+_BAR_EPOCH = re.compile(r"(?i)epochs?\W{0,8}(?P<epoch>\d{1,7})(?:\s*(?:/|of)\s*(?P<epochs>\d{1,7}))?")
+_BAR_OTHER = re.compile(r"(?i)\b(?:val\w*|eval\w*|test\w*|predict\w*|sanity)\b(?!.*train)")
+_POSTFIX = re.compile(r"([A-Za-z]\w{0,40})=([-+]?\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?)(?=,|\Z)")
+
+
+def read_bar(text: str) -> Mapping[str, str] | None:
+    """A full bar of tqdm (``Epoch 3: 100%|####| 196/196 [00:24<00:00, 8.06it/s]``) or of Lightning's rich bars.
+
+    A bar that names no epoch has no `epoch`: it is one only where a header before it opened one.
+    """
+    if (rich := _RICH_BAR.match(text)) is not None:
+        return {**_given(rich), "epochs": str(int(rich["last"]) + 1)}
+    bar = _BAR.match(text)
+    if bar is None or _BAR_OTHER.search(bar["label"]):
+        return None
+    named = _BAR_EPOCH.search(bar["label"])
+    if named is None and bar["label"].strip(" :"):
+        return None  # a download, a tokenizer, anything
+    metrics = {
+        name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in {*_KNOWN, "v_num"}
+    }
+    return {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(_given(named) if named else {})}
+
+
+_TORCHVISION = re.compile(r"\s*Epoch: \[(?P<epoch>\d{1,7})\] Total time: (?P<clock>\d{1,4}:\d\d:\d\d) \(")
+
+
+def _given(match: re.Match[str]) -> dict[str, str]:
+    return {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _times(groups: Mapping[str, str]) -> bool:
+    return any(name in groups for name in _TIMES)
+
+
+def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
+    """The time in these groups, in seconds, between what the printing of its smallest part leaves open.
+
+    A time in whole units may be rounded or cut off, `cut` says that it is; one with decimals is rounded.
+    """
+    total, unit, decimals = 0.0, 1.0, 0
+    try:
+        if "clock" in groups:
+            numbers = [Decimal(part) for part in groups["clock"].split(":")]
+            total = float(sum(number * 60**place for place, number in enumerate(reversed(numbers))))
+            decimals = _places(numbers[-1])
+        elif given := [name for name in (*_PARTS, *_STEP_TIMES) if name in groups]:
+            scales = {**_PARTS, **_STEP_TIMES}
+            total = sum(float(Decimal(groups[name])) * scales[name] for name in given)
+            unit, decimals = scales[given[-1]], _places(Decimal(groups[given[-1]]))
+        else:
+            return None
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
+    grain = unit * 10.0**-decimals
+    low, high = total - grain / 2, total + grain / 2
+    if decimals == 0:
+        low, high = (total, total + grain) if cut else (total - grain / 2, total + grain)
+    low = max(0.0, low)
+    if not 0 <= low <= high < 1e9:
+        return None
+    steps = _count(groups, "steps") if any(name in groups for name in _STEP_TIMES) else 1
+    return Interval((low + high) / 2, low, high).scaled(steps) if steps else None
+
+
+def _places(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    return -exponent if isinstance(exponent, int) else 0
+
+
+def _count(groups: Mapping[str, str], name: str) -> int | None:
+    text = groups.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
+    found = {}
+    for name, text in groups.items():
+        if name not in _KNOWN and name != "last":
+            try:
+                found[name] = float(text)
+            except ValueError:
+                continue
+    return found
+
+
+# --------------------------------------------------------------------------- epochs and runs
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The epochs of one run as these lines number them."""
+
+    run: OpenRun
+    shift: int = 0  # added to numbers that count from 0
+    first: int = 0
+    last: int = 0
+    times: list[float] = field(default_factory=list)
+
+
+class PatternReader:
+    """Recognises such lines and puts them into runs. `own` are a person's patterns; they go before all others."""
+
+    def __init__(self, tracker: RunTracker, own: Sequence[re.Pattern[str]] = ()) -> None:
+        self._tracker = tracker
+        self._own = tuple(own)
+        self._lines: _Lines | None = None
+
+    def take_own(self, line: int, text: str) -> bool:
+        """Take a line that one of the person's own patterns describes; True when it was."""
+        for regex in self._own:
+            if (match := regex.search(text[:_LONGEST])) is not None:
+                self._keep(line, _given(match), "pattern")
+                return True
+        return False
+
+    def take(self, line: int, text: str) -> bool:
+        """Take a line of one of the common forms; True when it was."""
+        if "100%" in text or " \u2022 " in text:
+            return self._bar(line, text)
+        if "poch" not in text and "POCH" not in text:
+            return False
+        if (match := _TORCHVISION.match(text)) is not None:
+            self._keep(line, _given(match), "torchvision", cut=True)
+        elif (groups := read_hand_written(text)) is not None:
+            self._keep(line, groups, "hand-written")
+        else:
+            return False
+        return True
+
+    @staticmethod
+    def speaks(text: str) -> bool:
+        """Whether a line is of one of the common forms."""
+        if "100%" in text or " \u2022 " in text:
+            return read_bar(text) is not None
+        return "poch" in text and (
+            _TORCHVISION.match(text) is not None or read_hand_written(text) is not None
+        )
+
+    def _bar(self, line: int, text: str) -> bool:
+        groups = read_bar(text)
+        if groups is None:
+            return False
+        if "epoch" not in groups:
+            run = self._tracker.current
+            if run is None or run.keras.open is None or run.keras.summaries:
+                return False
+            groups = {**groups, "epoch": str(run.keras.open)}
+            run.keras.open = None  # a second bar of this epoch is its validation
+        self._keep(line, groups, "tqdm", cut=True)
+        return True
+
+    def _keep(self, line: int, groups: Mapping[str, str], source: str, *, cut: bool = False) -> None:
+        run = self._tracker.current
+        if run is not None and _has_better(run):
+            return
+        seconds = seconds_of(groups, cut=cut)
+        if seconds is None:
+            if (
+                rate := seconds_of({"seconds": groups.get("rate", "")}, cut=False)
+            ) is not None and rate.lo > 0:
+                self._rate(line, rate, groups)
+            return
+        number = _count(groups, "epoch")
+        lines = self._which_run(line, number)
+        if lines is None:
+            return
+        lines.run.last_line = line
+        lines.run.learn(RunFacts(epochs_planned=_count(groups, "epochs") or None), sure=False)
+        sample = EpochSample(
+            epoch=lines.last + 1 if number is None else number + lines.shift,
+            seconds=seconds,
+            steps=_count(groups, "steps"),
+            metrics=_metrics(groups),
+            source=source,
+            line=line,
+        )
+        self._epoch(lines, sample)
+
+    def _rate(self, line: int, rate: Interval, groups: Mapping[str, str]) -> None:
+        run = self._tracker.here(line)
+        if run.stopped:
+            run = self._tracker.begin(line, RunFacts())
+        run.rated, run.throughput = True, rate
+        run.learn(RunFacts(epochs_planned=_count(groups, "epochs") or None))
+
+    def _which_run(self, line: int, number: int | None) -> _Lines | None:
+        """The run an epoch of this number belongs to: it goes on, or begins again."""
+        lines, run = self._lines, self._tracker.current
+        if lines is None or run is not lines.run or run.stopped:
+            run = self._tracker.here(line)
+            if run.stopped or run.epochs:
+                run = self._tracker.begin(line, RunFacts())
+            first = 1 if number is None else number
+            self._lines = lines = _Lines(run, shift=1 if first == 0 else 0, first=first, last=0)
+            return lines
+        if number is not None and number + lines.shift < lines.last:
+            if number != lines.first and not (run.fresh or run.broken):
+                run.interleaved = True  # a slower process
+                return None
+            run = self._tracker.begin(line, RunFacts(), inherited=run.facts)
+            self._lines = lines = _Lines(run, shift=lines.shift, first=number)
+        return lines
+
+    def _epoch(self, lines: _Lines, sample: EpochSample) -> None:
+        run, stored = lines.run, lines.run.epochs.get(sample.epoch)
+        if stored is not None:
+            self._again(run, stored, sample)
+            return
+        if lines.last and sample.epoch > lines.last + 1:
+            self._refuse(
+                run, "Epochs are not printed one by one: whether a time is that of one epoch is unknown."
+            )
+        lines.times.append(sample.seconds.value)
+        if _like_a_total(lines.times):
+            self._refuse(
+                run, "The times grow from line to line like a running total, so none is that of an epoch."
+            )
+        lines.last = sample.epoch
+        self._tracker.store(run, sample)
+        run.whole = True
+
+    def _again(self, run: OpenRun, stored: EpochSample, sample: EpochSample) -> None:
+        """An epoch that comes twice: by another process, or by a bar that went on during validation."""
+        if stored.seconds == sample.seconds:
+            run.interleaved = True
+            return
+        low, high = min(stored.seconds.lo, sample.seconds.lo), max(stored.seconds.hi, sample.seconds.hi)
+        run.note(
+            "Some epochs have two times in this log (training alone, with validation, or of two processes)."
+        )
+        self._tracker.store(run, replace(stored, seconds=Interval((low + high) / 2, low, high)))
+
+    @staticmethod
+    def _refuse(run: OpenRun, reason: str) -> None:
+        run.refused = reason
+        run.note(reason)
+
+
+def _has_better(run: OpenRun) -> bool:
+    """Whether the run has epochs from a form that tells more: the line is a callback's or a script's own."""
+    if (
+        run.keras.summaries
+        or run.clocked is not None
+        or run.batch_seconds is not None
+        or run.held is not None
+    ):
+        return True
+    return any(
+        sample.source in ("keras", "mllog", "mllog-block", "pytorch", "train.py")
+        for sample in run.epochs.values()
+    )
+
+
+def _like_a_total(times: Sequence[float]) -> bool:
+    """Whether each time is the one before and another epoch; of two epochs, whether the second takes nearly double."""
+    if len(times) < 2 or times[0] <= 0:
+        return False
+    growth = [later - earlier for earlier, later in itertools.pairwise(times)]
+    return all(more >= (0.8 if len(times) == 2 else 0.5) * times[0] for more in growth)

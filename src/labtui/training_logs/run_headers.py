@@ -1,0 +1,390 @@
+"""What a run says of itself before it trains: banners, echoed commands, job headers, model names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from labtui.domain.model import Device
+from labtui.training_logs.events import GpuCount
+from labtui.training_logs.runs import RunFacts
+
+_RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
+_KNOWN = re.compile(
+    r"resnet|vgg|mobilenet|densenet|inception|xception|efficientnet|nasnet|alexnet|lenet|mnist|cifar",
+    re.IGNORECASE,
+)
+_SUFFIX = re.compile(
+    r"(?:[-_.](?:seq|sequential|parallel|mirrored|multi|cpu|gpu|v\d|hvd|horovod|ddp))+\Z", re.IGNORECASE
+)
+_PLAIN = {
+    "main",
+    "train",
+    "train_ddp",
+    "run",
+    "training",
+    "benchmark",
+    "tf_cnn_benchmarks",
+    "script",
+    "fit",
+    "test",
+}
+
+
+def is_architecture(stem: str) -> bool:
+    """Whether a script's name is that of a network, so that running it is a training."""
+    return _KNOWN.search(stem) is not None
+
+
+def short_model(name: str) -> str:
+    """``ResNet50V2``, ``resnet50`` and ``ResNet50_seq`` are all ``ResNet50``; other names stay."""
+    found = _RESNET.search(name)
+    return f"ResNet{found[1]}" if found else name.strip()[:80]
+
+
+def model_of_script(stem: str) -> str | None:
+    """The model a script is named for, or None when its name says nothing (``train.py``)."""
+    if _RESNET.search(stem):
+        return short_model(stem)
+    bare = _SUFFIX.sub("", stem)
+    return None if not bare or bare.lower() in _PLAIN or "imagenet" in bare.lower() else bare[:80]
+
+
+def device_of(word: str) -> Device | None:
+    """``cpu`` or ``gpu`` from a word such as ``GPU``, ``cuda:0`` or ``/device:CPU:0``."""
+    lower = word.lower()
+    if "gpu" in lower or "cuda" in lower:
+        return "gpu"
+    return "cpu" if "cpu" in lower else None
+
+
+_BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) (?P<count>\d{1,5}) (?P<device>GPU|CPU)s?\s*\Z")
+_CPU_BANNER = re.compile(r"\s*Model:? (?P<model>[\w.+-]{1,80}) CPU\s*\Z")
+_BATCH = re.compile(r"\s*(?:Global )?Batch(?:\\?_| )?size: +(\d{1,9})\s*\Z", re.IGNORECASE)
+_REPLICAS = re.compile(r"\s*(?:N|Num)(?:ber of )?\\?_?(?:replicas|devices): +(\d{1,5})\s*\Z", re.IGNORECASE)
+_STRATEGY = re.compile(
+    r"\b\w*Strategy with (?:devices |.{0,2000}?\blocal_devices = )[\[(]([^\])]{1,20000})[\])]"
+)
+_GPU_DEVICE = re.compile(r"(?:device:)?gpu:\d+", re.IGNORECASE)
+_CPU_DEVICE = re.compile(r"(?:device:)?cpu:\d+", re.IGNORECASE)
+_WORKERS = re.compile(r"\bnum_workers = (\d{1,5})\b")
+_SHORTAGE = re.compile(
+    r"input ran out of data; interrupting (?:training|epoch)(?:.{0,200}\(in this case, (\d{1,9}) batches\))?"
+)
+_PROCESS = re.compile(
+    r"oneDNN custom operations are on|This TensorFlow binary is optimized|=> (?:loading|loaded) checkpoint"
+    r"|\b(?:[Rr]esuming|[Rr]estarting|Continuing) (?:training|from)\b|[Rr]estor(?:ing|ed) .{0,80}\bcheckpoint"
+    r"|will restart worker group|\bRendezvous'ing worker group"
+)
+PROCESS_WORDS = (
+    "oneDNN custom",
+    "binary is optimized",
+    "checkpoint",
+    "esuming ",
+    "estarting ",
+    "Continuing ",
+    "worker group",
+)
+_STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
+_JOB_GPUS = re.compile(r"gpus: +(\d{1,5})\Z")
+_SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
+_MODEL = re.compile(
+    r"\s*Model: +\"?([\w.+-]{1,80})\"?\s*\Z|=> (?:creating|using pre-trained) model '([\w.+-]{1,80})'"
+)
+_EARLY = re.compile(r"\s*Epoch \d{1,9}: early stopping\s*\Z")
+_TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
+_JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
+_LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
+_PROMPT = re.compile(
+    r"\s*(?:\++ |\$ |> |(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
+)
+_GPUS = ("--n_gpus", "--n-gpus", "--ngpus", "--num_gpus", "--num-gpus", "--gpus", "--n_gpu", "--num_gpu")
+_BATCHES = ("--batch_size", "--batch-size", "--batch", "--bs", "-b")
+_EPOCHS = ("--epochs", "--num_epochs", "--num-epochs", "--n_epochs", "--epoch")
+_MODELS = ("--model", "-a", "--arch", "--model_name", "--model-name", "--network")
+_RATES = ("--lr", "--learning_rate", "--learning-rate")
+_RANKS = (
+    "-np",
+    "--np",
+    "-n",
+    "--ntasks",
+    "--nproc_per_node",
+    "--nproc-per-node",
+    "--num-proc",
+    "--num_processes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCommand:
+    """An echoed command that starts a training.
+
+    `no_gpu_flag`: it asks for GPUs from within a container that was started without ``--nv``.
+    """
+
+    text: str
+    facts: RunFacts
+    no_gpu_flag: bool = False
+
+
+def read_banner(text: str) -> RunFacts | None:
+    """`` Model ResNet50 2 GPUs ``."""
+    match = _BANNER.match(text)
+    if match is None:
+        found = _CPU_BANNER.match(text)
+        return RunFacts(model=short_model(found["model"]), device="cpu", n_gpus=0) if found else None
+    if match["device"] == "CPU" or int(match["count"]) == 0:
+        return RunFacts(model=short_model(match["model"]), device="cpu", n_gpus=0)
+    return RunFacts(model=short_model(match["model"]), device="gpu", n_gpus=int(match["count"]))
+
+
+def read_model(text: str) -> RunFacts | None:
+    """``Model: ResNet50``, ``Model: "resnet50v2"`` of a Keras summary, ``=> creating model 'resnet50'``; or None."""
+    match = _MODEL.match(text)
+    name = (match[1] or match[2]) if match else ""
+    return RunFacts(model=short_model(name)) if is_architecture(name) else None
+
+
+def read_head(text: str) -> RunFacts | None:
+    """``Batch_size: 4096``, ``Num_replicas: 2``, ``Train on 50000 samples``: what completes a banner."""
+    if match := _BATCH.match(text):
+        return RunFacts(batch_size=int(match[1]) or None)
+    if _STAND_IN.match(text):
+        return RunFacts(practice=True)
+    if (samples := read_samples(text)) is not None:
+        return RunFacts(images=samples)
+    return None
+
+
+def read_samples(text: str) -> int | None:
+    """``Train on 50000 samples``: Keras before tf.keras 2.2 counts samples, not steps."""
+    match = _TRAIN_ON.match(text)
+    return int(match[1]) if match else None
+
+
+def read_replicas(text: str) -> int | None:
+    """``Num_replicas: 2``: the number of GPUs when nothing better tells it (a CPU is one replica too)."""
+    match = _REPLICAS.match(text)
+    return int(match[1]) if match else None
+
+
+def read_gpus(line: int, text: str) -> GpuCount | None:
+    """The GPUs of a strategy: the devices TensorFlow says it uses, or its ``Num_replicas: 2``.
+
+    A line that names CPU devices only counts them, too, and says so.
+    """
+    if "trategy with " in text and (match := _STRATEGY.search(text)):
+        gpus, cpus = len(_GPU_DEVICE.findall(match[1])), len(_CPU_DEVICE.findall(match[1]))
+        workers = _WORKERS.search(text)
+        count = (gpus or cpus) * (int(workers[1]) if workers else 1)
+        return GpuCount("devices", count, line, text, "gpu" if gpus else "cpu") if count else None
+    count = read_replicas(text) or 0
+    return GpuCount("replicas", count, line, text) if count else None
+
+
+def read_job_gpus(line: int, text: str) -> GpuCount | None:
+    """``gpus:      4`` in the header of labtui's job scripts: the GPUs that the job asked for."""
+    match = _JOB_GPUS.match(text)
+    return GpuCount("job", int(match[1]), line, text) if match and int(match[1]) else None
+
+
+def read_shortage(text: str) -> int | None:
+    """``Your input ran out of data``: how many batches Keras wanted, 0 where it does not say."""
+    match = _SHORTAGE.search(text)
+    return int(match[1] or 0) if match else None
+
+
+def starts_process(text: str) -> bool:
+    """Whether only a starting process prints such a line: a framework's first words, a checkpoint that is loaded."""
+    return _PROCESS.search(text) is not None
+
+
+def stopped_early(text: str) -> bool:
+    """``Epoch 7: early stopping`` (``Epoch 00007`` in older releases): the run is complete."""
+    return _EARLY.match(text) is not None
+
+
+def is_batch_line(text: str) -> bool:
+    """Whether the line gives the batch size: given twice, it belongs to two runs."""
+    return _BATCH.match(text) is not None
+
+
+def read_job_name(text: str) -> RunFacts | None:
+    """``Job Name: ResNet50_seq_CPU``: facts that only fill gaps."""
+    match = _JOB_NAME.match(text)
+    return facts_of_job_name(match[1]) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobHeaderLine:
+    """A line of the header that labtui's job scripts print: about the job, or (`run` from 1) about a run."""
+
+    facts: RunFacts
+    run: int = 0
+
+
+def read_job_header(text: str) -> JobHeaderLine | None:
+    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes (...)``, ``job: 31337 ResNet50_4``."""
+    match = _SAY.match(text)
+    if match is None:
+        return None
+    key, value = match[1], match[2]
+    if key == "practice":
+        return JobHeaderLine(RunFacts(practice=value.split()[0] == "yes"))
+    if key == "job":
+        return JobHeaderLine(facts_of_job_name(value.split()[-1]) or RunFacts())
+    pairs = dict(word.split("=", 1) for word in value.split() if "=" in word)
+    numbers = {name: int(word) for name, word in pairs.items() if word.isascii() and word.isdigit()}
+    return JobHeaderLine(
+        RunFacts(
+            model=short_model(pairs["model"]) if pairs.get("model") else None,
+            device=device_of(pairs.get("device", "")),
+            n_gpus=numbers.get("n_gpus"),
+            batch_size=numbers.get("batch_size") or None,
+            epochs_planned=numbers.get("epochs") or None,
+            learning_rate=_float(pairs.get("learning_rate")),
+        ),
+        int(key[4:]),
+    )
+
+
+def facts_of_job_name(name: str) -> RunFacts | None:
+    """What a job's name tells of its model and device, if anything."""
+    model = model_of_script(name)
+    if model is None or not model.startswith("ResNet"):
+        return None
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    if "cpu" in words:
+        return RunFacts(model=model, device="cpu", n_gpus=0)
+    if "seq" in words and "gpu" in words:
+        return RunFacts(model=model, device="gpu", n_gpus=1)
+    return RunFacts(model=model)
+
+
+def read_command(text: str) -> TrainingCommand | None:
+    """The training that an echoed command line starts, or None when it is no such line."""
+    if ".py" not in text or len(text) > 4000:
+        return None
+    bare = _PROMPT.sub("", text, count=1).strip()
+    words = _split(bare)
+    script = _script_index(words)
+    if script is None:
+        return None
+    before, after = words[:script], words[script + 1 :]
+    if any(word.endswith(":") for word in before):
+        return None  # bash's `script: line 30: 12345 Killed  python ...`, a message about a command
+    facts = _facts(before, words[script], after)
+    named = is_architecture(PurePosixPath(words[script]).stem)
+    if not (facts.epochs_planned or facts.batch_size or facts.n_gpus is not None or named):
+        return None
+    wants_gpus = (_count(after, _GPUS) or 0) > 0 and _given(after, ("--device",)) != "cpu"
+    return TrainingCommand(" ".join(words), facts, wants_gpus and _container_without_gpu(before))
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text.rstrip("\\&"), comments=False)
+    except ValueError:
+        return text.split()
+
+
+def _script_index(words: Sequence[str]) -> int | None:
+    """Where the .py of a command stands: after a python or a launcher, with no other word that ends it."""
+    for index, word in enumerate(words):
+        name = PurePosixPath(word).name
+        if not (_PYTHON.match(name) or name in _LAUNCHERS):
+            continue
+        for place in range(index + 1, len(words)):
+            if words[place] == "-c":
+                return None
+            if words[place].endswith(".py"):
+                return place
+        return None
+    return None
+
+
+def _given(words: Sequence[str], names: Sequence[str]) -> str | None:
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else (words[index + 1] if index + 1 < len(words) else None)
+    return None
+
+
+def _count(words: Sequence[str], names: Sequence[str]) -> int | None:
+    value = _given(words, names)
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def _container_without_gpu(before: Sequence[str]) -> bool:
+    names = {PurePosixPath(word).name for word in before}
+    if not names & {"singularity", "apptainer"} or not names & {"exec", "run", "shell"}:
+        return False
+    return not names & {"--nv", "--nvccli", "--rocm"}
+
+
+def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts:
+    stem = PurePosixPath(script).stem
+    named = _given(after, _MODELS)
+    facts = RunFacts(
+        model=short_model(named) if named else model_of_script(stem),
+        batch_size=_count(after, _BATCHES) or None,
+        epochs_planned=_count(after, _EPOCHS) or None,
+        learning_rate=_float(_given(after, _RATES)),
+    )
+    gpus = _gpus(before, stem, after)
+    if facts.batch_size is not None and _per_worker(before, stem):
+        facts = replace(facts, batch_size=facts.batch_size * max(1, gpus or 1))
+    elif facts.batch_size is not None and _under_torchrun(before):
+        total = facts.batch_size * gpus if gpus else None
+        facts = replace(facts, batch_size=total, batch_per_gpu=facts.batch_size)
+    if _given(after, ("--device",)) == "cpu" and gpus:
+        return replace(facts, device="gpu", n_gpus=gpus, practice=True)  # CPU devices stand in for GPUs
+    if _container_without_gpu(before) or _given(after, ("--device",)) == "cpu":
+        return replace(facts, device="cpu", n_gpus=0)
+    if gpus is None and "--nv" in before and "seq" in stem.lower():
+        gpus = 1
+    return replace(facts, device="gpu" if gpus else None, n_gpus=gpus)
+
+
+def _per_worker(before: Sequence[str], stem: str) -> bool:
+    """Whether the batch option means one worker's batch."""
+    return stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
+
+
+def _under_torchrun(before: Sequence[str]) -> bool:
+    """Whether each of several processes gets the same options, so that its batch is not the global one."""
+    return _by_torchrun(before) and _ranks(before) != 1
+
+
+def _by_torchrun(before: Sequence[str]) -> bool:
+    launched = any(PurePosixPath(word).name in ("torchrun", "accelerate") for word in before)
+    return launched or any(word.startswith("torch.distributed.") for word in before)
+
+
+def _gpus(before: Sequence[str], stem: str, after: Sequence[str]) -> int | None:
+    gpus = _count(after, _GPUS)
+    ranks = _ranks(before)
+    if ranks == 1 and _by_torchrun(before):
+        return gpus or 1
+    if ranks is None or (ranks == 1 and not _per_worker(before, stem)):
+        return gpus
+    return ranks * (1 if _under_torchrun(before) else gpus or 1)
+
+
+def _ranks(before: Sequence[str]) -> int | None:
+    per_node = _count(before, _RANKS)
+    nodes = _count(before, ("--nnodes",))
+    return per_node * (nodes or 1) if per_node else None
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 < value < 1e6 else None

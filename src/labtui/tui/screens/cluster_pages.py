@@ -1,0 +1,315 @@
+"""Pages about the cluster: every command labtui ran there, and the doctor's checks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import DataTable, Static
+
+from labtui.domain.errors import LabError
+from labtui.tui import format as words
+from labtui.tui.screens.prompts import Modal
+from labtui.tui.terminal_sanitizer import display_text
+from labtui.tui.themes import Roles, roles
+from labtui.tui.widgets.tables_and_tabs import KeyedTable, ModalKeys, Row, TableColumn
+
+if TYPE_CHECKING:
+    from labtui.cluster.target import Prompter
+    from labtui.doctor.findings import Check
+    from labtui.session.session import Session
+    from labtui.slurm.job_evidence import MyJob
+    from labtui.slurm.site_probe import SiteLoad
+
+
+COLUMNS = (
+    TableColumn("at", "time"),
+    TableColumn("seconds", " s", right=True),
+    TableColumn("status", " status"),
+    TableColumn("name", " what"),
+    TableColumn("command", " command"),
+)
+EVERY = 1.0
+SLURM = ("squeue", "sbatch", "sacct", "scancel", "scontrol")
+
+
+class RemoteCommands(Modal[None]):
+    """A table and, below, the whole command under the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,m", "close", "close", show=False)]
+
+    def __init__(self, session: Session, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._session = session
+        self._clock = clock
+        self._commands: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """Title with counts, table, the whole command, keys."""
+        with Vertical(classes="page"):
+            yield Static(Text(""), markup=False, classes="page-title", id="commands-title")
+            yield KeyedTable(id="commands-table")
+            yield Static(Text(""), markup=False, id="command-whole")
+            yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
+
+    def on_mount(self) -> None:
+        """Fill, then keep filling."""
+        self.query_one(KeyedTable).cell_padding = 0
+        self.refresh_commands()
+        self.set_interval(EVERY, self.refresh_commands)
+        self.query_one(KeyedTable).focus()
+
+    def refresh_commands(self) -> None:
+        """Look at what was asked since."""
+        records = list(self._session.commands)
+        recent = sum(1 for record in records if self._clock() - record.at < 60)
+        title = f"What labtui asked the cluster: {len(records)} kept, {recent} in the last minute"
+        self.query_one("#commands-title", Static).update(Text(title, style="bold"))
+        self._commands = [_text(record.command) for record in reversed(records)]
+        rows = [
+            Row(str(len(records) - index), _cells(record)) for index, record in enumerate(reversed(records))
+        ]
+        self.query_one(KeyedTable).sync(COLUMNS, rows)
+        self._show_whole()
+
+    @on(DataTable.RowHighlighted)
+    def _show_whole(self) -> None:
+        table = self.query_one(KeyedTable)
+        place = table.cursor_row
+        whole = self._commands[place] if 0 <= place < len(self._commands) else ""
+        self.query_one("#command-whole", Static).update(Text(whole))
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+def _text(command: str) -> str:
+    return "\n".join(display_text(line.encode()) for line in command.splitlines())
+
+
+def _cells(record: Any) -> tuple[str, ...]:
+    status = words.NOTHING if record.status is None else str(record.status)
+    told = _told(_text(record.command))
+    when = time.strftime("%H:%M:%S", time.localtime(record.at))
+    return (when, f" {record.seconds:.2f}", f" {status}", f" {record.name}", f" {told[:200]}")
+
+
+def _told(command: str) -> str:
+    """The line of a script that says most: the one that calls Slurm, else the last."""
+    lines = [
+        " ".join(line.split()) for line in command.splitlines() if line.strip() and not line.startswith("#")
+    ]
+    calling = [
+        line for line in lines if any(f"{name} " in line for name in SLURM) and not line.startswith("unset ")
+    ]
+    return (calling or lines or [""])[-1 if not calling else 0]
+
+
+SIGNS = {"ok": ("✔", "good"), "warning": ("!", "warn"), "problem": ("✘", "bad"), "skipped": ("-", "quiet")}
+
+
+class Checked(Message):
+    """One more check is known; None: that was the last one."""
+
+    def __init__(self, check: Check | None) -> None:
+        super().__init__()
+        self.check = check
+
+
+JOB_COLUMNS: tuple[TableColumn, ...] = (
+    TableColumn("job", "job", width=10),
+    TableColumn("name", "name", width=30),
+    TableColumn("state", "state", width=10),
+    TableColumn("since", "since", width=12),
+    TableColumn("queue", "queue", width=12),
+    TableColumn("node", "node", width=12),
+    TableColumn("runs", "labtui", width=16),
+)
+NARROW_JOBS = {"job": 8, "name": 13, "state": 9, "since": 9, "queue": 9, "node": 9, "runs": 13}
+"""Widths in a window of 80 columns; the line below the table has the whole of the chosen job."""
+WIDE_JOBS = 110
+
+
+class JobsPage(Modal[None]):
+    """Every living job of the student as the queue last said, also those that this folder did not send."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,Q", "close", "close", show=False),
+        Binding("ctrl+k", "cancel_job", "cancel", show=False),
+    ]
+
+    def __init__(
+        self, session: Session, clock: Callable[[], float], cancel: Callable[[str, str], None]
+    ) -> None:
+        super().__init__()
+        self._session, self._clock, self._cancel = session, clock, cancel
+        self._jobs: tuple[MyJob, ...] = ()
+        self._load: Future[SiteLoad] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Title, table, keys."""
+        with Vertical(classes="page"):
+            yield Static(Text("Your jobs on the cluster", style="bold"), markup=False, classes="page-title")
+            yield KeyedTable(id="jobs-table")
+            yield Static(Text(""), markup=False, id="jobs-none")
+            yield Static(Text(""), markup=False, id="jobs-load")
+            yield ModalKeys(
+                ("^k", "cancels the job", "cancel_job"), ("esc", "closes", "close"), classes="page-keys"
+            )
+
+    def on_mount(self) -> None:
+        """Fill, then keep filling."""
+        self.query_one(KeyedTable).cell_padding = 0
+        self.refresh_jobs()
+        self.set_interval(EVERY, self.refresh_jobs)
+        self.query_one(KeyedTable).focus()
+
+    def refresh_jobs(self) -> None:
+        """The queue as it was read last."""
+        self._jobs = self._session.my_jobs()
+        known = self._session.state.refreshed_at is not None
+        empty = "No job of yours is in the queue." if known else "The queue was not read yet."
+        cells = [_job_cells(job, self._clock()) for job in self._jobs]
+        rows = [Row(job.job_id or job.token, row) for job, row in zip(self._jobs, cells, strict=True)]
+        table, columns = self.query_one(KeyedTable), JOB_COLUMNS
+        if self.app.size.width < WIDE_JOBS:
+            columns = tuple(replace(each, width=NARROW_JOBS[each.key]) for each in JOB_COLUMNS)
+        table.sync(columns, rows)
+        chosen = min(max(0, table.cursor_row), len(cells) - 1)
+        self.query_one("#jobs-none", Static).update(Text("  ".join(cells[chosen]) if cells else empty))
+        self.query_one("#jobs-load", Static).update(Text(self._load_sentence()))
+
+    def _load_sentence(self) -> str:
+        """What is free now and the fair share: asked once while this page is open, again only after a failure."""
+        if self._load is None or (self._load.done() and self._load.exception() is not None):
+            if self._session.state.connection.status != "online" or self._session.read_only:
+                return ""
+            try:
+                self._load = self._session.site_load()
+            except LabError as error:
+                return error.sentence
+        if not self._load.done():
+            return "Asking what is free ..."
+        if (failure := self._load.exception()) is not None:
+            return display_text(str(failure).encode())
+        return display_text(self._load.result().sentence.encode())
+
+    @on(DataTable.RowHighlighted)
+    def _moved(self) -> None:
+        self.refresh_jobs()
+
+    def action_cancel_job(self) -> None:
+        """Cancel the chosen job, after asking."""
+        place = self.query_one(KeyedTable).cursor_row
+        if 0 <= place < len(self._jobs) and self._jobs[place].job_id:
+            self._cancel(self._jobs[place].job_id, self._jobs[place].name)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+def _job_cells(job: MyJob, now: float) -> tuple[str, ...]:
+    runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
+    since = words.duration(now - job.since) if job.since else words.NOTHING
+    state = "held" if job.held else job.phase.value
+    cells = (job.job_id or words.NOTHING, job.name, state, since, job.queue, job.node or words.NOTHING, runs)
+    return tuple(display_text(cell.encode()) for cell in cells)
+
+
+class DoctorScreen(Modal[None]):
+    """Logs in once more, in a thread of its own, and asks for everything that a job needs. It changes nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,D", "close", "close", show=False)]
+
+    def __init__(self, session: Session, prompter: Prompter | None, ended: Callable[[], None]) -> None:
+        super().__init__()
+        self._session, self._prompter, self._ended = session, prompter, ended
+        self._checks: list[Check] = []
+        self._under_way = True
+
+    def compose(self) -> ComposeResult:
+        """Title, findings, keys."""
+        with Vertical(classes="page"):
+            yield Static(Text("Doctor: what a job needs", style="bold"), markup=False, classes="page-title")
+            with VerticalScroll(classes="page-text"):
+                yield Static(Text(""), markup=False, id="doctor-checks")
+            yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
+
+    def on_mount(self) -> None:
+        """Begin at once."""
+        self.query_one(VerticalScroll).focus()
+        self._show()
+        threading.Thread(target=self._examine, name="labtui-doctor", daemon=True).start()
+
+    def _examine(self) -> None:
+        from labtui.cluster.target import NobodyThere
+        from labtui.doctor.examine import examine
+        from labtui.session.assembly import doctor_requirements, overrides_of
+
+        seen: dict[str, bool] = {}
+        try:
+            settings = self._session.settings
+            overrides, wanted = overrides_of(settings), doctor_requirements(settings)
+            prompter = self._prompter or NobodyThere()
+            for check in examine(self._session.profile, overrides, wanted, prompter, seen.update):
+                self.post_message(Checked(check))
+            if seen:
+                self._session.note_places(seen)
+        except Exception as error:  # a check must never take the screens down
+            self._session.faults.write(error)
+        finally:
+            self.post_message(Checked(None))
+
+    def on_checked(self, message: Checked) -> None:
+        """Add what is known."""
+        if message.check is None:
+            self._under_way = False
+            self._ended()
+            self.set_timer(
+                0.5, self._show
+            )  # checks that come while the page opens may leave it with its first height
+        else:
+            self._checks.append(message.check)
+        self._show()
+
+    def _show(self) -> None:
+        box = self.query_one("#doctor-checks", Static)
+        if not box.is_mounted:  # Textual would keep the height of what it held before
+            self.call_after_refresh(self._show)
+            return
+        box.update(checks_page(self._checks, roles(self.app), running=self._under_way))
+
+    def action_close(self) -> None:
+        """Back; what is being asked meanwhile ends by itself."""
+        self.dismiss(None)
+
+
+def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
+    """Each check with its sign, its sentence and its fix; then what all of them say."""
+    page = Text()
+    for check in checks:
+        sign, role = SIGNS[check.status]
+        page.append(f"{sign} {check.title}: ", style=getattr(styles, role)).append(f"{check.sentence}\n")
+        if check.fix:
+            page.append(f"  → {check.fix}\n", style=styles.warn)
+    if running:
+        return page.append("Checking ...", style=styles.quiet)
+    problems = sum(check.status == "problem" for check in checks)
+    warnings = sum(check.status == "warning" for check in checks)
+    if problems:
+        return page.append(f"\n{problems} problem{'s' if problems != 1 else ''} to fix.", style=styles.bad)
+    if warnings:
+        return page.append(
+            f"\nNo problem, {warnings} warning{'s' if warnings != 1 else ''}.", style=styles.warn
+        )
+    return page.append("\nEverything a job needs is there.", style=styles.good)

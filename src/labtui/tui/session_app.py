@@ -1,0 +1,334 @@
+"""`SessionApp`: an app over an open session. States, questions and ends of requests come in; screens are repainted."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.binding import BindingType
+from textual.notifications import Notifications
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from labtui.domain.errors import LabError
+from labtui.domain.events import LabState
+from labtui.tui import actions, themes
+from labtui.tui.messages import ActionEnded, Bridge, Noticed, PromptAsked, ScreenPrompter, StateArrived
+from labtui.tui.screens.main import MainScreen
+from labtui.tui.terminal_sanitizer import HarmlessApp
+from labtui.tui.themes import keep_theme, read_preferences
+from labtui.tui.view_model import ViewModel, checks_may_differ
+from labtui.tui.widgets.tables_and_tabs import MessageLines
+
+if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
+    from textual.command import Provider
+    from textual.dom import DOMNode
+
+    from labtui.session.notifications import DesktopNotifier
+    from labtui.session.session import Session
+
+STYLES = Path(__file__).parent / "styles"
+AGE_EVERY = 1.0
+REPAINT_EVERY = 0.1
+"""Seconds between two repaints for states of the session; a key or a click repaints at once."""
+COLLECT_AFTER = 20_000
+"""New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
+
+
+def _palette() -> type[Provider]:
+    """Read when the palette is opened first."""
+    from labtui.tui.screens.texts import ActionProvider
+
+    return ActionProvider
+
+
+class SessionApp(HarmlessApp[int]):
+    """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
+
+    TITLE = "labtui"
+    CSS_PATH = [  # noqa: RUF012 - as Textual declares it
+        STYLES / "base.tcss",
+        STYLES / "main.tcss",
+    ]
+    COMMANDS: ClassVar[set[Any]] = {_palette}
+    COMMAND_PALETTE_BINDING = "f24"  # ours is in the registry
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
+    lab: reactive[LabState] = reactive(LabState, init=False, always_update=True)
+    desktop: DesktopNotifier | None = None
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        prompter: ScreenPrompter | None = None,
+        clock: Callable[[], float] = time.time,
+        pane: str = "",
+        start: bool = True,
+        lessons: Sequence[tuple[str, str]] = (),
+        factor: float | None = None,
+        kept: bool = True,
+    ) -> None:
+        """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
+        super().__init__()
+        preferences = read_preferences()
+        themes.register(self, preferences.theme)
+        self._key_problems = [preferences.problem] if preferences.problem else []
+        self._key_problems += actions.use_keys(preferences.keys)
+        self.set_keymap(actions.own_keys())
+        self.session = session
+        self.prompter = prompter
+        self.view_model = ViewModel(session, clock=clock, factor=factor)
+        self._bridge = Bridge(session, self.post_message)
+        self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
+        self._start_session = start
+        self._kept = kept
+        self.lessons = lessons
+        self._lessons_told = 0
+        self._known_problems: frozenset[str] = frozenset()
+        self._prompts: list[PromptAsked] = []
+        self._in_lines: set[str] = set()  # messages that a screen's own lines have shown
+        self._repaint_resting = False  # the last repaint for a state was less than REPAINT_EVERY ago
+        self._repaint_due = False  # a state came meanwhile
+
+    # ------------------------------------------------------------------ life
+
+    def get_default_screen(self) -> Screen[Any]:
+        return MainScreen(self._first_pane)
+
+    def on_mount(self) -> None:
+        """Paint what is stored first; the network comes after."""
+        if self.prompter is not None:
+            self.prompter.attach(self.post_message)
+        self._bridge.open()
+        self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
+        self.set_interval(AGE_EVERY, self._age)
+
+    def begin(self) -> None:
+        """The frame is on the screen: now what is stored, all of it."""
+        self.view_model.load_edition()
+        self.repaint()
+        self.call_after_refresh(self._go_on)
+
+    def _go_on(self) -> None:
+        """Everything stored can be seen: now the network and the checks, whose threads take time from painting."""
+        gc.freeze()  # the modules and the screens stay as long as the program
+        gc.set_threshold(COLLECT_AFTER)
+        gc.enable()  # off since the start of the program, for a quicker first paint
+        if self._start_session:
+            with contextlib.suppress(LabError):  # the state says it: offline, and why
+                self.session.start()
+        self.session.watch_logs(self.view_model.tokens_on_screen())
+        self.view_model.check_later(self.repaint_soon)
+        if self.view_model.edition_problem is not None:
+            self.report(self.view_model.edition_problem)
+        for problem in self._key_problems:
+            self.report_sentence(problem)
+        if self.session.read_only and self.session.looking is None:
+            self.report(self.session.why_read_only)
+
+    def on_unmount(self) -> None:
+        """Nobody is listening any more."""
+        self._bridge.close()
+        if self.prompter is not None:
+            self.prompter.close()
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Every key, click and line of the palette comes through here: where one may only look, changes end here."""
+        looking = self.session.looking
+        if looking is not None and not actions.only_looks(action if isinstance(action, str) else action[1]):
+            self.notify(looking.sentence, severity="warning", timeout=4, markup=False)
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
+
+    # ------------------------------------------------------------------ view_states
+
+    @property
+    def main(self) -> MainScreen | None:
+        """The main screen, whatever lies over it."""
+        return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
+
+    def on_state_arrived(self, message: StateArrived) -> None:
+        """The session's newest state; also the tick that lets logs look at their files again."""
+        self.lab = message.state
+
+    def watch_lab(self, old: LabState, new: LabState) -> None:
+        """The first state is painted at once, the last one always; checks when what they rest on may have changed."""
+        self.view_model.arrived(new)
+        self._repaint_for_state()
+        if checks_may_differ(old, new):
+            self.view_model.check_later(self.repaint_soon)
+        self._toast_new_problems(new)
+
+    def _repaint_for_state(self) -> None:
+        """A log that streams brings twenty states a second: they are painted every `REPAINT_EVERY`."""
+        if self._repaint_resting:
+            self._repaint_due = True
+            return
+        self._repaint_resting, self._repaint_due = True, False
+        self.set_timer(REPAINT_EVERY, self._repaint_rested)
+        self.repaint()
+
+    def _repaint_rested(self) -> None:
+        self._repaint_resting = False
+        if self._repaint_due:
+            self._repaint_for_state()
+
+    def repaint(self) -> None:
+        """Compute the view_state and hand it to the screen."""
+        self.session.watch_logs(self.view_model.tokens_on_screen())
+        main = self.main
+        if main is not None and main.is_mounted and main.view_state is not None:
+            main.show(self.view_model.view_state())
+
+    def check_again(self) -> None:
+        """Look at all boxes again: the student's files changed."""
+        self.view_model.check_later(self.repaint_soon)
+
+    def repaint_soon(self) -> None:
+        """From another thread: a new view_state when the screens come to it."""
+        self.call_later(self.repaint)
+
+    def _age(self) -> None:
+        for title, text in self.lessons[self._lessons_told :]:
+            self._lessons_told += 1
+            self.notify(text, title=f"{title}.", severity="warning", timeout=20, markup=False)
+        if self.view_model.files_changed():
+            self.check_again()
+        main = self.main
+        if main is not None and main.view_state is not None and main is self.screen:
+            main.show_age(self.view_model.view_state())
+
+    def _toast_new_problems(self, state: LabState) -> None:
+        keys = frozenset(problem.key for problem in state.problems)
+        for problem in state.problems:
+            if problem.key not in self._known_problems:
+                self.notify(
+                    problem.hint or problem.sentence,
+                    title=problem.sentence if problem.hint else "",
+                    severity="error",
+                    markup=False,
+                )
+        self._known_problems = keys
+
+    # ------------------------------------------------------------------ told to a student who looks elsewhere
+
+    def on_noticed(self, message: Noticed) -> None:
+        """A job started, ended or failed: ring the terminal, show it on the desktop, as the settings say."""
+        from labtui.session.notifications import DesktopNotifier, terminal_sequence
+
+        how = self.session.settings.notifications
+        if how == "off" or self.session.looking is not None:
+            return  # who only looks in is not the one to be told
+        if self.desktop is None and not self.is_headless:
+            self.desktop = DesktopNotifier()
+        for notice in message.notices:
+            self.write_to_terminal(terminal_sequence(notice))
+            if how == "desktop" and self.desktop is not None:
+                self.desktop.show(notice)
+
+    def write_to_terminal(self, sequence: str) -> None:
+        """Send a sequence past the screens' last gate: only one of our own making, its text made harmless."""
+        if self._driver is not None:
+            self._driver.write(sequence)
+
+    def action_notifications(self) -> None:
+        """Desktop and terminal, the terminal alone, or nothing; kept in the lab folder's settings."""
+        from labtui.session.notifications import HOW, keep_how
+
+        ways = list(HOW)
+        how = ways[(ways.index(self.session.settings.notifications) + 1) % len(ways)]
+        try:
+            self.session.settings = keep_how(self.session, how)
+        except LabError as error:
+            self.report(error)
+            return
+        self.notify(f"A job's start, end and failure: {HOW[how]}.", markup=False)
+
+    # ------------------------------------------------------------------ questions of the worker
+
+    def on_prompt_asked(self, message: PromptAsked) -> None:
+        """Passwords, codes and fingerprints: one modal at a time, in order."""
+        self._prompts.append(message)
+        if len(self._prompts) == 1:
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        from labtui.tui.screens.prompts import prompt_screen
+
+        message = self._prompts[0]
+
+        def answered(answer: str | None) -> None:
+            message.reply.put(answer)
+            self._prompts.pop(0)
+            if self._prompts:
+                self._ask_next()
+
+        self.push_screen(prompt_screen(message.question), answered)
+
+    # ------------------------------------------------------------------ ends of actions
+
+    def follow(self, name: str, request: Callable[[], Any], done: str, about: Any = None) -> None:
+        """Start a request to the session; its end arrives as a message."""
+        try:
+            future = request()
+        except LabError as error:
+            self.report(error)
+            return
+        self._bridge.follow(name, future, done, about)
+
+    def on_action_ended(self, message: ActionEnded) -> None:
+        """Say how it went; an unexpected error goes to the log file that is named."""
+        if message.error is not None and message.name != "test-only":
+            self.report(message.error)
+        elif message.done or message.name == "export":
+            self.notify(message.done or str(message.result), markup=False)
+            self.view_model.check_later(self.repaint_soon)
+        handler = getattr(self.screen, "action_ended", None)
+        if handler is not None:
+            handler(message)
+
+    def _refresh_notifications(self) -> None:
+        """Messages go to the lines above the keys where the screen has them, else to Textual's toasts."""
+        for lines in self.screen.query(MessageLines):
+            lines.take(self._notifications)
+            self._in_lines = {each.identity for each in self._notifications}
+            return
+        everything, fresh = self._notifications, Notifications()
+        for each in everything:
+            if each.identity not in self._in_lines:  # those stand below the dialog already
+                fresh.add(each)
+        self._notifications = fresh
+        try:
+            super()._refresh_notifications()
+        finally:
+            self._notifications = everything
+
+    def choose_theme(self, name: str) -> None:
+        """Change the colours, for the next time too."""
+        self.theme = name
+        if self.session.looking is None:
+            keep_theme(name)
+
+    def report(self, error: BaseException) -> None:
+        """An error as a sentence and a hint."""
+        if isinstance(error, LabError):
+            title, body = error.sentence, error.hint
+        else:
+            self.session.faults.write(error)
+            title = "Something unexpected happened; labtui goes on."
+            body = f"Details are in {self.session.folder.problem_log.name}."
+        self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
+
+    def report_sentence(self, sentence: str) -> None:
+        """A warning in words."""
+        self.notify(sentence, severity="warning", markup=False)

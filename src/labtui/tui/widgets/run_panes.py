@@ -1,0 +1,464 @@
+"""The panes about runs: the runs of a task as a table, and the output of the selected one.
+
+On large screens a chart and the end of a log stand below the table: one glance. The output is standard output, standard
+error, or both, followed and searchable.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import DataTable, Input, Static
+
+from labtui.domain.model import RunPhase, Stream
+from labtui.tui import format as words
+from labtui.tui.guidance import no_run_yet
+from labtui.tui.messages import RunChosen
+from labtui.tui.themes import Roles, roles
+from labtui.tui.view import RunRow, ViewState, live_progress, run_detail, run_rows, task_progress
+from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets.tables_and_tabs import KeyedTable, Row, TableColumn, frame_texts
+from labtui.tui.widgets.tail_view import COPIED_MAX, TailView
+
+if TYPE_CHECKING:
+    from labtui.domain.events import RunState
+    from labtui.results.chart_spec import ChartSpec
+    from labtui.session.folder import LabFolder
+
+
+COLUMNS = (
+    TableColumn("number", "#", right=True, width=3),
+    TableColumn("model", "model", width=10),
+    TableColumn("gpus", "GPUs", right=True, width=4),
+    TableColumn("batch", "batch", right=True, width=6),
+    TableColumn("per_gpu", "/GPU", right=True, width=5),
+    TableColumn("state", "state", width=20),
+    TableColumn("epoch", "epoch s", right=True, width=14),
+    TableColumn("rate", "img/s", right=True, width=7),
+    TableColumn("speedup", "speedup", right=True, width=7),
+    TableColumn("efficiency", "eff.", right=True, width=5),
+)
+NARROW = {"number": 2, "model": 9, "batch": 5, "state": 16, "epoch": 12, "rate": 6, "efficiency": 5}
+"""Widths in a window of 80 columns; the others stay."""
+WIDE = 93
+"""From this width on the columns have their full widths."""
+PHASE_ROLES = {
+    RunPhase.RUNNING: "busy",
+    RunPhase.STARTING: "busy",
+    RunPhase.DONE: "good",
+    RunPhase.FAILED: "bad",
+    RunPhase.UNKNOWN: "warn",
+    RunPhase.CANCELLED: "quiet",
+    RunPhase.WAITING: "quiet",
+}
+
+
+class RunsPane(Vertical):
+    """Table, sentences about the selected run, glance row."""
+
+    _last: tuple[ViewState, Path | None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Table, progress of what runs, sentences about the selected run; chart and log where there is room."""
+        with Vertical(id="runs-box", classes="panel"):
+            yield KeyedTable(id="runs-table")
+            yield Static(Text(""), id="runs-progress", markup=False)
+        yield Static(Text(""), id="runs-detail", markup=False, classes="panel")
+        with Horizontal(id="glance"):
+            yield ChartView(id="glance-chart", classes="panel")
+            with Vertical(id="glance-log", classes="panel"):
+                yield TailView(id="glance-tail")
+
+    def on_mount(self) -> None:
+        """Narrow padding, so that all columns fit into 80."""
+        self.query_one(KeyedTable).cell_padding = 0
+        self.query_one("#runs-box").border_title = "Runs"
+
+    def on_resize(self) -> None:
+        """The gaps between columns depend on the width."""
+        if self._last is not None:
+            self.show(*self._last)
+
+    def show(self, view_state: ViewState, log: Path | None) -> None:
+        """Bring everything up to date."""
+        self._last = (view_state, log)
+        if not self.size.width:
+            return  # not laid out yet; the first resize comes back here
+        styles = roles(self.app)
+        narrow = self.size.width < WIDE
+        rows = [Row(str(row.run_id), _cells(row, styles)) for row in run_rows(view_state)]
+        table = self.query_one(KeyedTable)
+        table.sync(_columns(narrow), rows)
+        box = self.query_one("#runs-box")
+        box.set_class(not rows, "-empty")
+        box.border_title = _title(view_state)
+        if view_state.run_id is not None and table.selected_key != str(view_state.run_id):
+            with self.prevent(DataTable.RowHighlighted):
+                table.select_key(str(view_state.run_id))
+        self._show_progress(view_state, bool(rows))
+        self._show_detail(view_state)
+        self._show_glance(view_state, log)
+
+    def _show_progress(self, view_state: ViewState, any_rows: bool) -> None:
+        """A bar for every run that trains and one for the task; without runs, what will stand here."""
+        place = self.query_one("#runs-progress", Static)
+        if not any_rows:
+            place.update(Text(no_run_yet(view_state)))
+            return
+        place.update(progress_text(view_state, roles(self.app), self.size.width))
+
+    def _show_detail(self, view_state: ViewState) -> None:
+        detail, run = self.query_one("#runs-detail", Static), view_state.run
+        lines = run_detail(view_state, run) if run is not None and run.task_id == view_state.task_id else []
+        detail.display = bool(lines)
+        if run is not None:
+            detail.border_title = f"Run {run.run_id}: {run.spec.label}"
+        detail.update(Text("\n".join(lines)))
+
+    def _show_glance(self, view_state: ViewState, log: Path | None) -> None:
+        shown = glance_chart(view_state)
+        useful = bool(view_state.runs) and (log is not None or shown is not None)
+        glance = self.query_one("#glance")
+        glance.set_class(not useful, "-nothing")
+        if not useful or not glance.display:
+            return
+        self.query_one("#glance-chart", ChartView).spec = shown
+        self.query_one("#glance-tail", TailView).show_file(log)
+        box = self.query_one("#glance-log")
+        box.border_title = "Log"
+        box.border_subtitle = Text(log.name if log is not None else "no log yet")
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """The cursor selects a run."""
+        event.stop()
+        if event.row_key.value is not None:
+            self.post_message(RunChosen(int(event.row_key.value)))
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Enter or a click opens its log."""
+        event.stop()
+        if event.row_key.value is not None:
+            self.post_message(RunChosen(int(event.row_key.value), open_log=True))
+
+
+def _title(view_state: ViewState) -> str:
+    """What is marked or left out, and the keys that act on it."""
+    if marked := len(view_state.marked):
+        return f"Runs: {marked} marked (^k cancels, H holds, T limits, R repeats, esc unmarks)"
+    hidden = len(view_state.runs) - len(view_state.shown_runs)
+    return f"Runs: {hidden} failed or cancelled not shown (F shows them)" if hidden else "Runs"
+
+
+def glance_chart(view_state: ViewState) -> ChartSpec | None:
+    """What the runs show by now: scaling, else CPU against GPU, else epoch times."""
+    kinds = ("speedup", "cpu-gpu", "epoch-time")
+    found = (chart for kind in kinds for chart in view_state.charts if chart.key.startswith(kind))
+    return next((chart for chart in found if not chart.empty), None)
+
+
+def progress_text(view_state: ViewState, styles: Roles, width: int) -> Text:
+    """One line for each run that trains, with the time it needs yet, and one for the whole task."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    cells = max(10, min(30, width - 54))
+    for each in live_progress(view_state)[:4]:
+        full, empty = words.bar(each.share, cells)
+        text.append(f"{each.name:<18} ").append(full, styles.busy).append(empty, styles.quiet)
+        text.append(f" {each.done} of {each.epochs or '?'} epochs")
+        left = "" if each.seconds_left is None else f", about {words.duration(each.seconds_left)} left"
+        text.append(f"{left}\n")
+    done, wanted = task_progress(view_state)
+    if wanted:
+        full, empty = words.bar(done / wanted, cells)
+        text.append(f"{'Task ' + view_state.task_id:<18} ").append(full, styles.good).append(
+            empty, styles.quiet
+        )
+        text.append(f" {done:g} of {wanted:g} epochs")
+    return text
+
+
+def _columns(narrow: bool) -> tuple[TableColumn, ...]:
+    columns = []
+    for each in COLUMNS:
+        width = NARROW.get(each.key, each.width) if narrow else each.width
+        gap = "" if each.key == "number" else " "
+        columns.append(TableColumn(each.key, gap + each.title, each.right, (width or 0) + len(gap)))
+    return tuple(columns)
+
+
+def _cells(row: RunRow, styles: Roles) -> tuple[str | Text, ...]:
+    style = getattr(styles, PHASE_ROLES.get(row.phase, ""), "")
+    cells = (
+        row.model,
+        row.gpus,
+        row.batch,
+        row.per_gpu,
+        Text(f" {row.state}", style=style),
+        row.epoch,
+        row.rate,
+        row.speedup,
+        row.efficiency,
+    )
+    return (row.number, *(each if isinstance(each, Text) else f" {each}" for each in cells))
+
+
+BESIDE = ("out", "beside")
+SHOWN: tuple[tuple[str, ...], ...] = (("out",), ("err",), ("out", "err"), BESIDE)
+"""What is shown in turn; the last only while another run is marked: its output beside the selected run's."""
+VIEWS = ("out", "err", "beside")
+_SELECT_FIRST = "Select lines first: V, then the arrow keys."
+
+
+class LogPane(Vertical):
+    """Three tail views; one or two are shown. Follow and search work on the one that has the focus."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._choice = 0
+        self._title = ""
+        self._run_id: int | None = None
+        self._beside: int | None = None  # the marked run, while there is one
+
+    def compose(self) -> ComposeResult:
+        """Title, the views side by side, the search line."""
+        with Horizontal(id="log-views"):
+            yield TailView(id="log-out")
+            yield TailView(id="log-err")
+            yield TailView(id="log-beside")
+        yield Input(
+            placeholder="search, then enter; n and N for next and previous", id="log-search", compact=True
+        )
+
+    def on_mount(self) -> None:
+        """Standard output first."""
+        self._apply_choice()
+        self.query_one("#log-search").display = False
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show(
+        self,
+        view_state: ViewState,
+        paths: Mapping[Stream, Path | None],
+        beside: tuple[int, Path | None] | None = None,
+    ) -> None:
+        """Bring the views up to date; `beside` is the marked run with the mirror of its output."""
+        run = view_state.run
+        chosen = run is not None and run.run_id != self._run_id
+        self._run_id = run.run_id if run is not None else None
+        self._title = "" if run is None else f"Run {run.run_id}: {run.spec.label}"
+        if run is None:
+            self._title = "No run is chosen"
+        for stream in ("out", "err"):
+            self._view(stream).show_file(paths.get(stream))
+        if chosen:
+            self._view("out").show_end_of(last_line(view_state, view_state.run))
+        self._show_beside(view_state, beside)
+        self._show_title()
+
+    def _show_beside(self, view_state: ViewState, beside: tuple[int, Path | None] | None) -> None:
+        before, self._beside = self._beside, beside[0] if beside is not None else None
+        view = self._view("beside")
+        view.show_file(beside[1] if beside is not None else None)
+        if beside is None:
+            if SHOWN[self._choice] == BESIDE:
+                self._choice = 0
+                self._apply_choice()
+        elif self._beside != before:
+            view.show_end_of(last_line(view_state, view_state.state.runs.get(beside[0])))
+
+    def _view(self, stream: str) -> TailView:
+        return self.query_one(f"#log-{stream}", TailView)
+
+    def _apply_choice(self) -> None:
+        for stream in VIEWS:
+            self._view(stream).display = stream in SHOWN[self._choice]
+        self._show_title()
+
+    def toggle_streams(self) -> None:
+        self._choice = (self._choice + 1) % (len(SHOWN) - (self._beside is None))
+        self._apply_choice()
+        self.active.focus()
+
+    @property
+    def active(self) -> TailView:
+        """The view that follow and search mean."""
+        views = [self._view(stream) for stream in SHOWN[self._choice]]
+        return next((view for view in views if view.has_focus), views[0])
+
+    @on(TailView.Moved)
+    def _moved(self, event: TailView.Moved) -> None:
+        event.stop()
+        self._show_title()
+
+    def _show_title(self) -> None:
+        view, streams = self.active, SHOWN[self._choice]
+        path = view.file.path if view.file is not None else None
+        name = path.name if path is not None and len(streams) == 1 else " + ".join(streams)
+        if streams == BESIDE:
+            name = f"out | Run {self._beside} out"
+        frame_texts(self, f"{self._title}  {name}".strip(), _state(view))
+
+    # ------------------------------------------------------------------ search
+
+    def open_search(self) -> None:
+        """Ask for a text."""
+        line = self.query_one("#log-search", Input)
+        line.display = True
+        line.focus()
+
+    @on(Input.Submitted, "#log-search")
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.close_search()
+        for stream in SHOWN[self._choice]:
+            self._view(stream).search(event.value)
+
+    def close_search(self) -> bool:
+        """Hide the search line; says whether it was open."""
+        line = self.query_one("#log-search", Input)
+        was_open = bool(line.display)
+        line.display = False
+        if was_open:
+            self.active.focus()
+        return was_open
+
+    def search_next(self, step: int) -> None:
+        """Next or previous match."""
+        self.active.search_next(backwards=step < 0)
+
+    def toggle_records(self) -> None:
+        """Fold machine-readable records away, or show them."""
+        for stream in VIEWS:
+            self._view(stream).toggle_folding()
+        self._show_title()
+
+    def select(self) -> None:
+        """Begin to select lines."""
+        self.active.focus()
+        self.active.select()
+
+    def wrap_lines(self) -> None:
+        """The selected lines, or those on the screen, on a page that wraps them."""
+        from labtui.tui.screens.texts import TextScreen
+
+        view = self.active
+        lines = view.selected or view.seen
+        text = view.text_of(lines)
+        if not text:
+            self.notify("No log was read yet.", markup=False)
+        elif len(text) > COPIED_MAX:
+            self.notify("That is too much for a page. S saves it into a file.", markup=False)
+        else:
+            run = self._beside if view is self._view("beside") else self._run_id
+            title = f"Run {run}, lines {lines.start + 1:,} to {lines.stop:,} of the log, wrapped"
+            self.app.push_screen(TextScreen(title, text.removesuffix("\n"), copy=True))
+
+    def copy_selected(self) -> None:
+        """The selected lines to the clipboard, and nothing else."""
+        text = self.active.selected_text
+        if not text:
+            self.notify(_SELECT_FIRST, markup=False)
+        elif len(text) > COPIED_MAX:
+            self.notify("That is too much for the clipboard. S saves it into a file.", markup=False)
+        else:
+            self.app.copy_to_clipboard(text)
+            lines = text.count("\n")
+            self.notify(f"{lines} line{'s' * (lines != 1)} copied.", markup=False)
+            self.end_selecting()
+
+    def save_selected(self, folder: LabFolder) -> None:
+        """The selected lines into a new file in the lab folder.
+
+        Raises:
+            FolderError: it cannot be written.
+        """
+        text, first = self.active.selected_text, self.active.selected.start + 1
+        if not text:
+            self.notify(_SELECT_FIRST, markup=False)
+            return
+        run, streams = self._run_id, "-".join(SHOWN[self._choice])
+        if SHOWN[self._choice] == BESIDE:
+            run, streams = (self._beside if self.active is self._view("beside") else run), "out"
+        stem = f"saved/run-{run}-{streams}-from-line-{first}"
+        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+        data = text.encode()
+        name = next(name for each in names if folder.write_new(name := f"{each}.txt", data))
+        self.notify(f"Saved as {name}.", markup=False)
+        self.end_selecting()
+
+    def edit_copy(self, open_editor: Callable[[Path], object]) -> None:
+        """A copy of the log in the editor: the log itself stays as the cluster wrote it."""
+        file = self.active.file
+        if file is None or not file.path.is_file():
+            self.notify("No log was read yet.", markup=False)
+            return
+        with tempfile.TemporaryDirectory(prefix="labtui-") as folder:
+            try:
+                copy = Path(shutil.copy(file.path, folder))
+            except OSError as error:
+                self.notify(f"{file.path.name} cannot be read: {error.strerror}.", markup=False)
+                return
+            open_editor(copy)
+
+    def end_selecting(self) -> bool:
+        """Select nothing; says whether something was selected."""
+        return self.active.end_selecting()
+
+    def follow(self) -> None:
+        for stream in SHOWN[self._choice]:
+            self._view(stream).action_follow()
+
+
+def last_line(view_state: ViewState, run: RunState | None) -> int | None:
+    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
+    if run is None or run.outcome is None or not run.epochs:
+        return None
+    later = (
+        other.run_id > run.run_id and other.token == run.token and other.started
+        for other in view_state.state.runs.values()
+    )
+    return run.epochs[-1].line if any(later) else None
+
+
+def _state(view: TailView) -> str:
+    """Following or where we are, and the search."""
+    if view.file is None:
+        return "nothing read yet"
+    parts = []
+    if view.selected:
+        rows = view.folding.row_of(view.selected[-1]) - view.folding.row_of(view.selected[0]) + 1
+        return f"{rows} line{'s' if rows != 1 else ''} selected: C copies, S saves, esc ends"
+    if view.folding.hidden:
+        parts.append(f"{view.folding.hidden} records folded (z)")
+    if view.needle:
+        parts.append(f"/{view.needle} {_found(view)}")
+    if view.follow:
+        parts.append(f"{view.file.lines} lines, following")
+    else:
+        below = max(0, view.rows - int(view.scroll_y) - view.size.height)
+        more = f"+{below} line{'s' if below != 1 else ''} below, " if below else ""
+        parts.append(f"{more}end follows")
+    return "   ".join(parts)
+
+
+def _found(view: TailView) -> str:
+    """Where the searched text is, and the keys that go on from there."""
+    if view.not_found:
+        return "not found"
+    if view.match_line is None:
+        return "(n, N)"
+    line = f"line {view.match_line + 1}"
+    if view.none_more == "below":
+        return f"{line}, none below, N goes up"
+    if view.none_more == "above":
+        return f"{line}, none above, n goes down"
+    return f"{line} (n next, N before)"

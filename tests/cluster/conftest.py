@@ -1,0 +1,45 @@
+"""A connection to the real cluster, closed after the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labtui.cluster.connection import Connection
+from labtui.cluster.slurm_cluster import SlurmCluster
+from tests.cluster.prompting import connection
+from tests.real_cluster import Student
+
+Connect = Callable[..., Connection]
+
+
+@pytest.fixture
+def connect(student: Student, tmp_path: Path) -> Iterator[Connect]:
+    """Makes connections (not connected) to the student's login node; anything may be said otherwise."""
+    made: list[Connection] = []
+
+    def make(**said: Any) -> Connection:
+        plain = {"port": student.port, "user": student.user, "key": student.key, "host_key": student.host_key}
+        made.append(connection(tmp_path, **(plain | said)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def line(connect: Connect) -> Connection:
+    """A connection that stands."""
+    made = connect()
+    made.connect()
+    return made
+
+
+@pytest.fixture
+def slurm(line: Connection) -> SlurmCluster:
+    """Slurm's verbs on a connection that stands."""
+    return SlurmCluster(line)

@@ -1,0 +1,311 @@
+"""Remote commands and files on a real OpenSSH: noise, floods, deadlines, cuts, odd files, a full disk."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from labtui.cluster.connection import Connection
+from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.slurm.remote_command import CommandRecord, RemoteCommand
+from tests.cluster.conftest import Connect
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.proxy import Fault, FaultProxy
+
+pytestmark = pytest.mark.cluster
+
+
+def test_output_status_and_record(connect: Connect) -> None:
+    records: list[CommandRecord] = []
+    line = connect(records=records)
+    line.connect()
+    result = line.run(RemoteCommand("try", "echo out; echo err >&2; exit 3", {"a": 1}))
+    assert (result.out, result.err, result.status) == ("out\n", "err\n", 3)
+    assert [(record.name, record.status) for record in records] == [("try", 3)]
+    assert records[0].command == "echo out; echo err >&2; exit 3"
+
+
+def test_the_login_shell_is_the_one_that_knows_modules(line: Connection) -> None:
+    assert line.run("type module | head -n 1").out.startswith("module is a function")
+
+
+def test_noise_is_no_output(line: Connection, cluster: Cluster) -> None:
+    cluster.set_login_noise("echo '123'; printf 'no newline'; echo grumble >&2; (sleep 300; echo late) & \n")
+    result = line.run("squeue --version | cut -d' ' -f1; echo $?")
+    assert result.out.endswith("\n0\n") and "123" not in result.out and result.err == ""
+    assert b"no newline" in result.noise
+
+
+def test_a_shell_that_exits_is_told(line: Connection, cluster: Cluster) -> None:
+    cluster.set_login_noise("echo 'modules: no such init file'; exit 0\n")
+    with pytest.raises(RemoteFailure, match="ended before the command") as caught:
+        line.run("true")
+    assert "no such init file" in caught.value.hint
+    cluster.set_login_noise(None)
+    assert line.run("true").status == 0
+
+
+def test_a_shell_that_hangs_is_not_waited_for(line: Connection, cluster: Cluster) -> None:
+    cluster.set_login_noise("sleep 300\n")
+    with pytest.raises(ConnectionLost, match="did not get ready"):
+        line.run("true", timeout_s=0.5)
+    cluster.set_login_noise(None)
+    assert line.run("true").status == 0
+
+
+def test_floods_on_both_streams(line: Connection) -> None:
+    result = line.run(
+        "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; head -c 9 /dev/zero >&2; exit 5"
+    )
+    assert (len(result.stdout), len(result.stderr), result.status) == (3000000, 3000009, 5)
+
+
+def test_a_flood_without_end_is_cut(line: Connection) -> None:
+    result = line.run("yes", limit=1 << 20)
+    assert result.truncated and result.status is None
+    assert line.run("echo still here").out == "still here\n"
+
+
+def test_a_deadline_leaves_the_status_unknown(line: Connection) -> None:
+    result = line.run("echo early; sleep 300", timeout_s=1)
+    assert (result.status, result.timed_out, result.out) == (None, True, "early\n")
+    assert line.run("true").status == 0
+
+
+def test_a_killed_shell_leaves_the_status_unknown(line: Connection) -> None:
+    result = line.run("echo early; kill -9 $$")
+    assert result.status is None and result.out == "early\n"
+
+
+@pytest.mark.parametrize("size", [0, 5, 5_000_000])
+def test_standard_input(line: Connection, size: int) -> None:
+    result = line.run("sha256sum | cut -c1-8; wc -c </dev/null", stdin=b"x" * size)
+    import hashlib
+
+    assert result.out.split()[0] == hashlib.sha256(b"x" * size).hexdigest()[:8]
+
+
+def test_more_commands_than_sshd_has_sessions(line: Connection) -> None:
+    line.ping()
+    assert [line.run(f"echo {number}").out for number in range(25)] == [f"{number}\n" for number in range(25)]
+
+
+def test_a_cut_line_is_lost_and_comes_back(connect: Connect, student: Student) -> None:
+    with FaultProxy((student.host, student.port)) as proxy:
+        line = connect(port=proxy.port)
+        line.connect()
+        threading.Timer(0.3, proxy.cut).start()
+        with pytest.raises(ConnectionLost):
+            line.run("sleep 300")
+        assert not line.connected
+        with pytest.raises(ConnectionLost):
+            line.files.stat(".")
+        with pytest.raises(ConnectionLost):
+            line.ping()
+        line.connect()
+        assert line.run("true").status == 0
+
+
+def test_close_unblocks_another_thread(line: Connection) -> None:
+    threading.Timer(0.3, line.close).start()
+    with pytest.raises(ConnectionLost):
+        line.run("sleep 300")
+    line.close()
+
+
+def test_a_frozen_line_is_noticed_by_ping_and_left_at_once(connect: Connect, student: Student) -> None:
+    with FaultProxy((student.host, student.port)) as proxy:
+        line = connect(port=proxy.port)
+        line.connect()
+        line.ping()
+        proxy.freeze()
+        with pytest.raises(ConnectionLost, match="does not answer"):
+            line.ping(0.3)
+        assert line.connected  # nobody has told us otherwise: that is why there is a ping
+        with pytest.raises(ConnectionLost):
+            line.ping(0.3)
+        line.close()
+        line.connect()
+        line.ping()
+
+
+def test_a_frozen_line_during_a_command(connect: Connect, student: Student) -> None:
+    with FaultProxy((student.host, student.port)) as proxy:
+        line = connect(port=proxy.port)
+        line.connect()
+        proxy.freeze()
+        with pytest.raises(ConnectionLost):
+            line.run("echo never", timeout_s=0.5)
+
+
+def test_a_line_that_thaws_goes_on(connect: Connect, student: Student) -> None:
+    with FaultProxy((student.host, student.port)) as proxy:
+        line = connect(port=proxy.port)
+        line.connect()
+        line.ping()
+        proxy.freeze()
+        with pytest.raises(ConnectionLost):
+            line.ping(0.3)
+        proxy.thaw()
+        assert line.run("echo back").out == "back\n"
+        line.ping()
+
+
+@pytest.mark.parametrize("at", [0, 20, 500, 1500, 2500, 3500])
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_cut_at_any_byte_of_the_login_is_a_sentence(
+    connect: Connect, student: Student, at: int, direction: str
+) -> None:
+    plan = {0: Fault("cut", direction, at)}  # type: ignore[arg-type]
+    with FaultProxy((student.host, student.port), plan.get) as proxy:
+        line = connect(port=proxy.port)
+        try:
+            line.connect()
+            for _ in range(300):  # the byte may come after the login: that depends on the ciphers
+                if proxy.faults_struck:
+                    break
+                line.run("true")
+            line.ping()
+            line.ping()  # the cut may come right behind the last byte of an answer
+        except ConnectionLost as lost:
+            assert lost.sentence and lost.hint
+        assert proxy.faults_struck
+        line.connect()
+        assert line.run("true").status == 0
+
+
+# --------------------------------------------------------------------------- files
+
+
+def test_what_is_not_there(line: Connection) -> None:
+    assert line.files.stat("gone") is None
+    assert line.files.listdir("gone") == ()
+    line.files.remove("gone")
+    with pytest.raises(RemoteFailure, match="is not on the cluster"):
+        line.files.read("gone")
+
+
+def test_reading_by_pieces_gives_the_whole(line: Connection) -> None:
+    line.run("seq 1 400000 > big.txt")
+    whole = line.run("cat big.txt").stdout
+    stat = line.files.stat("big.txt")
+    assert stat is not None and stat.size == len(whole) and not stat.is_dir
+    for step in (1_000_003, 70_000, len(whole) + 5):
+        got, offset = b"", 0
+        while piece := line.files.read("big.txt", offset, step):
+            got, offset = got + piece, offset + len(piece)
+            assert len(piece) <= step
+        assert got == whole
+    assert line.files.read("big.txt", len(whole) + 10, 100) == b""
+
+
+def test_a_line_that_breaks_while_much_is_read_keeps_what_came_and_prints_nothing(
+    connect: Connect, student: Student, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No thread of the SSH library asks for the pieces: its exceptions would land on the screen."""
+    with FaultProxy((student.host, student.port)) as proxy:
+        line = connect(port=proxy.port)
+        line.connect()
+        line.run("seq 1 4000000 > huge.txt")
+        line.ping()
+        known, strangers = set(threading.enumerate()), set()
+        got = bytearray()
+
+        def take(piece: bytes) -> bool:
+            strangers.update(set(threading.enumerate()) - known)
+            got.extend(piece)
+            if len(got) > 1_000_000:
+                proxy.cut(reset=True)
+            return True
+
+        with pytest.raises(ConnectionLost):
+            line.files.read_into("huge.txt", 0, 1 << 30, take)
+        assert strangers == set()
+        line.close()
+        line.connect()
+        whole = line.files.read("huge.txt", 0, 1 << 30)
+    assert whole == b"".join(b"%d\n" % number for number in range(1, 4_000_001))
+    assert 1_000_000 < len(got) < len(whole) and whole.startswith(got)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_shrinks_is_no_error(line: Connection) -> None:
+    line.run("seq 1 100000 > log")
+    assert line.files.read("log", 0, 10) == b"1\n2\n3\n4\n5\n"
+    line.run(": > log")
+    assert line.files.read("log", 10, 100) == b""
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.text(st.characters(codec="utf-8", exclude_characters="\x00/"), min_size=1, max_size=20),
+    data=st.binary(),
+)
+def test_any_name_and_any_bytes(line: Connection, name: str, data: bytes) -> None:
+    if name in (".", ".."):
+        return
+    line.files.makedirs("odd names")
+    line.files.write_atomic(f"odd names/{name}", data, 0o640)
+    assert line.files.read(f"odd names/{name}", 0, len(data) + 1) == data
+    stat = line.files.stat(f"odd names/{name}")
+    assert stat is not None and stat.mode == 0o640
+    assert [entry.name for entry in line.files.listdir("odd names")] == [name]
+    line.files.remove(f"odd names/{name}")
+
+
+def test_a_file_is_replaced_whole(line: Connection) -> None:
+    line.files.write_atomic("script", b"old")
+    line.run("ln script second-name")
+    line.files.write_atomic("script", b"new one", 0o755)
+    assert line.files.read("script") == b"new one"
+    assert line.files.read("second-name") == b"old"  # another file took the name; nobody saw a part
+    line.run("rm -f script second-name")
+
+
+def test_directories(line: Connection) -> None:
+    line.files.makedirs("a/b c/d")
+    line.files.makedirs("a/b c/d")
+    stat = line.files.stat("a/b c/d")
+    assert stat is not None and stat.is_dir
+    with pytest.raises(RemoteFailure):
+        line.files.makedirs("/root/not/mine")
+
+
+def test_files_that_are_closed_to_us(line: Connection) -> None:
+    with pytest.raises(RemoteFailure, match="may not"):
+        line.files.read("/etc/shadow")
+    with pytest.raises(RemoteFailure):
+        line.files.write_atomic("/etc/labtui", b"x")
+
+
+def test_a_full_disk_leaves_the_old_file(line: Connection, cluster: Cluster, student: Student) -> None:
+    line.files.makedirs("small")
+    cluster.limit_disk(f"{student.home}/small", "64k")
+    try:
+        line.files.write_atomic("small/file", b"whole")
+        with pytest.raises(RemoteFailure, match="refused") as caught:
+            line.files.write_atomic("small/file", b"x" * 500_000)
+        assert "quota" in caught.value.hint
+        assert line.files.read("small/file") == b"whole"
+        assert [entry.name for entry in line.files.listdir("small")] == ["file"]
+    finally:
+        cluster.unlimit_disk(f"{student.home}/small")
+
+
+def test_a_chatty_bashrc_that_breaks_sftp_is_told(connect: Connect, cluster: Cluster) -> None:
+    cluster.set_bashrc("echo 'Welcome to my shell'\n")
+    line = connect()
+    line.connect()
+    try:
+        line.ping()
+    except RemoteFailure as failure:
+        assert ".bashrc" in failure.hint
+    # Commands are not disturbed either way.
+    assert line.run("echo fine").out == "fine\n"
+
+
+def test_home(line: Connection, student: Student) -> None:
+    assert line.files.home() == student.home

@@ -1,0 +1,89 @@
+"""Failures that no test machine can produce at will, and the questions on the terminal."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import io
+import sys
+
+import paramiko
+import pytest
+
+from labtui.cluster.dial import cannot_connect, lost
+from labtui.cluster.target import Endpoint, LoginQuestion, Secret
+from labtui.commands.terminal import TerminalPrompter
+from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused
+
+WHERE = Endpoint(alias="h", host="h", port=22, user="me")
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "no way through the network"),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), "no way through the network"),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), "closed the connection at once"),
+        (BrokenPipeError(errno.EPIPE, "pipe"), "closed the connection at once"),
+        (TimeoutError(), "does not answer"),
+        (paramiko.ssh_exception.IncompatiblePeer("no acceptable kex algorithm"), "too old"),
+        (KeyError("ssh-rsa"), "too old"),
+        (paramiko.SSHException("Negotiation failed."), "closed the connection at once"),
+        (EOFError(), "does not speak SSH"),
+        (RuntimeError("something else"), "something else"),
+    ],
+)
+def test_every_failure_is_a_sentence_and_a_hint(problem: Exception, words: str) -> None:
+    error = cannot_connect(problem, WHERE)
+    assert isinstance(error, CannotConnect)
+    assert words in error.sentence and error.hint
+    assert "Traceback" not in error.sentence
+
+
+def test_a_sentence_stays_a_sentence() -> None:
+    told = LoginRefused("no")
+    assert cannot_connect(told, WHERE) is told and lost(told, "h") is told
+
+
+def test_a_lost_line() -> None:
+    assert "does not answer" in lost(TimeoutError(), "h").sentence
+    assert isinstance(lost(EOFError(), "h"), ConnectionLost)
+
+
+# --------------------------------------------------------------------------- the terminal
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def question(kind: str, **said: object) -> LoginQuestion:
+    return LoginQuestion(kind=kind, text="What?\x1b[2J", host="h", **said)  # type: ignore[arg-type]
+
+
+def test_what_may_be_shown_is_read_from_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("yes\n123456\n"))
+    person = TerminalPrompter()
+    assert person.ask(question("host-key", echo=True, fingerprint="SHA256:x")) == "yes"
+    assert person.ask(question("code", echo=True)) == "123456"
+    assert person.ask(question("code", echo=True)) is None
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.err and not shown.out
+
+
+def test_secrets_are_read_without_an_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getpass", lambda prompt, stream: "secret")
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert TerminalPrompter().ask(question("password")) == "secret"
+
+
+def test_nobody_is_asked_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert TerminalPrompter().ask(question("password")) is None
+
+
+def test_a_secret_does_not_show_itself() -> None:
+    assert "hunter2" not in f"{Secret('hunter2')!r} {Secret('hunter2')}"

@@ -1,0 +1,367 @@
+"""Every kind of login and every way it can fail, against a real OpenSSH."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labtui.cluster import dial
+from labtui.domain.errors import CannotConnect, HostKeyProblem, LabError, LoginRefused
+from labtui.slurm.remote_command import CommandRecord
+from tests.cluster.conftest import Connect
+from tests.cluster.prompting import Person
+from tests.real_cluster import Cluster, Student
+
+pytestmark = pytest.mark.cluster
+
+
+class NoStdin:
+    """Fails the test when anything reads from it."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"the login touched stdin ({name})")
+
+
+@pytest.fixture(autouse=True)
+def nobody_reads_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", NoStdin())
+
+
+def methods(connection: object) -> tuple[str, ...]:
+    welcome = connection.welcome  # type: ignore[attr-defined]
+    assert welcome is not None
+    return welcome.methods  # type: ignore[no-any-return]
+
+
+def test_a_key(connect: Connect) -> None:
+    person = Person()
+    connection = connect(person=person)
+    connection.connect()
+    assert methods(connection) == ("publickey",) and not person.asked
+    assert connection.run("id -un").out.strip() == connection.user
+    assert connection._transport().remote_cipher == "aes128-gcm@openssh.com", "the quick one goes first"
+
+
+def test_an_encrypted_key_is_opened_once(connect: Connect, student: Student) -> None:
+    person = Person(passphrase=[student.passphrase])
+    connection = connect(key=student.encrypted_key, person=person)
+    connection.connect()
+    assert methods(connection) == ("publickey",) and person.kinds == ["passphrase"]
+    connection.close()
+    connection.connect()  # the opened key was kept in memory
+    assert person.kinds == ["passphrase"]
+
+
+def test_a_certificate(connect: Connect, student: Student) -> None:
+    connection = connect(key=student.certified_key)
+    connection.connect()
+    assert connection.welcome is not None and connection.welcome.certificate_until is not None
+
+
+def test_a_certified_key_without_its_certificate_is_refused(
+    connect: Connect, student: Student, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    alone.write_bytes(student.certified_key.read_bytes())
+    with pytest.raises(LoginRefused, match="does not accept the key"):
+        connect(key=alone).connect()
+
+
+def test_a_password_is_asked_once_and_kept_for_reconnects(connect: Connect, student: Student) -> None:
+    person = Person(password=[student.password])
+    connection = connect(key="", person=person)
+    connection.connect()
+    assert person.kinds == ["password"] and not person.asked[0].echo
+    connection.close()
+    connection.connect()
+    assert person.kinds == ["password"]
+
+
+def test_a_wrong_password_is_not_tried_again(connect: Connect, student: Student) -> None:
+    person = Person(password="not it at all")
+    connection = connect(key="", person=person)
+    with pytest.raises(LoginRefused, match="password"):
+        connection.connect()
+    assert person.kinds == ["password"]
+    person.answers["password"] = student.password
+    connection.connect()  # by hand, and nothing of the wrong one was kept
+    assert person.kinds == ["password", "password"]
+
+
+def test_a_key_and_then_a_code(connect: Connect, student: Student) -> None:
+    person = Person(code=student.code, password=student.code)
+    connection = connect(port=student.code_port, person=person)
+    connection.connect()
+    assert methods(connection) == ("publickey", "keyboard-interactive")
+    assert len(person.asked) == 1
+    connection.close()
+    connection.connect()  # a code is for one time: it is asked for again
+    assert len(person.asked) == 2
+
+
+def test_a_wrong_code(connect: Connect, student: Student) -> None:
+    person = Person(code="000000", password="000000")
+    with pytest.raises(LoginRefused, match="code"):
+        connect(port=student.code_port, person=person).connect()
+    assert len(person.asked) == 1
+
+
+def test_a_code_that_is_not_given(connect: Connect, student: Student) -> None:
+    person = Person()
+    with pytest.raises(LoginRefused, match="was not given"):
+        connect(port=student.code_port, person=person).connect()
+    assert len(person.asked) == 1
+
+
+def test_a_prompter_that_fails_is_a_refusal(connect: Connect, student: Student) -> None:
+    class Broken:
+        def ask(self, question: object) -> str | None:
+            raise RuntimeError("the screen went away")
+
+    with pytest.raises(LoginRefused):
+        connect(port=student.code_port, person=Broken()).connect()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("user", ["", "nobody-here"])
+def test_a_wrong_key_or_user(connect: Connect, student: Student, user: str) -> None:
+    key = student.key if user else student.stranger_key
+    with pytest.raises(LoginRefused, match="does not accept the key") as caught:
+        connect(key=key, user=user or student.user).connect()
+    assert "user name" in caught.value.hint
+
+
+def test_a_wrong_key_and_the_password_instead(connect: Connect, student: Student) -> None:
+    person = Person(password=student.password)
+    connection = connect(key=student.stranger_key, person=person)
+    connection.connect()
+    assert person.kinds == ["password"] and "publickey" not in methods(connection)
+
+
+def test_a_missing_key_file(connect: Connect, tmp_path: Path) -> None:
+    with pytest.raises(LoginRefused, match="is not there"):
+        connect(key=tmp_path / "gone").connect()
+
+
+def test_no_key_and_nobody_to_ask(connect: Connect) -> None:
+    with pytest.raises(LoginRefused, match="not given"):
+        connect(key="").connect()
+
+
+# --------------------------------------------------------------------------- host keys
+
+
+def test_an_unknown_host_is_asked_about_once(connect: Connect, student: Student) -> None:
+    person = Person(host_key="yes")
+    connect(host_key="", person=person).connect()
+    assert person.asked[0].fingerprint == student.host_key
+    connect(host_key="", person=person).connect()
+    assert person.kinds == ["host-key"]
+
+
+def test_the_users_own_known_hosts_count(connect: Connect, student: Student, tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text(f"@cert-authority *.elsewhere ssh-ed25519 AAAA\n{student.known_hosts_line}\n")
+    before = known.read_bytes()
+    person = Person()
+    connect(host_key="", person=person).connect()
+    assert not person.asked and known.read_bytes() == before
+
+
+def test_a_host_that_is_not_accepted_gets_no_login(connect: Connect) -> None:
+    with pytest.raises(HostKeyProblem, match="was not accepted"):
+        connect(host_key="", person=Person()).connect()
+
+
+def test_a_changed_host_key_is_refused(connect: Connect, cluster: Cluster, student: Student) -> None:
+    person = Person(host_key="yes")
+    connect(host_key="", person=person).connect()
+    cluster.change_host_keys()
+    with pytest.raises(HostKeyProblem, match="has changed"):
+        connect(host_key="", person=person).connect()
+    assert person.kinds == ["host-key"]
+    with pytest.raises(HostKeyProblem, match="settings ask for"):
+        connect(host_key=student.host_key, person=person).connect()
+
+
+# --------------------------------------------------------------------------- the way there
+
+
+def test_hosts_are_tried_in_turn(connect: Connect, student: Student) -> None:
+    with closed_port() as port:
+        connection = connect(hosts=(f"127.0.0.1:{port}", f"127.0.0.1:{student.port}"), port=0)
+        connection.connect()
+        assert connection.endpoint is not None and connection.endpoint.port == student.port
+
+
+def test_a_refused_login_is_not_taken_to_the_next_host(connect: Connect, student: Student) -> None:
+    person = Person(password="wrong")
+    hosts = (f"127.0.0.1:{student.port}", f"localhost:{student.port}")
+    with pytest.raises(LoginRefused):
+        connect(hosts=hosts, port=0, key="", person=person).connect()
+    assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize("program", [True, False])
+def test_a_jump(connect: Connect, student: Student, program: bool) -> None:
+    config = (
+        f"Host inner\n  HostName 127.0.0.1\n  Port {student.port}\n  ProxyJump gate\n"
+        f"Host gate\n  HostName localhost\n  Port {student.port}\n"
+        f"Host *\n  User {student.user}\n  IdentityFile {student.key}\n  IdentityAgent none\n"
+    )
+    person = Person(host_key="yes")
+    connection = connect(
+        host="inner",
+        port=0,
+        user="",
+        key="",
+        host_key="",
+        config=config,
+        person=person,
+        use_ssh_program=program,
+    )
+    connection.connect()
+    # The key of each host on the way was checked.
+    assert [question.host for question in person.asked] == ["localhost", "127.0.0.1"]
+    # As the server sees it, we come from the server itself.
+    assert connection.run("echo $SSH_CONNECTION").out.split()[0] in ("127.0.0.1", "::1")
+    assert connection.files.stat(".") is not None
+
+
+def test_a_jump_that_leads_nowhere(connect: Connect, student: Student) -> None:
+    config = f"Host *\n  IdentityFile {student.key}\n  IdentityAgent none\n"
+    with closed_port() as port, pytest.raises(CannotConnect, match="cannot reach"):
+        connect(
+            port=port, config=config, host_key="", person=Person(host_key="yes"),
+            proxy_jump=f"{student.user}@127.0.0.1:{student.port}",
+        ).connect()  # fmt: skip
+
+
+RELAY = """
+import os, socket, sys, threading
+far = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def back():
+    while data := far.recv(65536):
+        os.write(1, data)
+threading.Thread(target=back, daemon=True).start()
+while data := os.read(0, 65536):
+    far.sendall(data)
+"""
+
+
+@pytest.mark.parametrize("program", [True, False])
+def test_a_proxy_command(connect: Connect, tmp_path: Path, program: bool) -> None:
+    relay = tmp_path / "relay.py"
+    relay.write_text(RELAY)
+    config = f"Host *\n  ProxyCommand {sys.executable} {relay} %h %p\n  IdentityAgent none\n"
+    connection = connect(config=config, use_ssh_program=program)
+    connection.connect()
+    assert connection.run("echo through").out == "through\n"
+
+
+# --------------------------------------------------------------------------- failures in words
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@contextlib.contextmanager
+def server(greeting: bytes, *, hang_up: bool = True) -> Iterator[int]:
+    """Something that is no SSH server."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held: list[socket.socket] = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                held.append(client)
+                if greeting:
+                    client.sendall(greeting)
+                if hang_up:
+                    client.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield listener.getsockname()[1]
+    listener.close()
+    for client in held:
+        client.close()
+
+
+def refusal(connect: Connect, **said: object) -> LabError:
+    with pytest.raises(CannotConnect) as caught:
+        connect(**said).connect()
+    assert caught.value.sentence and caught.value.hint
+    return caught.value
+
+
+def test_nothing_listens(connect: Connect) -> None:
+    with closed_port() as port:
+        assert "refuses connections" in refusal(connect, port=port).sentence
+
+
+def test_a_name_nobody_knows(connect: Connect) -> None:
+    sentence = refusal(connect, host="login.mn5.invalid").sentence
+    # Without any network there is no name server either, and that is another sentence.
+    assert "no host named login.mn5.invalid" in sentence or "cannot be looked up" in sentence
+
+
+@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"\x00\xff" * 200])
+def test_not_an_ssh_server(connect: Connect, greeting: bytes) -> None:
+    with server(greeting) as port:
+        words = refusal(connect, port=port).sentence
+    assert "does not speak SSH" in words or "closed the connection" in words
+
+
+def test_a_server_that_says_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dial, "BANNER_LIMIT_S", 0.3)
+    with server(b"", hang_up=False) as port:
+        assert refusal(connect, port=port).sentence
+
+
+def test_a_server_with_old_methods_alone(connect: Connect) -> None:
+    with server(b"SSH-1.5-OldServer\r\n", hang_up=False) as port:
+        words = refusal(connect, port=port).sentence
+    assert "SSH" in words
+
+
+def test_every_host_is_told_when_none_answers(connect: Connect) -> None:
+    with closed_port() as one:
+        words = refusal(connect, hosts=(f"127.0.0.1:{one}", "login.mn5.invalid"), port=0).sentence
+    assert "refuses" in words and "login.mn5.invalid" in words
+
+
+def test_secrets_show_nowhere(connect: Connect, student: Student, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    secrets = ("hunter2-password", "hunter2-passphrase")
+    records: list[CommandRecord] = []
+    seen = ""
+    tries = (
+        {"key": "", "person": Person(password=secrets[0])},
+        {"key": student.encrypted_key, "person": Person(passphrase=secrets[1])},
+    )
+    for said in tries:
+        connection = connect(records=records, **said)
+        try:
+            connection.connect()
+        except LabError as error:
+            told = traceback.TracebackException.from_exception(error, capture_locals=False)
+            seen += "".join(told.format()) + error.sentence + error.hint
+        seen += repr(connection.__dict__)
+    good = connect(key="", records=records, person=Person(password=student.password))
+    good.connect()
+    good.run("true")
+    seen += repr(good.__dict__) + repr(good._memory) + repr(records) + caplog.text
+    assert not any(secret in seen for secret in (*secrets, student.password))

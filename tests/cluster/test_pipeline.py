@@ -1,0 +1,190 @@
+"""Many requests on their way, against a server and a line in memory: what comes, in which order, and how fast."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import paramiko
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paramiko.sftp import CMD_DATA, CMD_STATUS, SFTP_EOF, SFTP_FAILURE
+
+from labtui.cluster.files import LEAST, MOST, Pace, Pipeline
+
+LARGE = 255 * 1024
+
+
+@dataclass
+class LineToServer:
+    """The three calls of paramiko's client that the pipeline uses, over a line with a rate and a round trip."""
+
+    content: bytes
+    rate: float = 1e9
+    round_trip_s: float = 0.0
+    most_at_once: int = 1 << 30
+    shuffle: random.Random | None = None
+    fail_at: int | None = None
+    now: float = 0.0
+    free_at: float = 0.0
+    number: int = 0
+    asked: int = 0
+    sent: int = 0
+    on_the_way: list[tuple[float, int, Any, int, bytes]] = field(default_factory=list)
+
+    def steady(self) -> float:
+        return self.now
+
+    def _async_request(self, fileobj: Any, kind: int, handle: bytes, offset: int, size: int) -> int:
+        assert handle == b"handle"
+        self.number += 1
+        self.asked += size
+        arrives = self.now + self.round_trip_s / 2
+        message = paramiko.Message()
+        data = self.content[offset : offset + min(size, self.most_at_once)]
+        if self.fail_at is not None and offset >= self.fail_at:
+            told = CMD_STATUS
+            message.add_int(SFTP_FAILURE)
+            message.add_string(b"Failure")
+        elif data:
+            told = CMD_DATA
+            message.add_string(data)
+        else:
+            told = CMD_STATUS
+            message.add_int(SFTP_EOF)
+            message.add_string(b"End of file")
+        self.sent += len(data)
+        self.free_at = max(self.free_at, arrives) + len(data) / self.rate
+        entry = (self.free_at + self.round_trip_s / 2, self.number, fileobj, told, message.asbytes())
+        self.on_the_way.append(entry)
+        return self.number
+
+    def _read_response(self) -> None:
+        place = self.shuffle.randrange(len(self.on_the_way)) if self.shuffle else 0
+        at, number, fileobj, told, data = self.on_the_way.pop(place)
+        self.now = max(self.now, at)
+        fileobj._async_response(told, paramiko.Message(data), number)
+
+    def _convert_status(self, message: Any) -> None:
+        if message.get_int() == SFTP_EOF:
+            raise EOFError(message.get_text())
+        raise OSError(message.get_text())
+
+    def read(self, offset: int, end: int, pace: Pace | None = None, within_s: float | None = None) -> bytes:
+        got = bytearray()
+        self.pipeline(pace or Pace()).read(offset, end, lambda piece: got.extend(piece) is None, within_s)
+        return bytes(got)
+
+    def pipeline(self, pace: Pace, most_request: int = LARGE) -> Pipeline:
+        told: Any = self
+        return Pipeline(
+            told,
+            b"handle",
+            pace=pace,
+            round_trip_s=self.round_trip_s,
+            most_request=most_request,
+            steady=self.steady,
+        )
+
+
+@given(
+    size=st.integers(0, 3_000_000),
+    offset=st.integers(0, 100_000),
+    beyond=st.integers(-100_000, 400_000),
+    most_at_once=st.sampled_from([1 << 30, 64 * 1024, 10_000]),
+    pace=st.integers(LEAST, MOST),
+    seed=st.none() | st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_bytes_are_the_files_in_order_whatever_the_server_gives_at_once(
+    size: int, offset: int, beyond: int, most_at_once: int, pace: int, seed: int | None
+) -> None:
+    content = random.Random(size).randbytes(size)
+    line = LineToServer(
+        content, most_at_once=most_at_once, shuffle=None if seed is None else random.Random(seed)
+    )
+    end = max(offset, size + beyond)
+    assert line.read(offset, end, Pace(pace)) == content[offset:end]
+    assert line.on_the_way == [], "nothing that was asked for is left behind"
+    if most_at_once >= LARGE:
+        assert line.sent == len(content[offset:end]), "nothing is fetched twice"
+
+
+def test_who_stops_takes_what_is_on_its_way_and_asks_for_no_more() -> None:
+    line = LineToServer(bytes(50_000_000))
+    pieces: list[bytes] = []
+
+    def take(piece: bytes) -> bool:
+        pieces.append(piece)
+        return len(pieces) < 3
+
+    line.pipeline(Pace(MOST)).read(0, 50_000_000, take, None)
+    assert len(pieces) == 3
+    assert line.on_the_way == []
+    assert line.asked <= MOST + 4 * LARGE
+
+
+def test_a_refusal_in_the_middle_is_the_servers_word() -> None:
+    line = LineToServer(bytes(1_000_000), fail_at=500_000)
+    with pytest.raises(OSError, match="Failure"):
+        line.read(0, 1_000_000)
+
+
+def test_an_answer_of_another_kind_is_an_error_of_the_protocol() -> None:
+    line = LineToServer(b"")
+    line._convert_status = lambda message: None  # type: ignore[method-assign]  # "OK" is no data
+    with pytest.raises(paramiko.SFTPError):
+        line.read(0, 10)
+
+
+STEP_S = 0.6
+
+
+@pytest.mark.parametrize(
+    ("rate", "round_trip_s", "share"),
+    [
+        (0.1e6, 0.1, 0.75),
+        (1e6, 0.05, 0.75),
+        (6e6, 0.03, 0.75),
+        (25e6, 0.03, 0.75),
+        (125e6, 0.02, 0.75),
+        (12.5e6, 0.3, 0.55),
+    ],
+)
+def test_steps_use_the_line_and_let_others_have_their_turn(
+    rate: float, round_trip_s: float, share: float
+) -> None:
+    """As a log is copied: one step after another, each with three round trips of questions."""
+    line, pace = LineToServer(bytes(int(rate * 12)), rate=rate, round_trip_s=round_trip_s), Pace()
+    size, steps = 0, []
+    while size < len(line.content):
+        began = line.now
+        line.now += 2 * round_trip_s  # a stat, and opening
+        size += len(line.read(size, len(line.content), pace, STEP_S))
+        steps.append(line.now - began)
+    assert max(steps) < STEP_S + 1.5 + 10 * round_trip_s
+    assert len(line.content) / rate / line.now > share
+
+
+def test_a_line_that_collapses_holds_up_one_step_only() -> None:
+    line, pace = LineToServer(bytes(400_000_000), rate=25e6, round_trip_s=0.03), Pace()
+    size = 0
+    for _ in range(4):
+        size += len(line.read(size, len(line.content), pace, STEP_S))
+    line.rate = 100e3
+    steps = []
+    for _ in range(4):
+        began = line.now
+        size += len(line.read(size, len(line.content), pace, STEP_S))
+        steps.append(line.now - began)
+    assert steps[0] < 1.1 * MOST / 100e3 + STEP_S
+    assert max(steps[1:]) < 3
+
+
+def test_a_far_line_is_filled_though_each_answer_takes_long() -> None:
+    """What is on its way grows on a line of half a second: slow to answer is not the same as full."""
+    line, pace = LineToServer(bytes(100_000_000), rate=12.5e6, round_trip_s=0.5), Pace()
+    line.read(0, 40_000_000, pace)
+    assert pace.on_the_way > 1_000_000

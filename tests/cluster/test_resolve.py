@@ -1,0 +1,189 @@
+"""Connection data as OpenSSH resolves it, by the ssh program and by paramiko's parser."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from labtui.cluster.target import Endpoint, Overrides, resolve_target, split_address
+from labtui.domain.errors import UsageError
+from labtui.domain.profile import Profile
+
+BOTH = pytest.mark.parametrize("program", [True, False], ids=["ssh -G", "paramiko"])
+
+CONFIG = """
+Host mn5
+  HostName alogin1.bsc.es
+  User nct01000
+  Port 2200
+  IdentityFile ~/keys/mn5
+  CertificateFile ~/keys/mn5-cert.pub
+  ProxyJump gate
+  HostKeyAlias marenostrum
+  UserKnownHostsFile ~/kh1 ~/kh2
+  ConnectTimeout 7
+
+Host gate
+  HostName gate.example
+  User door
+  IdentityAgent none
+
+Host chain
+  ProxyJump gate,me@second:2222
+
+Host tunnelled
+  HostName inner.example
+  ProxyCommand nc -x proxy %h %p
+
+Host self
+  ProxyJump self
+"""
+
+
+def endpoint(
+    tmp_path: Path,
+    host: str,
+    program: bool,
+    config: str = CONFIG,
+    profile: Profile | None = None,
+    **said: object,
+) -> Endpoint:
+    path = tmp_path / "config"
+    path.write_text(config)
+    overrides = Overrides(hosts=(host,) if host else (), config_file=path, use_ssh_program=program, **said)  # type: ignore[arg-type]
+    return resolve_target(profile or Profile(id="x", title="x", login_hosts=()), overrides).endpoints[0]
+
+
+@BOTH
+def test_a_host_of_the_configuration(tmp_path: Path, program: bool) -> None:
+    found = endpoint(tmp_path, "mn5", program)
+    assert (found.host, found.user, found.port) == ("alogin1.bsc.es", "nct01000", 2200)
+    assert found.identity_files == (Path("~/keys/mn5").expanduser(),) and found.identity_named
+    assert found.certificate_files == (Path("~/keys/mn5-cert.pub").expanduser(),)
+    assert found.host_key_alias == "marenostrum"
+    # ssh -G expands "~" by the account, whatever HOME says.
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir) if program else Path.home()
+    assert found.known_hosts[:2] == (home / "kh1", home / "kh2")
+    assert found.connect_timeout_s == 7
+    (gate,) = found.jumps
+    assert (gate.host, gate.user, gate.agent) == ("gate.example", "door", "none")
+
+
+@BOTH
+def test_a_chain_of_jumps(tmp_path: Path, program: bool) -> None:
+    found = endpoint(tmp_path, "chain", program)
+    assert [(hop.host, hop.user, hop.port) for hop in found.jumps] == [
+        ("gate.example", "door", 22),
+        ("second", "me", 2222),
+    ]
+
+
+@BOTH
+def test_a_proxy_command_gets_its_names(tmp_path: Path, program: bool) -> None:
+    assert endpoint(tmp_path, "tunnelled", program).proxy_command == "nc -x proxy inner.example 22"
+
+
+@BOTH
+def test_what_the_lab_folder_says_goes_first(tmp_path: Path, program: bool) -> None:
+    found = endpoint(
+        tmp_path,
+        "mn5",
+        program,
+        user="other",
+        port=23,
+        identity_file="/k",
+        host_key="SHA256:x",
+        proxy_jump="a@b:1",
+    )
+    assert (found.user, found.port, found.identity_files, found.host_key) == (
+        "other",
+        23,
+        (Path("/k"),),
+        "SHA256:x",
+    )
+    assert [(hop.user, hop.host, hop.port) for hop in found.jumps] == [("a", "b", 1)]
+
+
+@BOTH
+def test_a_jump_in_a_circle_is_told(tmp_path: Path, program: bool) -> None:
+    if program:
+        with pytest.raises(UsageError):
+            endpoint(tmp_path, "self", program)
+    else:
+        with pytest.raises(UsageError, match="circle"):
+            endpoint(tmp_path, "self", program)
+
+
+@BOTH
+def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path, program: bool) -> None:
+    found = endpoint(tmp_path, "plain.example", program, config="")
+    assert (found.host, found.port, found.identity_named) == ("plain.example", 22, False)
+    assert Path("~/.ssh/id_ed25519").expanduser() in found.identity_files
+
+
+def test_include_is_followed_by_ssh_and_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "more").write_text("Host far\n  HostName far.example\n")
+    config = f"Include {tmp_path / 'more'}\n"
+    assert endpoint(tmp_path, "far", True, config=config).host == "far.example"
+    overrides = Overrides(hosts=("far",), config_file=tmp_path / "config", use_ssh_program=False)
+    target = resolve_target(Profile(id="x", title="x", login_hosts=()), overrides)
+    assert target.endpoints[0].host == "far"
+    assert "Include" in target.notes[0]
+
+
+@BOTH
+def test_a_broken_configuration_is_a_sentence(tmp_path: Path, program: bool) -> None:
+    with pytest.raises(UsageError) as caught:
+        endpoint(tmp_path, "x", program, config="Host x\n  Port\n")
+    assert caught.value.sentence and caught.value.hint
+
+
+@BOTH
+def test_the_profiles_hosts_in_turn(tmp_path: Path, program: bool) -> None:
+    (tmp_path / "config").write_text(CONFIG)
+    profile = Profile(id="x", title="x", login_hosts=("one.example", "two.example"), user="u", port=77)
+    overrides = Overrides(config_file=tmp_path / "config", use_ssh_program=program)
+    found = resolve_target(profile, overrides).endpoints
+    assert [(item.host, item.user, item.port) for item in found] == [
+        ("one.example", "u", 77),
+        ("two.example", "u", 77),
+    ]
+
+
+@BOTH
+@pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
+def test_a_user_name_is_one_word(tmp_path: Path, program: bool, user: str) -> None:
+    with pytest.raises(UsageError, match="no user name"):
+        endpoint(tmp_path, "plain.example", program, user=user)
+
+
+def test_no_host_is_a_sentence() -> None:
+    with pytest.raises(UsageError, match="No login host"):
+        resolve_target(Profile(id="x", title="x", login_hosts=()))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("host", ("", "host", None)),
+        ("me@host:22", ("me", "host", 22)),
+        ("a@b@host", ("a@b", "host", None)),
+        ("ssh://me@host:2222/", ("me", "host", 2222)),
+        ("[::1]:22", ("", "::1", 22)),
+        ("fe80::1", ("", "fe80::1", None)),
+    ],
+)
+def test_addresses(text: str, parts: tuple[str, str, int | None]) -> None:
+    assert split_address(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-oProxyCommand=touch x", "a b", "host;id", "$(id)", "host:port", "-l@host", "a'b", "h\nh", "me@"],
+)
+def test_words_that_are_no_host(text: str) -> None:
+    with pytest.raises(UsageError):
+        split_address(text)

@@ -1,0 +1,307 @@
+"""Push, submit, tick, look up, cancel on a real Slurm; refusals; daemons stopped and frozen."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+import pytest
+
+from labtui.cluster.connection import Connection
+from labtui.cluster.slurm_cluster import SlurmCluster
+from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.domain.model import JobPhase
+from labtui.slurm.queue import PROGRAM_LIMIT_S
+from labtui.slurm.submit import Silence
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import wait_until
+
+pytestmark = pytest.mark.cluster
+
+JOB = b"#!/bin/bash\n#SBATCH --output=%x.%j.out\n#SBATCH --error=%x.%j.err\necho began; sleep 300\n"
+SHORT = b"#!/bin/bash\n#SBATCH --output=%x.%j.out\necho hello\n"
+
+
+class Submission:
+    """A directory of its own on the cluster, with a token."""
+
+    def __init__(self, slurm: SlurmCluster, student: Student, script: bytes = JOB, qos: str = "") -> None:
+        self.slurm = slurm
+        self.token = f"t{secrets.token_hex(6)}"
+        self.name = f"ResNet50-{self.token[-4:]}"
+        self.dir = f"{student.scratch}/lab tests/{self.token}"
+        self.options = [f"--account={student.account}", f"--qos={qos or student.cpu_qos}", "--time=10"]
+        self.attempt = 0
+        self.silence = Silence()
+        slurm.push({"job.slurm": script}, self.dir)
+
+    def submit(self, *more: str, script: str = "job.slurm", directory: str = "") -> str:
+        where, options = directory or self.dir, [*self.options, *more]
+        try:
+            return self.slurm.submit(where, script, self.token, self.name, options, attempt=self.attempt)
+        except SubmitRefused:
+            self.attempt += 1
+            raise
+
+    def find(self) -> str | None:
+        """The job's id, None when there certainly is none; raises while that is not certain."""
+        look = self.slurm.find_token(self.token, self.name, self.dir)
+        self.silence = self.silence.after(look)
+        if look.job_id is None and not look.certain and not self.silence.certain:
+            raise ConnectionLost(look.problem or "not certain yet")
+        self.attempt = look.attempts
+        return look.job_id
+
+
+@pytest.fixture
+def submission(slurm: SlurmCluster, student: Student) -> Submission:
+    return Submission(slurm, student)
+
+
+def test_push_sends_what_is_not_there(slurm: SlurmCluster, student: Student) -> None:
+    target = f"{student.home}/push me/{secrets.token_hex(4)}"
+    unique = secrets.token_bytes(200_000)
+    files = {"a.py": unique + b"\r\n", "cifar-utils/cifar.py": b"x = 1\r\n", "run.slurm": SHORT}
+    seen: list[tuple[str, int, int]] = []
+    first = slurm.push(files, target, lambda *told: seen.append(told))
+    assert set(first.sent) | set(first.unchanged) == set(files) and "a.py" in first.sent
+    assert seen[-1][1] == seen[-1][2] == first.bytes_sent
+    assert slurm.push(files, target).bytes_sent == 0
+    assert slurm.push(files, target + "-again").sent == ()
+    assert slurm.connection.files.read(f"{target}-again/cifar-utils/cifar.py") == b"x = 1\n"
+    stat = slurm.connection.files.stat(f"{target}/run.slurm")
+    assert stat is not None and stat.mode == 0o755
+    assert slurm.push({}, target).sent == ()
+
+
+def test_what_lies_in_a_directory_is_told_without_making_it(slurm: SlurmCluster, student: Student) -> None:
+    target = f"{student.home}/look at me/{secrets.token_hex(4)}"
+    files = {"a b.py": b"x = 1\n", "sub/it's.py": b"y = 2\n"}
+    paths = [*files, "not-there.py"]
+    assert slurm.digests(target, paths) == dict.fromkeys(paths)
+    assert slurm.present([target]) == {target: False}
+    slurm.push(files, target)
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    assert slurm.digests(target, paths) == {**digests, "not-there.py": None}
+
+
+def test_push_into_a_full_disk(slurm: SlurmCluster, cluster: Cluster, student: Student) -> None:
+    slurm.connection.files.makedirs("full")
+    cluster.limit_disk(f"{student.home}/full", "64k")
+    try:
+        with pytest.raises(RemoteFailure):
+            slurm.push({"big": secrets.token_bytes(300_000)}, f"{student.home}/full/one")
+    finally:
+        cluster.unlimit_disk(f"{student.home}/full")
+
+
+def test_push_to_where_nothing_may_be_written(slurm: SlurmCluster) -> None:
+    with pytest.raises(RemoteFailure, match="cannot be put into"):
+        slurm.push({"a": b"x"}, "/root/lab")
+
+
+def test_a_job_from_submission_to_end(submission: Submission, slurm: SlurmCluster) -> None:
+    job_id = submission.submit()
+    tick = slurm.tick()
+    assert tick.jobs is not None and tick.server_time is not None
+    row = next(row for row in tick.jobs if row.job_id == job_id)
+    assert (row.name, row.comment) == (submission.name, f"labtui:{submission.token}")
+    wait_until(lambda: _phase(slurm, job_id) is JobPhase.RUNNING, what="the job to run")
+    details = slurm.job_details(job_id)
+    assert details is not None and details.stdout.endswith(f"/{submission.name}.{job_id}.out")
+    slurm.cancel(job_id)
+    wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
+    slurm.cancel(job_id)
+    assert submission.find() == job_id
+
+
+def _phase(slurm: SlurmCluster, job_id: str) -> JobPhase | None:
+    rows = slurm.tick().jobs or ()
+    return next((row.phase for row in rows if row.job_id == job_id), None)
+
+
+def test_accounting_speaks_of_what_left(slurm: SlurmCluster, student: Student) -> None:
+    short = Submission(slurm, student, SHORT)
+    job_id = short.submit()
+
+    def told() -> bool:
+        tick = slurm.tick([job_id])
+        assert tick.accounting is not None, tick.accounting_problem
+        return any(row.job_id == job_id and row.state == "COMPLETED" for row in tick.accounting)
+
+    wait_until(told, what="accounting to tell of the end")
+
+
+def test_hostile_names_come_back_whole(slurm: SlurmCluster, student: Student) -> None:
+    name = "a|b;c\"d'\te $(id) `id` é%j\\"
+    tricky = Submission(slurm, student)
+    job_id = slurm.submit(tricky.dir, "job.slurm", tricky.token, name, tricky.options, attempt=0)
+    rows = slurm.tick([job_id])
+    assert rows.jobs is not None
+    assert next(row.name for row in rows.jobs if row.job_id == job_id) == name
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "wait"),
+    [
+        (["--account=nct_325"], "account", False),
+        (["--qos=acc_nonsense"], "QoS", False),
+        (["--time=5-00:00:00"], "time limit", False),
+        (["--mem=4G"], "memory", False),
+        (["--nodes=99"], "No node", False),
+        (["--no-such-option"], "option", False),
+    ],
+)
+def test_refusals(
+    submission: Submission, slurm: SlurmCluster, options: list[str], words: str, wait: bool
+) -> None:
+    with pytest.raises(SubmitRefused, match=words) as caught:
+        submission.submit(*options)
+    assert caught.value.wait is wait and caught.value.hint and caught.value.detail
+    assert not slurm.test_only(submission.dir, "job.slurm", submission.options + options).ok
+
+
+def test_a_missing_script_and_a_missing_directory(submission: Submission, slurm: SlurmCluster) -> None:
+    with pytest.raises(SubmitRefused, match="job script"):
+        submission.submit(script="gone.slurm")
+    with pytest.raises(SubmitRefused, match="directory"):
+        submission.submit(directory="/no/such/place")
+    assert "directory" in slurm.test_only("/no/such/place", "job.slurm").sentence
+
+
+def test_one_job_per_user_means_wait(slurm: SlurmCluster, student: Student) -> None:
+    gpu = ["--cpus-per-task=20", "--gres=gpu:1"]
+    first, second = (Submission(slurm, student, qos=student.gpu_qos) for _ in range(2))
+    for each in (first, second):
+        each.options += gpu
+    said = slurm.test_only(first.dir, "job.slurm", first.options)
+    assert said.ok and said.processors == 20 and said.partition == "acc" and said.start_at
+    job_id = first.submit()
+    with pytest.raises(SubmitRefused) as caught:
+        second.submit()
+    assert caught.value.wait
+    slurm.cancel(job_id)
+
+    def accepted() -> bool:
+        try:
+            return bool(second.submit())
+        except SubmitRefused as refused:
+            assert refused.wait
+            return False
+
+    wait_until(accepted, what="the slot to be free")
+
+
+def test_a_token_nobody_sent(submission: Submission) -> None:
+    assert submission.find() is None
+    job_id = submission.submit()  # after "certainly not there" it may be sent
+    assert submission.find() == job_id
+
+
+def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
+    job_id = submission.submit()
+    wait_until(lambda: _phase(slurm, job_id) is JobPhase.RUNNING, what="the job to run")
+    slurm.end_after(job_id, 1)
+    row = next(row for row in slurm.tick().jobs or () if row.job_id == job_id)
+    assert row.time_limit_s == 60
+    with pytest.raises(RemoteFailure, match="did not take a limit of 9 min") as longer:
+        slurm.end_after(job_id, 9)
+    assert "shorter" in longer.value.hint
+    slurm.cancel(job_id)
+    wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
+    for over in (job_id, "999999"):
+        with pytest.raises(RemoteFailure, match="it is over"):
+            slurm.end_after(over, 1)
+    with pytest.raises(RemoteFailure, match="no job number"):
+        slurm.end_after("1; touch pwned", 1)
+    assert slurm.connection.files.stat("pwned") is None
+
+
+def test_what_cannot_be_cancelled(slurm: SlurmCluster) -> None:
+    slurm.cancel("999999")  # over long ago, or never there: nothing to do
+    with pytest.raises(RemoteFailure):
+        slurm.cancel("x; touch pwned")
+    assert slurm.connection.files.stat("pwned") is None
+    assert slurm.job_details("999999") is None
+
+
+# --------------------------------------------------------------------------- Slurm in trouble
+
+
+@pytest.mark.slow
+def test_a_stopped_controller_is_a_problem_and_heals(
+    slurm: SlurmCluster, cluster: Cluster, submission: Submission
+) -> None:
+    job_id = submission.submit()
+    cluster.daemon("slurmctld", "stop")
+    tick = slurm.tick([job_id])
+    assert tick.jobs is None and "contact" in tick.problem
+    with pytest.raises(RemoteFailure):
+        slurm.job_details(job_id)
+    assert submission.find() == job_id  # the receipt knows without Slurm
+    cluster.daemon("slurmctld", "start")
+    wait_until(lambda: slurm.tick().jobs is not None, what="the queue to answer")
+    assert any(row.job_id == job_id for row in slurm.tick().jobs or ())
+
+
+@pytest.mark.slow
+def test_nothing_is_sent_to_a_stopped_controller(
+    slurm: SlurmCluster, cluster: Cluster, submission: Submission
+) -> None:
+    cluster.daemon("slurmctld", "stop")
+    with pytest.raises(SubmitRefused, match="Nothing was sent") as caught:
+        submission.submit()
+    assert caught.value.wait
+    cluster.daemon("slurmctld", "start")
+    wait_until(lambda: slurm.tick().jobs is not None, what="the controller to answer")
+    assert submission.submit() == submission.find()
+
+
+@pytest.mark.slow
+def test_nothing_is_sent_to_a_frozen_controller(
+    slurm: SlurmCluster, cluster: Cluster, submission: Submission
+) -> None:
+    cluster.daemon("slurmctld", "pause")
+    with pytest.raises(SubmitRefused, match="Nothing was sent") as caught:
+        submission.submit()
+    assert caught.value.wait
+    cluster.daemon("slurmctld", "resume")
+    assert submission.find() is None, "certain at once: sbatch did not run"
+    assert submission.submit() == submission.find()
+
+
+@pytest.mark.slow
+def test_a_frozen_controller_does_not_hang_the_tick(slurm: SlurmCluster, cluster: Cluster) -> None:
+    cluster.daemon("slurmctld", "pause")
+    tick = slurm.tick()
+    assert tick.jobs is None and tick.problem
+    assert PROGRAM_LIMIT_S > 10  # Slurm's own message timeout comes first, and its words are the better ones
+    cluster.daemon("slurmctld", "resume")
+    wait_until(lambda: slurm.tick().jobs is not None, what="the queue to answer")
+
+
+def test_accounting_down_does_not_hide_the_queue(
+    slurm: SlurmCluster, cluster: Cluster, submission: Submission
+) -> None:
+    job_id = submission.submit()
+    cluster.daemon("slurmdbd", "stop")
+    tick = slurm.tick(["999999"])
+    assert tick.jobs is not None and any(row.job_id == job_id for row in tick.jobs)
+    assert tick.accounting is None and tick.accounting_problem
+    cluster.daemon("slurmdbd", "start")
+    wait_until(lambda: slurm.tick(["999999"]).accounting is not None, what="accounting to answer")
+
+
+def test_a_students_own_settings_do_not_change_the_answers(
+    line: Connection, slurm: SlurmCluster, cluster: Cluster, submission: Submission
+) -> None:
+    job_id = submission.submit()
+    cluster.set_login_noise(
+        "export SQUEUE_STATES=CG SQUEUE_FORMAT=%i SQUEUE_USERS=root SLURM_TIME_FORMAT=relative TZ=Asia/Tokyo\n"
+        "export SBATCH_QOS=nonsense SBATCH_ACCOUNT=nonsense SACCT_FORMAT=State LC_ALL=xx_YY.UTF-8\n"
+        "squeue() { echo wrapped; }\nalias sbatch='echo aliased'\n"
+    )
+    row = next(row for row in slurm.tick([job_id]).jobs or () if row.job_id == job_id)
+    assert row.submit is not None and row.submit > 1_700_000_000
+    another = Submission(slurm, cluster.student)
+    assert another.submit().isdecimal()

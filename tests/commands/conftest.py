@@ -1,0 +1,125 @@
+"""labtui as a student runs it: a process of its own, no terminal, a home that nobody else uses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real_cluster import Cluster, Student
+
+QUICK_TRAINING = '''\
+"""Prints what a training prints, without one: for tests that are about everything else."""
+import argparse, json, sys, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int)
+parser.add_argument("--batch_size", type=int)
+parser.add_argument("--n_gpus", type=int, default=1)
+parser.add_argument("--pace", type=float, default=0.05)
+parser.add_argument("--fail", action="store_true")
+args, _ = parser.parse_known_args()
+if args.fail:
+    sys.exit("Traceback (most recent call last):\\nModuleNotFoundError: No module named 'tensorflow'")
+steps = max(1, 50000 // args.batch_size)
+for epoch in range(1, args.epochs + 1):
+    time.sleep(args.pace)
+    seconds = round(16 / args.n_gpus) if epoch > 1 else 30
+    print("Epoch {}/{}".format(epoch, args.epochs))
+    print("{0}/{0} - {1}s - loss: 2.{2:04d} - accuracy: 0.2{2:03d}".format(steps, seconds, epoch))
+'''
+
+
+@dataclass
+class Labtui:
+    """The command line, in one lab folder."""
+
+    home: Path
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "HOME": str(self.home),
+            "XDG_DATA_HOME": str(self.home / "data"),
+            "NO_COLOR": "1",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A labtui that runs beside the test."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "labtui", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder if self.folder.is_dir() else self.home,
+            env=self.environment,
+        )
+
+    def __call__(
+        self, *arguments: str, code: int | None = 0, timeout_s: float = 200
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"labtui {arguments} did not end:\n{out}\n{err}") from None
+        assert "Traceback" not in err, err
+        if code is not None:
+            assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        """The JSON a command prints."""
+        return json.loads(self(*arguments, "--json", code=code).stdout)
+
+    def lines(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+        """The JSON lines a command prints."""
+        return [json.loads(line) for line in self(*arguments, "--json", code=code).stdout.splitlines()]
+
+
+@pytest.fixture
+def labtui(tmp_path: Path) -> Labtui:
+    """labtui without a lab folder yet; ``init`` it into ``labtui.folder``."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return Labtui(home, tmp_path / "lab")
+
+
+def init_arguments(labtui: Labtui, student: Student, **changes: str) -> list[str]:
+    """``labtui init`` for a cluster under test."""
+    told = {
+        "--lab": "hpc4ai-ch10",
+        "--cluster": "mn5",
+        "--host": student.host,
+        "--port": str(student.port),
+        "--user": student.user,
+        "--identity": str(student.key),
+        "--host-key": student.host_key,
+        "--account": student.account,
+        "--root": f"{student.scratch}/{labtui.folder.parent.name}",
+    } | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    return ["init", str(labtui.folder), *(word for pair in told.items() if pair[1] for word in pair)]
+
+
+@pytest.fixture
+def lab(labtui: Labtui, student: Student) -> Labtui:
+    """A lab folder on the real cluster, with training scripts that take no time."""
+    labtui(*init_arguments(labtui, student))
+    for name in ("ResNet50.py", "ResNet50_seq.py"):
+        (labtui.folder / "scripts" / name).write_text(f"# {name}\n{QUICK_TRAINING}")
+    return labtui
+
+
+def remote_file(cluster: Cluster, path: str) -> bytes:
+    """A file on the cluster, as it is there."""
+    return cluster.outside(path).read_bytes()

@@ -1,0 +1,326 @@
+"""The evening without a screen, on a real OpenSSH and a real Slurm: init, submit, watch, results."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from labtui.domain.model import SubmissionStatus
+from labtui.session.session import Session
+from tests.commands.by_hand import by_hand
+from tests.commands.conftest import Labtui, init_arguments, remote_file
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import wait_until
+
+pytestmark = pytest.mark.cluster
+
+
+def check_mirrors(cluster: Cluster, folder: Path, streams: tuple[str, ...] = ("out", "err", "gpu")) -> int:
+    """Every mirror is its remote file, byte for byte; how many bytes that was."""
+    total = 0
+    with Session.open(folder, start=False) as session:
+        for token, submission in session.state.submissions.items():
+            for stream in streams:
+                if stream not in submission.remote_logs:
+                    continue
+                mirror = session.log_path(token, stream)  # type: ignore[arg-type]
+                assert mirror is not None, (token, stream)
+                remote = remote_file(
+                    cluster, submission.remote_logs[stream].replace("%j", submission.job.job_id)
+                )
+                assert mirror.read_bytes() == remote
+                total += len(remote)
+    return total
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_a_real_training_from_init_to_results(labtui: Labtui, cluster: Cluster, student: Student) -> None:
+    labtui(*init_arguments(labtui, student))
+    small = "--device cpu --images 64 --image-size 32"
+    told = labtui.json(
+        "submit",
+        "10.5",
+        "--form",
+        "one-job",
+        "--gpus",
+        "1,2",
+        "--epochs",
+        "2",
+        "--batch-size",
+        "16",
+        "--script-args",
+        small,
+    )
+    assert [item["status"] for item in told["submissions"]] == ["accepted"]
+    events = labtui.lines("watch")
+    epochs = [event for event in events if event["type"] == "epoch"]
+    assert [(event["run_id"], event["sample"]["epoch"]) for event in epochs] == [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+    ]
+    ended = next(
+        index
+        for index, event in enumerate(events)
+        if event["type"] == "job-observed" and event["job"]["phase"] == "finished"
+    )
+    assert events.index(epochs[0]) < ended, "the first epoch was a sample before the job was over"
+    assert {event["sample"]["source"] for event in epochs} == {"mllog"}
+    results = labtui.json("results")
+    assert [(row["model"], row["n_gpus"]) for row in results["rows"]] == [("ResNet50", 1), ("ResNet50", 2)]
+    assert results["rows"][1]["speedup"]["value"] > 0
+    assert check_mirrors(cluster, labtui.folder) > 1000
+    assert labtui.json("results") == results, "a second start shows the same"
+
+
+def test_three_runs_go_through_the_waiting_line(lab: Labtui, cluster: Cluster) -> None:
+    """acc_debug takes one job per user: none of the three is ever refused in the student's face."""
+    told = lab.json("submit", "10.5", "--form", "job-per-size", "--force", "--epochs", "2")
+    assert [item["status"] for item in told["submissions"]] == ["accepted", "waiting", "waiting"]
+    events = lab.lines("watch")
+    assert not [event for event in events if event["type"] in ("error",) or event.get("status") == "refused"]
+    assert [run["phase"] for run in events[-1]["runs"]] == ["done"] * 3
+    queue = lab.json("queue", "--offline")["runs"]
+    jobs = [run["job"]["job_id"] for run in queue]
+    assert len(set(jobs)) == 3
+    starts = sorted((run["job"]["start_time"], run["job"]["end_time"]) for run in queue)
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(starts))
+    assert check_mirrors(cluster, lab.folder, ("out", "err")) > 0
+    rows = lab.json("results")["rows"]
+    assert [row["n_gpus"] for row in rows] == [1, 2, 4]
+
+
+def test_a_failed_run_is_a_no_with_its_reason(lab: Labtui) -> None:
+    lab("submit", "10.5", "--gpus", "1", "--force", "--script-args=--fail")
+    events = lab.lines("watch", code=1)
+    ended = next(event for event in events if event["type"] == "run-ended")
+    assert ended["outcome"] == "failed"
+    assert "missing-module" in [found["kind"] for found in ended["diagnosis"]]
+
+
+def test_killed_while_watching_nothing_is_lost_or_counted_twice(lab: Labtui, cluster: Cluster) -> None:
+    lab("submit", "10.5", "--gpus", "1", "--epochs", "30", "--force", "--script-args=--pace 0.2")
+    for _ in range(3):
+        process = lab.start("watch", "--json")
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["type"] == "epoch":
+                break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    lab("watch")
+    with Session.open(lab.folder, start=False) as session:
+        assert [sample.epoch for sample in session.state.runs[1].epochs] == list(range(1, 31))
+        stored = [event for event in session._store.events() if type(event).__name__ == "EpochSeen"]
+        assert len(stored) == 30
+    assert check_mirrors(cluster, lab.folder, ("out", "err")) > 0
+
+
+def test_cancel_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> None:
+    lab("submit", "10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "--script-args=--pace 30")
+    lab("cancel", "2", "1")
+    lab("watch", code=1)
+    runs = lab.json("queue", "--offline")["runs"]
+    assert [run["phase"] for run in runs] == ["cancelled", "cancelled"]
+    assert [run["submission"]["status"] for run in runs] == ["accepted", "withdrawn"]
+    assert "CANCELLED" in cluster.jobs().values()
+
+
+def test_ones_own_limit_for_a_running_and_a_waiting_run(lab: Labtui, cluster: Cluster) -> None:
+    lab("submit", "10.5", "--form", "job-per-size", "--gpus", "1,2", "--force", "--script-args=--pace 30")
+    lab("cancel", "1", "--after", "3")
+    lab("cancel", "2", "--after", "2")
+    (job,) = cluster.as_student("squeue --me -h -o %l").out.split()
+    assert job == "3:00"
+    lab("cancel", "1")
+    process = lab.start("watch", "--json")
+    wait_until(lambda: cluster.as_student("squeue --me -h -o %l").out == "2:00", what="the second job")
+    process.kill()
+    process.communicate()
+    lab("cancel", "2")
+    assert "is over already" in lab("cancel", "1").stderr
+
+
+def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Cluster) -> None:
+    before = cluster.jobs()
+    told = lab.json("submit", "10.5", "--dry-run")
+    (row,) = told["submissions"]
+    assert row["script"].startswith("#!/bin/bash\n")
+    assert row["test_only"]["ok"]
+    assert {"job.slurm", "ResNet50.py"} <= {item["path"] for item in row["files"]}
+    assert [item["path"] for item in row["files"] if item["changed"]] == ["ResNet50.py", "ResNet50_seq.py"]
+    assert cluster.jobs() == before
+    assert lab.json("queue", "--offline")["runs"] == []
+    written = [path for path in lab.folder.glob("slurm/**/*.slurm") if path.parent.name != "templates"]
+    assert not written, "nothing here says that it was wanted"
+
+
+def test_the_log_is_followed_to_its_end(lab: Labtui, cluster: Cluster) -> None:
+    lab("submit", "10.5", "--gpus", "1", "--epochs", "10", "--force", "--script-args=--pace 0.3")
+    followed = lab("log", "1", "--follow").stdout
+    assert followed.count("loss:") == 10
+    assert lab("log", "#1").stdout == followed
+    assert check_mirrors(cluster, lab.folder, ("out",)) == len(followed.encode())
+
+
+def test_push_costs_nothing_the_second_time(lab: Labtui) -> None:
+    first = lab.json("push")
+    assert "ResNet50.py" in first["sent"]
+    second = lab.json("push")
+    assert second["sent"] == []
+    assert second["bytes"] == 0
+    assert sorted(second["unchanged"]) == sorted(first["sent"] + first["unchanged"])
+
+
+# ----------------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"port": "1"}, "refuses connections"),
+        ({"host": "no-such-host.invalid"}, "There is no host named no-such-host.invalid"),
+        ({"user": "nobody01"}, "accept"),
+        ({"host_key": "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, "key"),
+    ],
+    ids=["port", "host", "user", "host-key"],
+)
+def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
+    labtui: Labtui, student: Student, cluster: Cluster, change: dict[str, str], says: str
+) -> None:
+    before = cluster.jobs()
+    labtui(*init_arguments(labtui, student, **change))
+    refused = labtui("submit", "10.5", code=2)
+    assert says in refused.stderr
+    assert "hint:" in refused.stderr
+    assert cluster.jobs() == before
+    (run,) = {run["submission"]["token"] for run in labtui.json("queue", "--offline")["runs"]}
+    settings = (labtui.folder / "lab.toml").read_text()
+    settings = settings.replace(f"port = {change.get('port')}\n", f"port = {student.port}\n")
+    for wrong, right in (
+        (change.get("host"), student.host),
+        (change.get("user"), student.user),
+        (change.get("host_key"), student.host_key),
+    ):
+        if wrong:
+            settings = settings.replace(wrong, right)
+    (labtui.folder / "lab.toml").write_text(settings)
+    process = labtui.start("watch", "--json")
+    wait_until(lambda: len(cluster.jobs()) > len(before), what="the stored submission to be sent")
+    process.kill()
+    process.communicate()
+    assert len(cluster.jobs()) == len(before) + 1
+    assert run
+
+
+def test_an_unknown_key_is_refused_without_asking(labtui: Labtui, student: Student) -> None:
+    labtui(*init_arguments(labtui, student, identity=str(student.stranger_key)))
+    refused = labtui("push", code=2)
+    assert "hint:" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"account": "nct_999"}, "account"), ({"qos": "acc_nowhere"}, "QoS")],
+    ids=["account", "qos"],
+)
+def test_a_wrong_account_or_queue_is_slurms_no_in_words(
+    labtui: Labtui, student: Student, change: dict[str, str], says: str
+) -> None:
+    paths = {"data_dir": student.data_dir, "container": student.container}
+    labtui(*init_arguments(labtui, student, **(paths | change)))
+    refused = labtui("submit", "10.5", "--gpus", "1", "--force", "--json", code=1)
+    (item,) = json.loads(refused.stdout)["submissions"]
+    assert item["status"] == SubmissionStatus.REFUSED.value
+    assert says in item["sentence"]
+    assert item["hint"]
+
+
+def test_a_full_quota_holds_the_run_back_with_its_reason_until_there_is_room(
+    lab: Labtui, cluster: Cluster, student: Student
+) -> None:
+    cluster.limit_disk(student.scratch, "16k")
+    try:
+        held = lab("submit", "10.5", "--gpus", "1", "--epochs", "2", "--force", "--json")
+    finally:
+        cluster.unlimit_disk(student.scratch)
+    (item,) = json.loads(held.stdout)["submissions"]
+    assert item["status"] == "waiting"
+    assert "room" in item["sentence"] or "quota" in (item["sentence"] + item["hint"])
+    lab("watch")
+    (run,) = lab.json("queue", "--offline")["runs"]
+    assert run["outcome"] == "completed"
+
+
+def test_a_missing_script_is_found_before_anything_is_sent(lab: Labtui, cluster: Cluster) -> None:
+    before = cluster.jobs()
+    (lab.folder / "scripts" / "ResNet50.py").unlink()
+    refused = lab("submit", "10.5", "--gpus", "1", code=1)
+    assert "ResNet50.py" in refused.stderr
+    assert cluster.jobs() == before
+
+
+def test_a_template_with_an_unknown_placeholder_is_a_sentence(lab: Labtui) -> None:
+    template = lab.folder / "slurm" / "templates" / "one-job.slurm"
+    template.write_text(template.read_text() + "@{colour}\n")
+    refused = lab("submit", "10.5", "--force", code=2)
+    assert "colour" in refused.stderr
+    assert lab.json("queue", "--offline")["runs"] == []
+
+
+def test_a_folder_opened_twice_is_read_only_and_says_so(lab: Labtui) -> None:
+    with Session.open(lab.folder, start=False):
+        refused = lab("submit", "10.5", "--gpus", "1", "--force", code=2)
+        assert "open" in refused.stderr
+        assert lab.json("queue")["runs"] == []
+
+
+def test_a_changed_host_key_is_refused(lab: Labtui, cluster: Cluster) -> None:
+    lab("push")
+    cluster.change_host_keys()
+    refused = lab("push", code=2)
+    assert "key" in refused.stderr.lower()
+
+
+def test_closing_takes_less_than_it_may(lab: Labtui, cluster: Cluster) -> None:
+    """A session whose server froze still closes; the time is printed, and only "it returns" is asserted."""
+    with Session.open(lab.folder) as session:
+        wait_until(lambda: session.state.connection.status == "online", what="the connection")
+        cluster.daemon("ssh", "pause")
+        session.refresh()
+        began = time.monotonic()
+        session.close()
+        print(f"closed in {time.monotonic() - began:.2f} s")
+        cluster.daemon("ssh", "resume")
+
+
+def test_the_commands_of_the_verbs_do_the_same_by_hand(lab: Labtui, student: Student) -> None:
+    def commands(*arguments: str) -> str:
+        return lab(*arguments, "--show-commands").stdout
+
+    by_hand(lab.folder, commands("push"))
+    assert lab.json("push")["sent"] == [], "by hand everything came to the same place"
+    shown = commands("doctor")
+    assert "/apps/modules/bsc/bin/bsc_quota" in shown, "the site's own program, which is not here"
+    here = "\n".join(line for line in shown.splitlines() if "bsc_quota" not in line)
+    assert student.account in by_hand(lab.folder, here)
+    job = ("submit", "10.4", "--epochs", "5", "--script-args", "--pace 60", "--yes", "--force")
+    (sent,) = lab.json(*job)["submissions"]
+    number = sent["job_id"]
+    assert number in by_hand(lab.folder, commands("queue"))
+    by_hand(lab.folder, commands("cancel", "1", "--after", "7"))
+    (row,) = lab.json("queue")["runs"]
+    assert row["job"]["time_limit_s"] == 7 * 60
+    by_hand(lab.folder, commands("cancel", "1"))
+    assert "CANCELLED" in by_hand(lab.folder, commands("queue"))
+    (item,) = lab.json("submit", "10.4", "--dry-run", "--force")["submissions"]
+    found = {file["path"]: (file["since"], file["since_job"], file["pushed"]) for file in item["files"]}
+    assert found["ResNet50.py"] == ("unchanged", number, "unchanged")
+    by_hand(lab.folder, commands("submit", "10.4", "--epochs", "1"))

@@ -1,0 +1,169 @@
+"""The commands without any cluster: wrong use, empty folders, questions that must not be asked."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import time
+
+import pytest
+
+from labtui.cluster.target import LoginQuestion
+from labtui.commands.cli import main
+from labtui.commands.terminal import Open, TerminalPrompter, _settled, plain, run_number
+from labtui.domain.events import ConnectionState, RunEnded
+from labtui.domain.model import JobPhase
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.settings import Settings
+from tests.commands.conftest import Labtui
+from tests.tui.replay import finished_run, live_run, observed, spec
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
+    """An empty lab folder that is the current directory; its cluster is a port where nobody listens."""
+    made = LabFolder.create(
+        tmp_path / "lab",
+        Settings(
+            edition="hpc4ai-ch10", profile="mn5", host="127.0.0.1", port=1, user="nct01000", account="nct_000"
+        ),
+    )
+    monkeypatch.chdir(made.path)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["init"], "which lab"),
+        (["init", "--lab", "hpc4ai-ch10"], "which cluster"),
+        (["init", "--lab", "no-such-lab", "--cluster", "mn5"], "no-such-lab"),
+        (["init", "--lab", "hpc4ai-ch10", "--cluster", "no-such"], "no-such"),
+        (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
+        (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
+        (["queue"], "no lab folder"),
+        (["repair"], "no lab folder"),
+    ],
+)
+def test_wrong_use_is_a_sentence_and_exit_2(arguments, says, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_answers_every_reading_verb(folder: LabFolder, capsys) -> None:
+    assert main(["queue", "--json"]) == 0
+    assert '"runs": []' in capsys.readouterr().out
+    assert main(["watch", "--json"]) == 0
+    assert [line.split('"')[3] for line in capsys.readouterr().out.splitlines()] == ["snapshot", "end"]
+    assert main(["log", "1"]) == 2
+    assert main(["cancel", "7"]) == 2
+    assert main(["repair"]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["submit", "99"], ["submit", "10.5", "--run", "9"], ["submit", "10.5", "--gpus", "x"]]
+)
+def test_a_task_or_choice_that_is_not_there_is_a_sentence(
+    folder: LabFolder, capsys, arguments: list[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "labtui: " in capsys.readouterr().err
+
+
+def test_an_offline_dry_run_needs_no_network(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "10.5", "--dry-run", "--offline"]) == 0
+    said = capsys.readouterr()
+    assert "#SBATCH --job-name=" in said.out
+    assert "# file ResNet50.py" in said.out
+
+
+def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "10.5", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "not asked" in said.err
+    assert "#SBATCH" in said.out
+
+
+def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "10.5"]) == 2
+    assert "waits in line" in capsys.readouterr().err
+    assert main(["queue"]) == 0
+    assert "waiting" in capsys.readouterr().out
+    assert main(["cancel", "1"]) == 0
+    main(["queue"])
+    assert "cancelled" in capsys.readouterr().out
+
+
+def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\nsecret\n"))
+    prompter = TerminalPrompter()
+    for kind in ("password", "passphrase", "code", "host-key"):
+        assert prompter.ask(LoginQuestion(kind=kind, text="Password:\x1b]0;x\x07", host="h")) is None
+    assert "\x1b" not in prompter.unasked
+    assert sys.stdin.read() == "yes\nsecret\n"
+
+
+@pytest.mark.parametrize("text", ["\x1b]52;c;aGk=\x07", "\x1b[2J", "a\rb", "\x9b31m", "nul\x00", "\u202e"])
+def test_nothing_from_outside_reaches_the_terminal_as_a_command(text: str) -> None:
+    assert plain(text).isprintable()
+
+
+def test_run_numbers() -> None:
+    assert run_number("3") == run_number("#3") == 3
+
+
+def test_a_log_on_a_terminal_loses_its_escapes() -> None:
+    from labtui.commands.follow import _harmless
+
+    assert not set("\x1b\x07\x9b\u202e") & set(_harmless("\x1b]0;title\x07 ok\x9b31m\u202e"))
+    assert _harmless("línea ✓\t1\r\n") == "línea ✓\t1\r\n"
+
+
+def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: Labtui) -> None:
+    done = labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--account", "nct_345"
+    )
+    assert done.stdout.strip() == str(labtui.folder)
+    assert "Next:" in done.stderr
+    assert 'account = "nct_345"' in (labtui.folder / "lab.toml").read_text()
+
+
+def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, capsys) -> None:
+    now = time.time()
+    with Session.open(folder.path, start=False) as session:
+        tight = observed(
+            "lt1", "7", JobPhase.RUNNING, now, elapsed_s=93.0, time_limit_s=150.0, start_time=now - 93
+        )
+        session._journal.commit((*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), tight))
+    assert main(["queue", "--offline"]) == 0
+    assert "At this pace its time limit will end it in epoch" in capsys.readouterr().out
+    assert main(["queue", "--offline", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["runs"]
+    assert row["limit_warning"].endswith("of 20.")
+    assert row["job"]["time_limit_s"] == 150.0
+
+
+def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
+    """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
+    with Open(argparse.Namespace(folder=str(folder.path)), start=False) as lab:
+        journal = lab.session._journal
+        journal._subscribers.insert(0, lambda update: time.sleep(0.3))
+        journal.start()
+        journal.commit(finished_run("lt1", "10.5", 1, spec(), "7"))
+        told = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=30))
+    assert any(isinstance(event, RunEnded) for event in told)
+
+
+def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection() -> None:
+    """Else a command asks the cluster before there is one, and goes on without its answer."""
+    assert not _settled(ConnectionState())
+    assert not _settled(ConnectionState(status="connecting"))
+    assert _settled(ConnectionState(status="offline", sentence="The network is down."))
+    assert all(_settled(ConnectionState(status=status)) for status in ("online", "stale", "needs-login"))

@@ -1,0 +1,105 @@
+"""`labtui lint`, and a job file of one's own submitted in spite of what was found, with a reason for each finding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings
+
+JOB = """#!/bin/bash
+#SBATCH --job-name=mine
+#SBATCH --account=nct_000
+#SBATCH --qos=acc_debug
+#SBATCH --gres=gpu:2
+#SBATCH --cpus-per-task=40
+#SBATCH --time=00:20:00
+#SBATCH --output=mine.%j.out
+python train.py --epochs 5 --batch_size 2048 --n_gpus 2
+"""
+BROKEN = JOB.replace("#SBATCH --time", "#SBATCH --D .\n#SBATCH \u2014time")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
+    """A lab folder that is the current directory; its cluster is a port where nobody listens."""
+    settings = Settings(
+        edition="hpc4ai-ch10", profile="mn5", host="127.0.0.1", port=1, user="nct01000", account="nct_000"
+    )
+    made = LabFolder.create(tmp_path / "lab", settings)
+    monkeypatch.chdir(made.path)
+    (made.path / "train.py").write_text("print('training')\n")
+    return made
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> list[dict[str, object]]:
+    assert main(["lint", "job.slurm", "--json", *arguments]) == code
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    return file["findings"]
+
+
+def test_a_good_file_is_a_yes_and_a_broken_one_a_no(
+    folder: LabFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder.path / "job.slurm"
+    path.write_text(JOB)
+    assert [each for each in found(capsys, code=0) if each["severity"] == "error"] == []
+    path.write_text(BROKEN)
+    errors = [each for each in found(capsys, code=1) if each["severity"] == "error"]
+    assert {(each["rule"], each["line"]) for each in errors} >= {("unknown-option", 7)}
+    assert main(["lint", "job.slurm"]) == 1
+    shown = capsys.readouterr()
+    assert "job.slurm:7: error: " in shown.out and "[unknown-option]" in shown.out
+    assert "error" in shown.err
+
+
+def test_what_stands_on_the_command_line_of_sbatch_counts(
+    folder: LabFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder.path / "job.slurm").write_text(JOB.replace("nct_000", "nct_999"))
+    assert any("nct_999" in str(each["effect"]) for each in found(capsys, code=1))
+    assert not any("nct_999" in str(each["effect"]) for each in found(capsys, "--account", "nct_000", code=0))
+
+
+def test_a_difference_is_shown_and_only_fix_changes_the_file(
+    folder: LabFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder.path / "job.slurm"
+    path.write_text(JOB.replace("#SBATCH --time", "#SBATCH \u2014time"))
+    before = path.read_text()
+    main(["lint", "job.slurm", "--diff"])
+    assert "+#SBATCH --time=00:20:00" in capsys.readouterr().out and path.read_text() == before
+    assert main(["lint", "job.slurm", "--fix"]) == 0
+    assert path.read_text() == JOB and "changed" in capsys.readouterr().err
+
+
+def test_lint_without_a_file_or_with_one_that_is_not_there(
+    folder: LabFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint"]) == 2 and "No file is named" in capsys.readouterr().err
+    assert main(["lint", "none.slurm"]) == 2 and "cannot be read" in capsys.readouterr().err
+    assert main(["lint", "--rules"]) == 0 and "unknown-option" in capsys.readouterr().out
+
+
+def test_each_rule_needs_a_reason_which_is_kept(
+    folder: LabFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder.path / "job.slurm").write_text(JOB.replace("#SBATCH --time", "#SBATCH --D .\n#SBATCH --time"))
+    submit = ["submit", "job.slurm", "--task", "10.5", "--yes"]
+    assert main(submit) == 1
+    shown = capsys.readouterr()
+    assert "Nothing was submitted" in shown.err and "--accept RULE=REASON" in shown.err
+    assert main([*submit, "--accept", "unknown-option"]) == 2
+    assert "RULE=REASON" in capsys.readouterr().err
+    assert main([*submit, "--accept", "missing-script=no"]) == 2
+    assert "Nothing was found by the rule" in capsys.readouterr().err
+    main([*submit, "--accept", "unknown-option=our [site] knows it"])
+    capsys.readouterr()
+    assert main(["queue", "--offline", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    (kept,) = run["submission"]["accepted"]
+    assert (kept["rule"], kept["line"], kept["reason"]) == ("unknown-option", 7, "our [site] knows it")

@@ -1,0 +1,346 @@
+"""The commands on the practice cluster: finding a batch that fits, commands by hand, what was spent."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.practice.cluster import PracticeCluster
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings, write_settings
+from tests.commands.by_hand import by_hand
+from tests.lab import walk
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PracticeCluster]:
+    with PracticeCluster.start(tmp_path_factory.mktemp("practice") / "cluster", factor=400) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
+    """Lab 5 on the practice cluster, with a ResNet152 of the student's own; it is the current directory."""
+    settings = {**cluster.login.settings, "root": f"{cluster.login.root}/{tmp_path.name}"}
+    made = walk.folder_of(tmp_path / "lab", "cc-mei-2025-lab5", **settings)
+    text = (made.scripts / "ResNet50.py").read_text().replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2")
+    (made.scripts / "ResNet152.py").write_text(text)
+    monkeypatch.chdir(made.path)
+    return made
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    """The JSON a command prints."""
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def batches(rows: Any) -> list[tuple[int, int, str]]:
+    return [(row["n_gpus"], row["batch_size"], row["outcome"]) for row in rows["runs"]]
+
+
+def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "7", "--batch-size", "2048", "--wait"]) == 0
+    assert main(["watch"]) == 1
+    said = capsys.readouterr()
+    assert said.out.count("Halve the batch size") == 3, "each run says its advice once"
+    told_of_runs = [line for line in said.out.splitlines() if line.startswith("run ")]
+    assert told_of_runs
+    assert all("(practice)" in line for line in told_of_runs)
+    assert "2,048 images per GPU do not fit" in said.err
+    assert main(["queue", "--offline"]) == 0
+    listed = capsys.readouterr().out
+    assert "labtui submit 7 --halve 1" in listed
+    assert [line.split().count("practice") for line in listed.splitlines()] == [1, 1, 1]
+    assert all(row["practice"] for row in told(capsys, "queue", "--offline")["runs"])
+    assert main(["submit", "7", "--halve", "2", "--wait"]) == 0
+    said = capsys.readouterr()
+    assert "1,024 images per GPU" in said.err
+    assert "GPU-hours" in said.err
+    assert main(["watch"]) == 0
+    rows = told(capsys, "queue", "--offline")
+    assert batches(rows) == [
+        *((n, 2048 * n, "oom") for n in (1, 2, 4)),
+        *((n, 1024 * n, "completed") for n in (1, 2, 4)),
+    ]
+    bill = rows["spent"]
+    assert bill["practice"]
+    assert bill["tasks"]["7"]["jobs"] == 2
+    assert bill["tasks"]["7"]["allocated"] > bill["tasks"]["7"]["used"] > 0
+    assert [row["gpu_hours_trained"] > 0 for row in rows["runs"]] == [False] * 3 + [True] * 3
+    assert told(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
+
+
+def test_the_largest_batch_is_found_in_one_job_and_then_nothing_is_left(folder: LabFolder, capsys) -> None:
+    assert main(["submit", "7", "--search-batch", "512-4096", "--wait"]) == 0
+    said = capsys.readouterr()
+    assert "GPU-hours" in said.err
+    assert "512, 1,024, 2,048, 4,096" in said.err
+    assert "warm-up" not in said.err, "one epoch is what a search is for"
+    assert main(["watch"]) == 1
+    assert "1,024 images per GPU fit, 2,048 do not" in capsys.readouterr().err
+    rows = told(capsys, "queue", "--offline")
+    assert len({row["job"]["job_id"] for row in rows["runs"]}) == 1
+    assert [outcome for _, _, outcome in batches(rows)] == ["completed", "completed", "oom", "oom"]
+    assert main(["submit", "7", "--search-batch", "--dry-run", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["submissions"]
+    assert [run["batch_size"] for run in row["runs"]] == [1536], "between what fits and what does not"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["submit", "7", "--halve", "9"], "no run 9"),
+        (["submit", "7", "--search-batch", "many"], "SMALLEST-LARGEST"),
+        (["submit", "7", "--search-batch", "4096-256"], "smaller batch to a larger"),
+        (["submit", "7", "--search-batch", "1-2", "--halve", "1"], "choose one"),
+        (["submit", "1", "--search-batch"], "plans no runs"),
+    ],
+)
+def test_what_cannot_be_proposed_is_a_sentence(folder: LabFolder, capsys, arguments, says) -> None:
+    code = main(arguments)
+    said = capsys.readouterr().err
+    assert code == 2
+    assert says in said or "trains nothing on a GPU" in said
+
+
+def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    login = cluster.login
+    wrong = f"{login.data_dir}-of-another-year"
+    write_settings(folder.settings_path, _with(folder.settings(), data_dir=wrong))
+    (row,) = told(capsys, "submit", "7", "--dry-run", code=1)["submissions"]
+    assert {(found["rule"], found["severity"]) for found in row["findings"]} == {("data-missing", "error")}
+    assert main(["submit", "7"]) == 1
+    assert wrong in capsys.readouterr().err
+    assert told(capsys, "queue", "--offline")["runs"] == []
+
+
+def _with(settings: Settings, **changes: Any) -> Settings:
+    from labtui.session.settings import changed
+
+    return changed(settings, **changes)
+
+
+def test_the_doctor_ticks_the_set_up(folder: LabFolder, capsys) -> None:
+    write_settings(folder.settings_path, _with(folder.settings(), edition="hpc4ai-ch10"))
+
+    def reached() -> list[bool]:
+        main(["check", "10.1", "--json"])
+        items = json.loads(capsys.readouterr().out)["tasks"][0]["items"]
+        return [item["met"] for item in items if "can be reached" in item["sentence"]]
+
+    assert reached() == [False]
+    main(["doctor", "--json"])
+    found = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert {key: found[key]["status"] for key in ("gpu-job", "cpu-job")} == {"gpu-job": "ok", "cpu-job": "ok"}
+    assert reached() == [True]
+
+
+def test_the_commands_by_hand_submit_the_same_job(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
+    said = by_hand(folder.path, capsys.readouterr().out)
+    assert re.search(r"^\d+$", said, re.MULTILINE), said
+    assert "ResNet152-1gpu" in said
+    assert told(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
+
+
+def test_a_dry_run_says_what_the_cluster_has_of_the_files(folder: LabFolder, capsys) -> None:
+    def files(*more: str) -> dict[str, tuple[Any, ...]]:
+        (row,) = told(capsys, "submit", "7", "--gpus", "1", "--dry-run", *more)["submissions"]
+        found = {item["path"]: item for item in row["files"]}
+        return {name: (item["since"], item["since_job"], item["pushed"]) for name, item in found.items()}
+
+    assert files()["ResNet152.py"] == ("new", "", "new")
+    assert files("--offline")["ResNet152.py"] == ("new", "", None)
+    assert main(["push"]) == 0
+    assert main(["submit", "7", "--gpus", "1", "--yes", "--wait"]) == 0
+    number = told(capsys, "queue", "--offline")["runs"][0]["job"]["job_id"]
+    assert files()["ResNet152.py"] == ("unchanged", number, "unchanged")
+    assert files()["job.slurm"] == ("unchanged", number, None)
+    (folder.scripts / "ResNet152.py").write_text("print('mine')\n")
+    assert files("--offline")["ResNet152.py"] == ("changed", number, None)
+    (row,) = told(capsys, "submit", "7", "--gpus", "1", "--dry-run")["submissions"]
+    (difference,) = [item["difference"] for item in row["files"] if item["difference"]]
+    assert f"--- ResNet152.py (job {number})" in difference
+    assert "+print('mine')" in difference
+    main(["submit", "7", "--gpus", "1", "--dry-run"])
+    said = capsys.readouterr().out
+    assert f"bytes, changed since job {number}, not as pushed, changed by you\n" in said
+    assert told(capsys, "push")["sent"] == ["ResNet152.py"], "a dry run sent nothing"
+
+
+def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command prints for `--show-commands`."""
+    capsys.readouterr()
+    assert main([*arguments, "--show-commands"]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
+    folder: LabFolder, cluster: PracticeCluster, capsys
+) -> None:
+    pushing = commands_of(capsys, "push")
+    by_hand(folder.path, pushing)
+    pushed = told(capsys, "push")
+    assert pushed["sent"] == [], "by hand everything came to the same place"
+    long_one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes", "--wait"]
+    assert main(long_one) == 0
+    assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
+    first, second = told(capsys, "queue")["runs"]
+    assert (first["job"] is not None, second["job"]) == (True, None), (first, second)
+    number = first["job"]["job_id"]
+    assert number in by_hand(folder.path, commands_of(capsys, "queue"))
+    rows = told(capsys, "queue", "--show-commands")["by_hand"]
+    assert [item["action"] for item in rows[0]["commands"]] == ["queue", "accounting"]
+    assert f"{number}.out" in commands_of(capsys, "log", "1")
+    assert f"{number}.err" in commands_of(capsys, "log", "1", "--err")
+    assert main(["cancel", "2", "--show-commands"]) == 0
+    assert "no job to cancel" in capsys.readouterr().err
+    by_hand(folder.path, commands_of(capsys, "cancel", "1", "--after", "60"))
+    by_hand(folder.path, commands_of(capsys, "cancel", "1"))
+    assert "CANCELLED" in by_hand(folder.path, commands_of(capsys, "queue"))
+    watching = commands_of(capsys, "watch")
+    sending = watching[watching.index("# sending ") :]
+    assert re.search(r"^\d+$", by_hand(folder.path, sending), re.MULTILINE), (
+        "what waits is sent from its own files"
+    )
+    row = told(capsys, "queue", "--offline")["runs"][1]
+    assert (row["submission"]["status"], row["job"]) == ("waiting", None), "by hand is by hand"
+    examined = by_hand(folder.path, commands_of(capsys, "doctor"))
+    assert cluster.login.data_dir in examined
+    assert "nct_000" in examined
+
+
+class Terminal(io.StringIO):
+    """Stands for a terminal on stdin."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_asked_before_a_halved_batch_is_sent(folder: LabFolder, capsys, monkeypatch) -> None:
+    assert main(["submit", "7", "--gpus", "1", "--batch-size", "4096", "--wait"]) == 0
+    assert main(["watch"]) == 1
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 1
+    assert "Submit this?" in capsys.readouterr().err
+    assert len(told(capsys, "queue", "--offline")["runs"]) == 1
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 0
+    capsys.readouterr()
+    assert len(told(capsys, "queue", "--offline")["runs"]) == 2
+
+
+def test_the_queue_alone_tells_that_ones_own_limit_ended_a_run(folder: LabFolder, capsys) -> None:
+    """Nobody watches; the training is stopped by Slurm and says only that somebody stopped it."""
+    assert (
+        main(["submit", "7", "--gpus", "1", "--batch-size", "512", "--epochs", "200", "--yes", "--wait"]) == 0
+    )
+    assert main(["cancel", "1", "--after", "10"]) == 0
+    end = time.monotonic() + 120
+    row = told(capsys, "queue")["runs"][0]
+    while row["job"]["phase"] != "finished" and time.monotonic() < end:
+        time.sleep(0.5)
+        row = told(capsys, "queue")["runs"][0]
+    assert (row["job"]["slurm_state"], row["outcome"], row["phase"]) == ("TIMEOUT", "time-limit", "failed")
+    assert 0 < row["epochs"]["read"] < 200
+    assert row["limit_warning"] == ""
+    (errors,) = folder.logs.glob("*.err")
+    assert re.search(r"CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*$", errors.read_text(), re.MULTILINE)
+    assert "terminated from outside" in errors.read_text()
+
+
+# ------------------------------------------------------------------ labtui practice --keep
+
+
+@contextlib.contextmanager
+def served(place: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """`labtui practice --serve --keep`, ended as a closed window ends it."""
+    command = [sys.executable, "-m", "labtui", "practice", "--serve", "--keep", str(place), *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("speed") for line in process.stdout)
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_a_kept_session_shows_what_became_of_a_job_that_ran_when_it_was_left(
+    tmp_path: Path, capsys, monkeypatch
+) -> None:
+    short = ["submit", "10.5", "--gpus", "1", "--epochs", "2", "--yes", "--wait"]
+    endless = ["submit", "10.5", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes", "--wait"]
+    with served(tmp_path / "kept", "--factor", "200"):
+        monkeypatch.chdir(tmp_path / "kept" / "lab")
+        assert main(short) == 0
+        assert main(["watch"]) == 0
+        assert main(endless) == 0
+        end = time.monotonic() + 120
+        while told(capsys, "queue")["runs"][1]["epochs"]["read"] == 0:
+            assert time.monotonic() < end
+            time.sleep(0.5)
+    with served(tmp_path / "kept", "--factor", "200") as again:
+        end = time.monotonic() + 60
+        rows = told(capsys, "queue")["runs"]
+        while rows[1]["job"]["phase"] != "finished":
+            assert rows[1]["job"]["phase"] not in {"settling", "unknown"}
+            assert time.monotonic() < end
+            time.sleep(0.5)
+            rows = told(capsys, "queue")["runs"]
+        assert [(row["job"]["slurm_state"], row["outcome"]) for row in rows] == [
+            ("COMPLETED", "completed"),
+            ("NODE_FAIL", "failed"),
+        ]
+        home = {"HOME": str(tmp_path / "kept" / "cluster" / "home"), "PATH": os.environ["PATH"]}
+        asked = ["bash", "-lc", "sacct -n -X -P -o State,JobName -j 1"]
+        said = subprocess.run(asked, env=home, capture_output=True, text=True, timeout=60, check=True).stdout
+        assert "COMPLETED|ResNet50-1gpu" in said, "accounting still knows the job of the last session"
+        capsys.readouterr()
+        assert main(["seff", "1"]) == 0
+        assert "COMPLETED" in capsys.readouterr().out
+        assert main(short) == 0
+        numbers = [int(row["job"]["job_id"]) for row in told(capsys, "queue")["runs"]]
+        assert numbers == sorted(set(numbers)), "job numbers go on"
+        assert again.poll() is None
+
+
+def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:
+    capsys.readouterr()
+    assert main(["practice", "--serve", "--keep", str(place)]) == 2
+    return capsys.readouterr().err
+
+
+def test_a_session_is_not_kept_among_other_files(tmp_path: Path, capsys) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    said = refused(capsys, tmp_path)
+    assert "is not empty, and no practice session was kept there" in said
+    assert f"labtui practice --keep {tmp_path}/practice" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"], "nothing is touched"
+    assert "cannot be used" in refused(capsys, tmp_path / "thesis.tex")
+
+
+def test_a_real_lab_beside_a_kept_cluster_is_not_made_a_practice_one(tmp_path: Path, capsys) -> None:
+    programs = tmp_path / "cluster" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "sbatch").write_text("")
+    walk.folder_of(tmp_path / "lab", "hpc4ai-ch10", profile="mn5", host="alogin1.bsc.es", user="nct01000")
+    assert "no practice session was kept there" in refused(capsys, tmp_path)

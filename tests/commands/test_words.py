@@ -1,0 +1,101 @@
+"""The words of the commands: those of the screens, each once, and a sentence where there is nothing to show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labtui.commands import doctor as doctor_verb
+from labtui.commands import status as check_verb
+from labtui.commands.cli import main
+from labtui.doctor.findings import Check, Status
+from labtui.domain.events import SubmissionChanged
+from labtui.domain.model import SubmissionStatus
+from labtui.tui.format import TASK_WORDS
+from tests.tui.replay import NOW, evening, make_folder, open_session, planned, spec
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_folder(tmp_path / "lab")
+    monkeypatch.chdir(tmp_path / "lab")
+    return tmp_path / "lab"
+
+
+def finding(status: Status, title: str = "Network") -> Check:
+    return Check(key="network", title=title, status=status, sentence="Nobody answers.")
+
+
+def test_the_doctor_names_a_status_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for status in ("ok", "problem", "warning"):
+        doctor_verb._print(finding(status))
+    assert capsys.readouterr().out.splitlines() == [
+        "✔ Network: Nobody answers.",
+        "✘ Network (problem): Nobody answers.",
+        "! Network (warning): Nobody answers.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "line"),
+    [
+        (["problem"], "1 check: 1 wrong."),
+        (["ok"], "The one check is fine."),
+        (["ok", "skipped"], "All 2 checks are fine."),
+        (["ok", "warning", "warning"], "3 checks: 2 to look at."),
+        (["ok", "problem", "warning"], "3 checks: 1 wrong, 1 to look at."),
+    ],
+)
+def test_the_doctor_counts_in_words_that_fit_the_number(statuses: list[Status], line: str) -> None:
+    assert doctor_verb.summary([finding(status) for status in statuses]) == line
+
+
+def test_watching_an_empty_folder_says_that_there_is_nothing(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "no run was submitted yet" in said.err
+
+
+def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = open_session(lab, start=False)
+    gone = planned("lt000000000000000bbb", "10.5", 2, spec())
+    session.feed(gone, SubmissionChanged(at=NOW, token=gone.token, status=SubmissionStatus.WITHDRAWN))
+    session.close()
+    assert main(["watch"]) == 1
+    said = capsys.readouterr()
+    assert "Nothing to watch: one run is over" in said.err
+
+
+def test_check_has_the_words_of_the_screens_and_json_its_own(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = open_session(lab, start=False)
+    evening(session)
+    session.close()
+    main(["check"])
+    shown = capsys.readouterr().out
+    assert "◐ 10.5   begun" in shown and "partial" not in shown
+    main(["check", "--json"])
+    tasks = json.loads(capsys.readouterr().out)["tasks"]
+    assert "partial" in {task["status"] for task in tasks}
+    assert {status: check_verb._word(status) for status in TASK_WORDS} == TASK_WORDS
+
+
+def test_check_breaks_its_sentences_between_words_in_a_window(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(lab, start=False)
+    evening(session)
+    session.close()
+    main(["check"])
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 80
+    monkeypatch.setattr(check_verb, "window_width", lambda: 80)
+    main(["check"])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.split() == whole.split()

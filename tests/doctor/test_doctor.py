@@ -1,0 +1,288 @@
+"""`labtui doctor`: on the real cluster by the command line, and its judgements one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labtui.cluster.target import NobodyThere, Overrides
+from labtui.commands.cli import main
+from labtui.commands.terminal import plain
+from labtui.doctor.examine import check_places, examine
+from labtui.doctor.findings import (
+    Check,
+    Requirements,
+    check_account,
+    check_clock,
+    check_qos,
+    check_slurm,
+    worst_status,
+)
+from labtui.doctor.setup import profile_text
+from labtui.domain.profile import Profile, Queue
+from labtui.session.settings import parse_profile
+from labtui.slurm.probe import (
+    BATCHES,
+    Association,
+    PathFacts,
+    PlacesProbe,
+    QosLimits,
+    SlurmProbe,
+    parse_quota,
+)
+from labtui.slurm.site_profile import SiteProfile
+from tests.real_cluster import Cluster, Student
+
+PROFILE = Profile(
+    id="p",
+    title="p",
+    login_hosts=("h",),
+    gpu_queue="acc_debug",
+    cpu_queue="acc_debug",
+    queues=(Queue(name="acc_debug", devices="gpu", max_submit_per_user=1, max_minutes=120),),
+)
+
+
+def probe(**said: object) -> SlurmProbe:
+    told: dict[str, object] = {
+        "user": "me",
+        "shell": "/bin/bash",
+        "server_time": 1000.0,
+        "missing": (),
+        "version": (22, 5, 8),
+        "version_text": "slurm 22.05.8",
+        "queue_problem": "",
+        "accounting_problem": "",
+        "associations": (Association(account="nct_000", qos=("acc_debug",)),),
+        "qos": (QosLimits(name="acc_debug", max_submit_per_user=1, max_wall_s=7200.0),),
+        "has_module": True,
+    }
+    return SlurmProbe(**(told | said))  # type: ignore[arg-type]
+
+
+def statuses(checks: list[Check]) -> dict[str, str]:
+    return {check.key: check.status for check in checks}
+
+
+def test_clocks() -> None:
+    assert check_clock(1000.0, 1003.0).status == "ok"
+    late = check_clock(2000.0, 1000.0)
+    assert late.status == "warning" and "behind" in late.sentence and late.fix
+    assert check_clock(None, 1000.0).status == "skipped"
+
+
+@pytest.mark.parametrize(("host", "named"), [("", True), ("h", True), ("elsewhere", False)])
+def test_the_host_for_copies_is_named_where_the_site_is_meant(host: str, named: bool) -> None:
+    profile = msgspec.structs.replace(PROFILE, login_hosts=("h",), data_hosts=("dt01.bsc.es",))
+    way = examine(
+        profile,
+        Overrides(hosts=(host,) if host else (), use_ssh_program=False),
+        Requirements(),
+        NobodyThere(),
+    )
+    before_connecting = [next(way) for _ in range(2)]
+    assert ("dt01.bsc.es" in before_connecting[1].sentence) == named
+
+
+def test_slurm_itself() -> None:
+    assert worst_status(check_slurm(probe())) == "ok"
+    assert statuses(check_slurm(probe(missing=("sbatch",))))["slurm-commands"] == "problem"
+    assert statuses(check_slurm(probe(missing=("sha256sum",))))["sha256sum"] == "problem"
+    assert statuses(check_slurm(probe(version=None)))["slurm-version"] == "warning"
+    assert statuses(check_slurm(probe(version=(17, 2, 0))))["slurm-version"] == "warning"
+    assert statuses(check_slurm(probe(queue_problem="timed out")))["squeue"] == "problem"
+    assert statuses(check_slurm(probe(accounting_problem="refused")))["sacct"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("associations", "wanted", "status"),
+    [
+        ((Association(account="a"),), "", "ok"),
+        ((Association(account="a"),), "a", "ok"),
+        ((Association(account="a"),), "nct_325", "problem"),
+        ((Association(account="a"), Association(account="b")), "", "warning"),
+        ((), "a", "problem"),
+        (None, "a", "skipped"),
+    ],
+)
+def test_accounts(associations: tuple[Association, ...] | None, wanted: str, status: str) -> None:
+    assert (
+        check_account(probe(associations=associations), Requirements(account=wanted), PROFILE).status
+        == status
+    )
+
+
+def test_qos() -> None:
+    assert statuses(check_qos(probe(), Requirements(), PROFILE)) == {"qos-acc_debug": "ok"}
+    closed = check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE)
+    assert statuses(closed)["qos-acc_ehpc"] == "problem" and "acc_debug" in closed[0].sentence
+    other = probe(qos=(QosLimits(name="acc_debug", max_submit_per_user=3, max_wall_s=600.0),))
+    (told,) = check_qos(other, Requirements(), PROFILE)
+    assert told.status == "warning" and "120 minutes" in told.sentence
+    assert check_qos(probe(associations=None), Requirements(), PROFILE)[0].status == "skipped"
+    assert check_qos(probe(qos=None), Requirements(), PROFILE)[0].status == "ok"
+
+
+def places(**facts: PathFacts) -> dict[str, str]:
+    found = PlacesProbe(
+        paths={fact.path: fact for fact in facts.values()},
+        root_parent="/gpfs",
+        root_writable=True,
+        free_kib=10**7,
+    )
+    return statuses(
+        check_places(found, root="/r", data_dir="/d", container="/c", other_places={"/d": "/d2", "/c": "/c2"})
+    )
+
+
+def test_places() -> None:
+    data = PathFacts(path="/d", kind="dir", readable=True, names=BATCHES)
+    image = PathFacts(path="/c", kind="file", readable=True)
+    assert set(places(a=data, b=image).values()) == {"ok"}
+    assert places(b=image)["data"] == "problem"
+    assert places(a=PathFacts(path="/d", kind="dir", readable=True, names=BATCHES[:3]))["data"] == "problem"
+    assert places(a=PathFacts(path="/d", kind="dir"), b=PathFacts(path="/c", kind="file")) == {
+        "root": "ok", "data": "problem", "container": "problem", "room": "ok",
+    }  # fmt: skip
+    elsewhere = PlacesProbe(paths={"/d2": PathFacts(path="/d2", kind="dir", readable=True, names=BATCHES)})
+    (root, data_check) = check_places(
+        elsewhere, root="/r", data_dir="/d", container="", other_places={"/d": "/d2"}
+    )
+    assert root.status == "problem" and "/d2" in data_check.fix
+
+
+def test_quota_tables() -> None:
+    text = (
+        "\x1b[1mgroup nct_000\x1b[0m\n  filesystem type usage quota limit\n"
+        "gpfs_projects GRP  980.5 GB  1 TB  1.1 TB  0 KB\ngpfs_scratch GRP 10 MB 0 KB 0 KB 0\nnonsense\n"
+    )
+    projects, scratch = parse_quota(text)
+    assert projects.share == pytest.approx(980.5 / 1024)
+    assert scratch.share is None
+    found = PlacesProbe(root_writable=True, quota=text)
+    assert (
+        statuses(check_places(found, root="/r", data_dir="", container="", other_places={}))["quota"]
+        == "warning"
+    )
+
+
+def test_text_from_outside_cannot_steer_the_terminal() -> None:
+    assert plain("a\x1b]52;c;eA==\x07b") == "a ]52;c;eA== b"
+
+
+# --------------------------------------------------------------------------- by the command line
+
+
+def arguments(student: Student, *more: str) -> list[str]:
+    return [
+        "doctor", "--cluster", "mn5", "--host", student.host, "--port", str(student.port), "--user", student.user,
+        "--identity", str(student.key), "--host-key", student.host_key, "--json", *more,
+    ]  # fmt: skip
+
+
+def asked(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, dict[str, dict[str, str]]]:
+    status = main(words)
+    told = json.loads(capsys.readouterr().out)
+    return status, {check["key"]: check for check in told["checks"]}
+
+
+@pytest.mark.cluster
+def test_nothing_is_wrong(student: Student, capsys: pytest.CaptureFixture[str]) -> None:
+    status, checks = asked(capsys, arguments(student))
+    assert status == 0, checks
+    expected = (
+        "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct "
+        "gpu-job"
+    )
+    assert {*expected.split(), "account", "qos-acc_debug", "root", "data", "container"} <= set(checks)
+    assert student.account in checks["account"]["sentence"]
+
+
+@pytest.mark.cluster
+def test_nothing_is_changed_there(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listing = "find . -printf '%p %s %T@\\n' | sort; squeue -h | wc -l"
+    before = cluster.as_student(listing).out
+    asked(capsys, arguments(student, "--root", "new folder/of mine"))
+    assert cluster.as_student(listing).out == before
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("more", "wrong"),
+    [
+        (["--account", "nct_325"], {"account", "root", "data", "container", "gpu-job"}),
+        (["--qos", "acc_bsccase"], {"qos-acc_bsccase", "gpu-job"}),
+        (["--root", "/root/lab"], {"root"}),
+        (["--user", "nobody-here"], {"login"}),
+        (["--identity", "/gone"], {"key", "login"}),
+        (["--host-key", "SHA256:AAAA"], {"host-key"}),
+        (["--port", "1"], {"network"}),
+        (["--host", "bad host"], {"ssh-config"}),
+    ],
+)
+def test_what_is_wrong_is_found(
+    student: Student, capsys: pytest.CaptureFixture[str], more: list[str], wrong: set[str]
+) -> None:
+    status, checks = asked(capsys, arguments(student, *more))
+    assert status == 1
+    assert {key for key, check in checks.items() if check["status"] == "problem"} == wrong
+    assert all(checks[key]["fix"] for key in wrong)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_daemons_that_are_down(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.daemon("slurmdbd", "stop")
+    status, checks = asked(capsys, arguments(student, "--account", student.account))
+    assert status == 0 and checks["sacct"]["status"] == "warning" and checks["account"]["status"] == "skipped"
+
+
+@pytest.mark.cluster
+def test_a_shell_that_exits(student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.set_login_noise("echo come back later; exit 1\n")
+    status, checks = asked(capsys, arguments(student))
+    assert status == 1 and checks["login-shell"]["status"] == "problem"
+    assert "come back later" in checks["login-shell"]["fix"]
+
+
+@pytest.mark.cluster
+def test_a_lab_folder_says_who_and_where(
+    student: Student, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lab.toml").write_text(
+        f'[lab]\nedition = "x"\n[cluster]\nprofile = "mn5"\nhost = "{student.host}"\nport = {student.port}\n'
+        f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
+        f'account = "{student.account}"\ndata_dir = "/gone"\n'
+    )
+    status = main(["doctor", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert status == 1
+    assert "✘ Data (problem): The data folder /gone is not there." in told and "    fix:" in told
+    assert "1 wrong" in told
+
+
+def test_a_profile_takes_a_sites_words_as_data() -> None:
+    hostile = 'gpu"\n[launch]\nsetup = ["rm -rf ~"]\x1b[2J'
+    site = SiteProfile(
+        values=(
+            ("id", "x", "so\nit = 1"),
+            ("title", hostile, hostile),
+            ("login_hosts", ["h"], ""),
+            ("notes", [hostile], ""),
+        ),
+        launch=(("python", "python3", hostile),),
+        queues=(({"name": hostile, "devices": "gpu"}, hostile),),
+        unknown=(hostile,),
+    )  # fmt: skip
+    text = profile_text(site, hostile, "2026-11-22")
+    profile = parse_profile(text, "x")
+    assert profile.title == hostile and profile.queues[0].name == hostile and profile.notes == (hostile,)
+    assert profile.launch.setup == () and profile.launch.python == "python3"
+    assert "\x1b" not in text

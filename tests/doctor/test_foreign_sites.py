@@ -1,0 +1,209 @@
+"""Clusters that labtui has no profile for: asked about themselves, then from nothing to a chart on a real Slurm.
+
+Three ways to set Slurm up (see `tests.real_cluster.sites`). A person answers at a real terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labtui.session.settings import load_profile
+from tests.commands.conftest import QUICK_TRAINING, Labtui
+from tests.real_cluster import Cluster, ClusterSettings
+from tests.real_cluster.sites import SiteName
+from tests.remote.small_network import use_small_network
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("foreign-sites")]
+
+PYTHON = "/apps/container/bin/python"
+"""On the test clusters: an environment of its own, with TensorFlow where the tests have it."""
+MOST_ANSWERS = 5
+EXPECTED = {
+    "partitions": {
+        "queue_option": "partition", "gpu_queue": "gpu", "cpu_queue": "batch", "default_account": "teaching",
+    },
+    "qos": {
+        "queue_option": "qos", "gpu_queue": "gpu-long", "cpu_queue": "normal", "default_account": "p1234",
+    },
+    "several": {
+        "queue_option": "partition", "gpu_queue": "accel", "cpu_queue": "standard", "default_account": "chem02",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=list(EXPECTED))
+def site(request: pytest.FixtureRequest) -> Iterator[tuple[SiteName, Cluster]]:
+    """A cluster of each kind, one after the other."""
+    running = Cluster.start(settings=ClusterSettings(site=request.param))
+    yield request.param, running
+    running.down()
+
+
+@pytest.fixture
+def labtui(tmp_path: Path) -> Labtui:
+    home = tmp_path / "home"
+    home.mkdir()
+    return Labtui(home, tmp_path / "lab")
+
+
+def connection_options(cluster: Cluster) -> list[str]:
+    student = cluster.student
+    return [
+        "--host", student.host, "--port", str(student.port), "--user", student.user,
+        "--identity", str(student.key), "--host-key", student.host_key,
+    ]  # fmt: skip
+
+
+def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> tuple[str, int]:
+    """Run labtui in a pseudo-terminal and answer its questions; everything shown, and how many were asked."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "labtui", *words], stdin=theirs, stdout=theirs, stderr=theirs,
+        env=labtui.environment, cwd=labtui.home, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown, asked, seen = "", 0, 0
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if not select.select([ours], [], [], 1.0)[0]:
+            continue
+        try:
+            data = os.read(ours, 4096)
+        except OSError:  # the program ended, and with it the terminal
+            break
+        if not data:
+            break
+        shown += data.decode("utf-8", "replace")
+        question = re.search(r"([^\n]*\?[^\n]*\[[^\]]*\] )$", shown[seen:])
+        if question is not None:
+            asked, seen = asked + 1, len(shown)
+            answer = next((text for words, text in answers.items() if words in question[1]), "")
+            os.write(ours, answer.encode() + b"\n")
+    os.close(ours)
+    assert process.wait(30) == 0, shown
+    return shown, asked
+
+
+def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+    name, cluster = site
+    words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster)]
+    answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
+    shown, asked = at_a_terminal(labtui, words, answers)
+    assert 0 < asked <= MOST_ANSWERS, shown
+    assert "Slurm would take a job with one GPU." in shown
+    text = (labtui.folder / "cluster.toml").read_text()
+    written = tomllib.loads(text)
+    assert {key: written[key] for key in EXPECTED[name]} == EXPECTED[name], text
+    assert (written["gpus_per_node"], written["cpus_per_node"], written["cpus_per_gpu"]) == (4, 80, 20)
+    assert written["data_dir"] == cluster.student.data_dir and written["launch"]["python"] == PYTHON
+    assert re.search(r"gpus_per_node = 4\s+# (sinfo|scontrol show partition)", text), text
+    if name == "several":
+        assert "`sinfo` was refused" in text and "the only one of chem02, phys01" in text
+    checks = labtui.json("doctor")["checks"]
+    assert {check["status"] for check in checks} <= {"ok", "warning"}, checks
+    assert {"data", "gpu-job", "cpu-job"} <= {check["key"] for check in checks}
+    (labtui.folder / "scripts" / "ResNet50.py").write_text(QUICK_TRAINING)
+    sent = labtui.json("submit", "10.5", "--epochs", "2")
+    assert {item["status"] for item in sent["submissions"]} <= {"accepted", "waiting"}
+    labtui("watch")
+    rows = labtui.json("results")["rows"]
+    assert [row["n_gpus"] for row in rows] == [1, 2, 4]
+    assert all(row["speedup"]["value"] > 0 for row in rows)
+    labtui("plot", "--chart", "speedup-ResNet50", "--format", "svg", "--out", str(labtui.folder / "plots"))
+    assert [path.name for path in (labtui.folder / "plots").iterdir()] == ["speedup-ResNet50.svg"]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(700)
+def test_a_real_training(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+    """Nothing is asked where there is no terminal; every answer is an option."""
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(site[1]),
+        "--data-dir", site[1].student.data_dir, "--python", PYTHON,
+    )  # fmt: skip
+    use_small_network(labtui.folder / "scripts")
+    small = "--device cpu --images 64 --image-size 32"
+    labtui(
+        "submit", "10.5", "--form", "one-job", "--gpus", "1", "--epochs", "2", "--batch-size", "16",
+        "--script-args", small,
+    )  # fmt: skip
+    labtui("watch", timeout_s=600)
+    rows = labtui.json("results")["rows"]
+    assert [row["n_gpus"] for row in rows] == [1]
+
+
+def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+    """Every other check is fine, and still no job would be taken: Slurm alone knows."""
+    name, cluster = site
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster),
+        "--data-dir", cluster.student.data_dir, "--python", PYTHON,
+    )  # fmt: skip
+    wrong = {
+        "partitions": ["--partition", "gpu-staff"],
+        "qos": ["--qos", "acc_debug"],
+        "several": ["--account", "phys01"],
+    }
+    found = labtui.json("doctor", *wrong[name], code=1)["checks"]
+    bad = {check["key"]: check for check in found if check["status"] == "problem"}
+    assert "gpu-job" in bad, found
+    assert "--test-only" in bad["gpu-job"]["fix"] and wrong[name][1] in bad["gpu-job"]["fix"]
+    assert set(bad) <= {"gpu-job", "cpu-job", "qos-acc_debug"}
+
+
+def test_what_is_free_or_that_it_is_refused(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+    name, cluster = site
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster),
+        "--data-dir", cluster.student.data_dir, "--python", PYTHON,
+    )  # fmt: skip
+    load = labtui.json("queue", "--all")["load"]
+    shown = labtui("queue", "--all").stderr
+    if name == "several":
+        assert "sinfo" in load["refused"] and load["partitions"] == []
+        assert "this site refuses sinfo to users" in shown
+    else:
+        assert any(0 < each["free"] <= each["total"] for each in load["partitions"])
+        assert "Free now in gpu: " in shown
+    assert "Fair share" in shown
+
+
+def test_a_qos_is_sent_as_a_qos(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(site[1]),
+        "--data-dir", site[1].student.data_dir, "--python", PYTHON,
+    )  # fmt: skip
+    profile = load_profile("cluster.toml", labtui.folder)
+    row = labtui.json("submit", "10.5", "--gpus", "1", "--qos", "acc_debug", "--dry-run", "--offline")
+    script = row["submissions"][0]["script"]
+    assert "#SBATCH --qos=acc_debug" in script and "--partition=acc_debug" not in script
+    if profile.queue_option == "partition":
+        assert f"#SBATCH --partition={profile.gpu_queue}" in script
+
+
+def test_data_below_the_home_is_there_for_the_doctor_and_for_a_submission(
+    site: tuple[SiteName, Cluster], labtui: Labtui
+) -> None:
+    cluster = site[1]
+    cluster.as_student(f"mkdir -p ~/cifar-utils; ln -sfn {cluster.student.data_dir} ~/cifar-utils/")
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster), "--python", PYTHON,
+        "--data-dir", "cifar-utils/cifar-10-batches-py",
+    )  # fmt: skip
+    checks = {check["key"]: check["status"] for check in labtui.json("doctor")["checks"]}
+    assert checks["data"] == "ok"
+    row = labtui.json("submit", "10.5", "--gpus", "1", "--dry-run")["submissions"][0]
+    assert '"$HOME"/cifar-utils' in row["script"]
+    assert not [finding for finding in row["findings"] if finding["severity"] == "error"]
+    assert row["test_only"] is None or row["test_only"]["ok"]

@@ -1,0 +1,242 @@
+"""What a real OpenSSH with a real PAM says when it lets nobody in, and what the doctor makes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labtui.cluster.login import refused_by_server
+from labtui.cluster.target import Endpoint
+from labtui.commands.cli import main
+from labtui.doctor.examine import check_budget
+from labtui.doctor.findings import NetworkFacts, check_refusal
+from labtui.domain.errors import CannotConnect, LoginRefused
+from labtui.domain.profile import Profile
+from labtui.session.settings import load_profile
+from labtui.slurm.probe import Budget, parse_budget
+from tests.cluster.prompting import Person, connection
+from tests.real_cluster import Cluster, Student
+
+HERE = Endpoint(alias="h", host="h", port=22, user="me")
+SITE = Profile(
+    id="p", title="p", login_hosts=("h",), data_hosts=("dt1",), password_host="dt1", support="help@x"
+)
+
+
+def doctor(student: Student, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, str]]:
+    main(
+        [
+            "doctor", "--cluster", "mn5", "--host", student.host, "--port", str(student.pam_port),
+            "--user", student.user, "--identity", str(student.key), "--host-key", student.host_key, "--json", *more,
+        ]
+    )  # fmt: skip
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    return {check["key"]: check for check in checks if check["status"] == "problem"}
+
+
+@pytest.mark.cluster
+def test_the_doctor_on_an_expired_account(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor(student, capsys) == {}
+    cluster.set_account(expired=True)
+    found = doctor(student, capsys)
+    assert set(found) == {"account-expired"}
+    assert "Your account has expired" in found["account-expired"]["sentence"]
+    assert "support@bsc.es" in found["account-expired"]["fix"]
+
+
+@pytest.mark.cluster
+def test_the_doctor_on_a_password_that_must_be_changed(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.set_account(must_change_password=True)
+    found = doctor(student, capsys)
+    assert set(found) == {"password-expired"}
+    assert "transfer1.bsc.es" in found["password-expired"]["fix"]
+    assert "passwd" in found["password-expired"]["fix"]
+
+
+@pytest.mark.cluster
+def test_the_doctor_in_maintenance(
+    student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.set_nologin("MareNostrum 5 is in maintenance until 18:00.\n")
+    found = doctor(student, capsys)
+    assert set(found) == {"maintenance"}
+    assert "until 18:00" in found["maintenance"]["sentence"]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("reason", ["account-expired", "password-expired", "maintenance"])
+def test_a_password_login_hears_the_same(
+    student: Student, cluster: Cluster, tmp_path: Path, reason: str
+) -> None:
+    cluster.set_account(
+        expired=reason == "account-expired", must_change_password=reason == "password-expired"
+    )
+    if reason == "maintenance":
+        cluster.set_nologin("In maintenance.\n")
+    person = Person(password=student.password)
+    line = connection(
+        tmp_path, port=student.pam_port, user=student.user, host_key=student.host_key, person=person
+    )
+    with pytest.raises((LoginRefused, CannotConnect)) as caught:
+        line.connect()
+    assert caught.value.reason == reason
+    assert person.kinds == ["password"], "nobody is asked for a new password"
+
+
+@pytest.mark.cluster
+def test_a_wrong_password_is_no_closed_account(student: Student, cluster: Cluster, tmp_path: Path) -> None:
+    person = Person(password="wrong")
+    line = connection(
+        tmp_path, port=student.pam_port, user=student.user, host_key=student.host_key, person=person
+    )
+    with pytest.raises(LoginRefused) as caught:
+        line.connect()
+    assert caught.value.reason == "password"
+    assert "password" in caught.value.sentence
+
+
+@pytest.mark.cluster
+def test_file_transfer_names_the_password(student: Student, cluster: Cluster, tmp_path: Path) -> None:
+    """sshd opens no SFTP for a password that must be changed, and says why to a command only."""
+    cluster.set_account(must_change_password=True)
+    line = connection(
+        tmp_path, port=student.pam_port, user=student.user, key=student.key, host_key=student.host_key
+    )
+    line.connect()
+    try:
+        with pytest.raises(LoginRefused) as caught:
+            line.ping()
+        assert caught.value.reason == "password-expired"
+    finally:
+        line.close()
+
+
+@pytest.mark.cluster
+def test_the_doctor_on_a_full_quota(
+    student: Student, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = cluster.outside("/apps/modules/bsc/bin/bsc_quota")
+    quota.parent.mkdir(parents=True, exist_ok=True)
+    quota.write_text("#!/bin/bash\necho 'gpfs_projects GRP 1.10 TB 1.00 TB 1.10 TB 0 KB'\n")
+    quota.chmod(0o755)
+    cluster.limit_disk(student.scratch, "512k")
+    try:
+        found = doctor(student, capsys)
+        assert set(found) == {"quota", "room"}
+        assert "110 % full" in found["quota"]["sentence"]
+    finally:
+        quota.unlink()
+
+
+# --------------------------------------------------------------------------- judgements
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Your account has expired; please contact your system administrator.", "account-expired"),
+        (
+            "WARNING: Your password has expired.\nPassword change required but no TTY available.",
+            "password-expired",
+        ),
+        (
+            "You are required to change your password immediately (administrator enforced).",
+            "password-expired",
+        ),
+        ("The system is going down for maintenance at 18:00", "maintenance"),
+        ("Logins are currently disabled.", "maintenance"),
+        ("Access to this machine is for authorised users.", None),
+        ("", None),
+    ],
+)
+def test_a_servers_words(text: str, reason: str | None) -> None:
+    error = refused_by_server(text, HERE)
+    assert (error.reason if isinstance(error, LoginRefused | CannotConnect) else None) == reason
+    assert error is None or (error.hint and "\n" not in error.sentence)
+
+
+def test_words_of_a_server_are_data() -> None:
+    error = refused_by_server("\x1b[2Jmaintenance\x07", HERE)
+    assert error is not None and error.sentence.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("network", "key", "words"),
+    [
+        (NetworkFacts(online=False), "network", "no network"),
+        (
+            NetworkFacts(online=True, site_hosts=("dt1",), answering=("dt1",)),
+            "maintenance",
+            "dt1 of the same site",
+        ),
+        (NetworkFacts(online=True, site_hosts=("dt1",)), "network", "other hosts"),
+        (NetworkFacts(), "network", "h:22 does not answer."),
+    ],
+)
+def test_vpn_and_maintenance_are_told_apart(network: NetworkFacts, key: str, words: str) -> None:
+    check = check_refusal(
+        CannotConnect("h:22 does not answer.", "Wait.", reason="timeout"), SITE, "me", network
+    )
+    assert check.key == key and words in check.sentence and check.fix
+    assert ("VPN" in check.fix) == (network.online is True and not network.answering)
+
+
+def test_where_a_password_is_changed_is_the_profiles_business() -> None:
+    error = LoginRefused("The password has to be changed.", "Log in.", reason="password-expired")
+    assert "ssh me@dt1" in check_refusal(error, SITE, "me", NetworkFacts()).fix
+    plain = msgspec.structs.replace(SITE, password_host="")
+    assert check_refusal(error, plain, "me", NetworkFacts()).fix == "Log in."
+    wrong = LoginRefused("Wrong.", "Again.", reason="password")
+    assert "first password" in check_refusal(wrong, SITE, "me", NetworkFacts()).fix
+    assert check_refusal(
+        LoginRefused("No key.", "Make.", reason="no-key"), SITE, "me", NetworkFacts()
+    ).action == ("set-up-key")
+
+
+ACCT = """\x1b[1mCPU GROUP BUDGET:\x1b[0m
+Project: High performance computing course (nct_345)
+Project's Expiration Date:     2026-12-31
+Machine:                Total          Used
+-------------------------------------------
+Marenostrum5 ACC            10.00 (0.00,10.00)            9.80 (98%)
+Marenostrum5 GPP            undefined            0.10
+USER CONSUMED CPU:
+nct01000 (A Student)               Marenostrum5 ACC                1.00(10%)
+Accounting updated on 2026-11-21
+"""
+
+
+def test_hours_left() -> None:
+    from datetime import date
+
+    acc, gpp = parse_budget(ACCT)
+    assert acc == Budget("nct_345", "Marenostrum5 ACC", 9.8, 10.0, date(2026, 12, 31))
+    assert gpp.total_khours is None and gpp.share is None
+    near = check_budget([acc, gpp], date(2026, 11, 22))
+    assert near.status == "warning" and "200 of 10,000 core-hours are left" in near.sentence
+    assert check_budget([replace(acc, used_khours=1.0)], date(2026, 11, 22)).status == "ok"
+    assert check_budget([replace(acc, used_khours=1.0)], date(2026, 12, 25)).status == "warning"
+    assert check_budget([acc], date(2027, 1, 1)).status == "problem"
+    assert check_budget([replace(acc, used_khours=10.0)], date(2026, 11, 22)).status == "problem"
+    assert check_budget(parse_budget("bsc_acct: command not found"), date(2026, 11, 22)).status == "skipped"
+
+
+def test_the_profile_of_marenostrum_says_what_it_does_not_know() -> None:
+    profile = load_profile("mn5")
+    assert (
+        profile.password_host == "transfer1.bsc.es"
+        and profile.budget_command
+        and profile.memory_gb_per_node == 512
+    )
+    assert profile.host_keys == {} and "could not" in profile.host_keys_source
+    assert not any("8 GB" in reason for reason in profile.forbidden.values())
+    interactive = profile.queue("acc_interactive")
+    assert interactive is not None and interactive.max_cpus == 40

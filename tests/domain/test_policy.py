@@ -1,0 +1,193 @@
+"""When to ask, when to try again, what to send next."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.domain.events import JobObserved, LabState, PlannedRun, SubmissionChanged, SubmissionPlanned
+from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.policy import (
+    POLLS_PER_MINUTE,
+    Situation,
+    key_press_retry_at,
+    next_poll_at,
+    poll_delay,
+    reconnect_delay,
+    sendable,
+    submission_queue,
+    waiting_reason,
+)
+from labtui.domain.profile import Profile, Queue
+from labtui.domain.reduce import reduce_all
+from labtui.slurm.job_evidence import could_not_ask, differs, observe
+from labtui.slurm.queue import JobRow, Tick
+from labtui.slurm.states import FINISHED
+
+SPEC = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=8, epochs=1, script="a.py")
+PROFILE = Profile(
+    id="x",
+    title="X",
+    login_hosts=("h",),
+    queues=(Queue(name="one", devices="gpu", max_submit_per_user=1), Queue(name="many", devices="gpu")),
+)
+
+
+def planned(number: int, qos: str) -> SubmissionPlanned:
+    return SubmissionPlanned(
+        at=float(number), token=f"t{number}", task_id="6", form="one-gpu", job_name="x", qos=qos,
+        runs=(PlannedRun(run_id=number, spec=SPEC),),
+    )  # fmt: skip
+
+
+def status(number: int, word: SubmissionStatus, job_id: str = "") -> SubmissionChanged:
+    return SubmissionChanged(at=9.0, token=f"t{number}", status=word, job_id=job_id)
+
+
+def state(*events) -> LabState:
+    return reduce_all(LabState(), events)
+
+
+def token(found) -> str | None:
+    return found.token if found else None
+
+
+def test_nothing_to_watch_means_no_poll() -> None:
+    assert poll_delay(Situation()) is None
+
+
+@given(
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.floats(0, 1e5),
+    st.integers(0, 20),
+    st.floats(0, 60),
+)
+def test_asking_slows_down_when_nothing_moves_and_when_it_fails(q, r, s, since, failures, took) -> None:
+    lively = Situation(
+        queued=q, running=r, settling=s, since_change_s=since, failures=failures, last_took_s=took
+    )
+    delay = poll_delay(lively)
+    if q + r + s == 0:
+        assert delay is None
+        return
+    assert delay is not None
+    assert 4 <= delay <= 180
+    later = poll_delay(
+        Situation(queued=q, running=r, settling=s, since_change_s=since + 100, failures=failures)
+    )
+    worse = poll_delay(
+        Situation(queued=q, running=r, settling=s, since_change_s=since, failures=failures + 1)
+    )
+    assert later is not None
+    assert worse is not None
+    assert worse >= 10
+
+
+@given(st.lists(st.floats(0, 30), max_size=60), st.booleans())
+def test_never_more_polls_in_a_minute_than_allowed(waits: list[float], pressed: bool) -> None:
+    now, polls = 0.0, []
+    for wait in waits:
+        now = max(now + wait, next_poll_at(polls, 4.0, pressed=pressed))
+        polls.append(now)
+    for begin in polls:
+        assert sum(1 for at in polls if begin <= at < begin + 60) <= POLLS_PER_MINUTE
+
+
+@given(st.integers(1, 50), st.floats(0, 1, exclude_max=True))
+def test_reconnects_back_off_with_jitter(failures: int, luck: float) -> None:
+    base = (5, 30, 60, 120)[min(failures, 4) - 1]
+    assert base * 0.8 <= reconnect_delay(failures, luck) <= base * 1.2
+
+
+def test_a_key_press_connects_at_once_but_not_over_and_over() -> None:
+    assert key_press_retry_at(100.0, []) == 100.0
+    assert key_press_retry_at(100.0, [99.0]) == 100.0
+    assert key_press_retry_at(100.0, [95.0, 99.0]) == 119.0
+
+
+def test_the_oldest_goes_first_and_nobody_overtakes_in_a_queue() -> None:
+    lab = state(planned(1, "many"), planned(2, "many"), planned(3, "one"))
+    assert token(sendable(lab, PROFILE)) == "t1"
+    assert token(sendable(lab, PROFILE, closed={"many"})) == "t3"
+    assert [item.token for item in submission_queue(lab)] == ["t1", "t2", "t3"]
+
+
+def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free() -> None:
+    base = (planned(1, "one"), planned(2, "one"))
+    for word in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN, SubmissionStatus.ACCEPTED):
+        assert sendable(state(*base, status(1, word, "7")), PROFILE) is None
+    for phase in JobPhase:
+        observed = JobObserved(at=1.0, token="t1", job=JobView(job_id="7", phase=phase))
+        lab = state(*base, status(1, SubmissionStatus.ACCEPTED, "7"), observed)
+        assert token(sendable(lab, PROFILE)) == ("t2" if phase is JobPhase.FINISHED else None)
+    for word in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
+        assert token(sendable(state(*base, status(1, word)), PROFILE)) == "t2"
+    lab = state(*base, status(1, SubmissionStatus.SENDING))
+    assert "one job per user" in waiting_reason(lab, PROFILE, lab.submissions["t2"])
+
+
+# ----------------------------------------------------------------------------- states with evidence
+
+
+_words = st.sampled_from(
+    [*FINISHED, "PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "NEW_WORD_OF_2031"]
+)
+_ticks = st.one_of(
+    st.just(Tick(jobs=None, accounting=None, problem="squeue failed")),
+    st.just(Tick(jobs=())),
+    st.just(Tick(jobs=(), accounting=None, accounting_problem="sacct failed")),
+    st.builds(lambda word: Tick(jobs=(JobRow(job_id="7", display_id="7", state=word),)), _words),
+)
+
+
+@given(st.lists(_ticks, max_size=12), st.lists(st.floats(0.1, 900), min_size=12, max_size=12))
+def test_finished_only_on_slurms_own_word(ticks: list[Tick], waits: list[float]) -> None:
+    lab, now = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7")), 100.0
+    for tick, wait in zip(ticks, waits, strict=False):
+        now += wait
+        lab = reduce_all(lab, observe(lab, tick, now))
+        job = lab.submissions["t1"].job
+        assert job is not None
+        said = {row.state for row in tick.jobs or ()}
+        if job.phase is JobPhase.FINISHED:
+            assert said & set(FINISHED)
+            return
+        if tick.jobs is None:
+            assert job.unknown_since is not None
+        if said:
+            assert job.unknown_since is None
+            assert job.seen_at == now or not differs(job, job)
+
+
+def test_what_was_known_stays_beside_unknown_since() -> None:
+    running = JobView(job_id="7", phase=JobPhase.RUNNING, slurm_state="RUNNING", node="n1", seen_at=50.0)
+    first = could_not_ask(running, 100.0)
+    assert (first.phase, first.unknown_since, first.node) == (JobPhase.RUNNING, 100.0, "n1")
+    later = could_not_ask(first, 200.0)
+    assert (later.phase, later.unknown_since, later.slurm_state) == (JobPhase.UNKNOWN, 100.0, "RUNNING")
+
+
+def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
+    lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
+    for word in ("RUNNING", "PENDING", "RUNNING"):
+        row = JobRow(job_id="7", display_id="7", state=word)
+        lab = reduce_all(lab, observe(lab, Tick(jobs=(row,)), 10.0))
+    assert lab.submissions["t1"].job.restarts == 1
+
+
+def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again() -> None:
+    """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
+    lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
+    running = JobRow(job_id="7", display_id="7", state="RUNNING", start=5.0)
+    lab = reduce_all(lab, observe(lab, Tick(jobs=(running,)), 10.0))
+    silent = Tick(jobs=None, accounting=None, problem="squeue failed")
+    for moment in (20.0, 4000.0):
+        lab = reduce_all(lab, observe(lab, silent, moment))
+    assert lab.submissions["t1"].job.phase is JobPhase.UNKNOWN
+    for moment in (4010.0, 4020.0):
+        waiting = JobRow(job_id="7", display_id="7", state="PENDING")
+        lab = reduce_all(lab, observe(lab, Tick(jobs=(waiting,)), moment))
+    job = lab.submissions["t1"].job
+    assert (job.restarts, job.start_time, job.phase) == (1, None, JobPhase.QUEUED)

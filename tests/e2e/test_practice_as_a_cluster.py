@@ -1,0 +1,76 @@
+"""A practice cluster served as an SSH host, and a lab folder that says it is MareNostrum 5: nothing passes as real."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Labtui
+from tests.export.helpers import has, pdf_words
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A running `labtui practice --serve` and the settings of the lab folder that it fills."""
+    home = tmp_path / "host"
+    home.mkdir()
+    command = [sys.executable, "-m", "labtui", "practice", "--serve", "--factor", "200"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=Labtui(home, home).environment
+    ) as server:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if found := re.match(r"lab folder +(.+)", line):
+                folder = Path(found[1])
+            if line.startswith("speed"):
+                break
+        yield tomllib.loads((folder / "lab.toml").read_text())["cluster"]
+        server.terminate()
+
+
+@pytest.mark.slow
+def test_a_folder_that_claims_mn5_still_gives_marked_runs_and_exports(
+    served: dict[str, str], tmp_path: Path
+) -> None:
+    labtui = Labtui(tmp_path / "home", tmp_path / "lab")
+    labtui.home.mkdir()
+    words = [
+        f"--{name.replace('_', '-')}={served[name]}"
+        for name in (
+            "host",
+            "port",
+            "user",
+            "identity",
+            "host_key",
+            "account",
+            "root",
+            "data_dir",
+            "container",
+        )
+    ]
+    labtui("init", str(labtui.folder), "--lab", "hpc4ai-ch10", "--cluster", "mn5", *words)
+    assert "practice" not in (labtui.folder / "lab.toml").read_text().split("[cluster]")[0]
+    labtui("submit", "10.5", "--gpus", "1,2", "--force")
+    labtui("watch")
+    rows = labtui.json("results")["rows"]
+    assert len(rows) == 2 and all(row["practice"] for row in rows)
+    labtui("export")
+    exports = labtui.folder
+    assert "practice" in (exports / "results.md").read_text().lower()
+    deck = zipfile.ZipFile(io.BytesIO((exports / "deck.pptx").read_bytes()))
+    slides = [name for name in deck.namelist() if re.fullmatch(r"ppt/slides/slide\d+\.xml", name)]
+    assert slides and all("PRACTICE" in deck.read(name).decode().upper() for name in slides)
+    if has("pdftotext"):
+        pages = pdf_words(exports / "deck.pdf")
+        assert all("PRACTICE" in " ".join(word[4] for word in words).upper() for _, _, words in pages)
+    checked = json.loads(labtui("check", "10.5", "--json", code=None).stdout)
+    assert "practice" in json.dumps(checked).lower()

@@ -1,0 +1,329 @@
+"""`labtui plot` and `labtui export`: the files they write, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import threading
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from labtui.cluster.atomic_file import write_whole
+from labtui.commands.cli import main
+from labtui.commands.terminal import Meter
+from labtui.domain.errors import ExportError, UsageError
+from labtui.export import export_lab, style
+from tests.export.helpers import ANSWERS, DAY, make_lab
+from tests.results.helpers import PUBLISHED
+from tests.results.test_results_of_a_folder import folder as stored  # noqa: F401 - a fixture: a folder with a database
+
+LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.31338.out")]
+
+
+# --------------------------------------------------------------------------- plot
+
+
+def test_plot_draws_bare_logs(tmp_path, capsys):
+    code = main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg,pdf", "--size", "half"])
+    assert code == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    for key in ("epoch-time", "throughput", "speedup", "efficiency"):
+        for stem in (f"{key}-ResNet50-half", f"{key}-ResNet152-half", f"{key}-half"):
+            assert {f"{stem}.svg", f"{stem}.pdf"} <= names
+    assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
+
+
+def test_plot_draws_one_chart_as_the_book_has_it(tmp_path, capsys):
+    out = ["--out", str(tmp_path), "--format", "svg"]
+    assert main(["plot", *LOGS, *out, "--chart", "speedup-ResNet50", "--as-printed", "--kind", "lines"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["speedup-ResNet50.svg"]
+    capsys.readouterr()
+
+
+def test_plot_lists_and_knows_what_it_has(tmp_path, capsys):
+    assert main(["plot", *LOGS, "--list"]) == 0
+    assert "efficiency-loss-resnet152" in capsys.readouterr().out
+    assert main(["plot", *LOGS, "--out", str(tmp_path), "--chart", "nonsense"]) == 2
+    assert "speedup" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, capsys):
+    (tmp_path / "empty.out").write_text("hello\n", encoding="utf-8")
+    assert main(["plot", str(tmp_path / "empty.out"), "--out", str(tmp_path / "plots")]) == 1
+    assert "nothing to draw" in capsys.readouterr().err
+    assert main(["plot", str(tmp_path / "missing.out"), "--out", str(tmp_path / "plots")]) == 2
+    assert not (tmp_path / "plots").exists()
+
+
+def test_plot_in_a_lab_folder_writes_to_plots(stored, capsys):  # noqa: F811
+    assert main(["plot", "--format", "svg", "--chart", "epoch-time"]) == 0
+    found = {path.name for path in (stored / "plots").iterdir()}
+    assert "epoch-time-ResNet50.svg" in found and "epoch-time-ResNet50-practice.svg" in found
+    capsys.readouterr()
+
+
+# --------------------------------------------------------------------------- export
+
+
+def test_export_writes_everything_and_results_json_is_that_of_results(stored, capsys):  # noqa: F811
+    assert main(["export", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    names = {Path(path).relative_to(stored).as_posix() for path in told["files"]}
+    assert {"results.json", "results.csv", "results.md", "results.tex", "deck.pptx", "deck.pdf"} <= names
+    assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names
+    assert all((stored / name).stat().st_size > 0 for name in names)
+    assert (stored / "deck.pdf").read_bytes().startswith(b"%PDF")
+    assert main(["results", "--json"]) == 0
+    assert json.loads((stored / "results.json").read_text("utf-8")) == json.loads(capsys.readouterr().out)
+    for form, name in (("--csv", "results.csv"), ("--markdown", "results.md"), ("--latex", "results.tex")):
+        assert main(["results", form]) == 0
+        assert (stored / name).read_text("utf-8") == capsys.readouterr().out
+
+
+def test_export_says_which_file_of_how_many_it_makes(stored, tmp_path, capsys):  # noqa: F811
+    assert main(["export", "--out", str(tmp_path / "out"), "--json", "--progress"]) == 0
+    said = capsys.readouterr()
+    count = len(json.loads(said.out)["files"])
+    steps = [re.fullmatch(r" *(\d+)% (?:file (\d+) of (\d+): )?\S.*", line) for line in said.err.splitlines()]
+    told = [step for step in steps if step is not None]
+    assert [int(step[1]) for step in told] == sorted(int(step[1]) for step in told)
+    files = [(int(step[2]), int(step[3])) for step in told if step[2]]
+    assert files[0][0] == 1 and files[-1][0] == files[-1][1] <= count and files == sorted(files)
+    assert {5, 7, 9} <= {number for number, _ in files}  # each chart is two files, after four tables
+
+
+def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, capsys):  # noqa: F811
+    assert (
+        main(["export", "--deck", "none", "--report", "none", "--no-plots", "--out", str(tmp_path / "out")])
+        == 0
+    )
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "results.csv", "results.json", "results.md", "results.tex",
+    ]  # fmt: skip
+    assert not list(stored.glob("deck.*")) and not list((stored / "plots").iterdir())
+    capsys.readouterr()
+
+
+def test_export_ticks_the_boxes_that_ask_for_charts_and_a_deck(tmp_path):
+    from labtui.session.labs import check_folder
+
+    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer="An answer.")
+    before = {box.task_id: box for box in check_folder(lab.folder, lab.edition, lab.state)}
+    export_lab(lab.folder.path, state=lab.state, today=DAY)
+    after = {box.task_id: box for box in check_folder(lab.folder, lab.edition, lab.state)}
+    assert any("Export" in box.missing for box in before.values())
+    assert not any("xport" in item.missing for box in after.values() for item in box.items if not item.met)
+
+
+def test_export_from_a_thread_tells_how_far_it_is(tmp_path):
+    lab = make_lab(tmp_path / "lab", "sa-miri-2021-ex12")
+    told, reports = [], []
+    work = threading.Thread(
+        target=lambda: reports.append(
+            export_lab(
+                lab.folder.path, state=lab.state, progress=lambda what, share: told.append((what, share))
+            )
+        )
+    )
+    work.start()
+    work.join(240)
+    shares = [share for _, share in told]
+    assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0 and len(shares) > 20
+    assert {path.name for path in reports[0].files} >= {
+        "report.pdf",
+        "report.tex",
+        "analysis.ipynb",
+        "summary.html",
+    }
+    assert not {path.name for path in reports[0].files} & {
+        "deck.pptx",
+        "deck.pdf",
+    }  # it is a report that is asked for
+
+
+def test_a_lab_with_nothing_still_gets_its_deck(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
+    report = export_lab(lab.folder.path, state=lab.state, today=DAY)
+    assert {path.name for path in report.files} >= {"deck.pptx", "deck.pdf", "results.csv"}
+    assert any("No steady epoch time" in note for note in report.notes)
+
+
+def test_an_unknown_deck_format_is_wrong_use(tmp_path, capsys):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
+    with pytest.raises(UsageError):
+        export_lab(lab.folder.path, formats=("odp",), state=lab.state)
+    assert main(["export", "--deck", "odp"]) == 2
+    assert "pptx, pdf, none" in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------- what can go wrong
+
+
+def failing(number: int, match: str):
+    """An `os.replace` that fails for one file, as a full disk or an open file would."""
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        if match in str(target):
+            raise OSError(number, os.strerror(number))
+        return real(self, target)
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, "open in another program"),
+        (errno.ENOSPC, "disk is full"),
+        (errno.EDQUOT, "disk is full"),
+        (errno.EIO, "could not be written"),
+    ],
+)
+def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(
+    tmp_path, monkeypatch, number, words
+):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
+    deck = lab.folder.path / "deck.pptx"
+    deck.write_bytes(b"last week's deck")
+    monkeypatch.setattr(Path, "replace", failing(number, "deck.pptx"))
+    with pytest.raises(ExportError) as caught:
+        export_lab(lab.folder.path, state=lab.state)
+    assert words in caught.value.sentence and "deck.pptx" in caught.value.sentence and caught.value.hint
+    assert "unchanged" in caught.value.sentence
+    assert deck.read_bytes() == b"last week's deck"
+    assert (lab.folder.path / "deck.pdf").is_file() and (lab.folder.path / "results.csv").is_file()
+    assert not list(lab.folder.path.glob(".*.part"))
+
+
+def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "deck.pdf"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(ExportError, match="disk is full"):
+        write_whole(path, b"new" * 1000)
+    assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["deck.pdf"]
+
+
+@pytest.mark.skipif(os.name == "nt" or not hasattr(os, "geteuid"), reason="POSIX permissions")
+def test_a_read_only_folder_is_named(tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    if os.geteuid() == 0:  # root may write anywhere: a name below a file cannot be written by anybody
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(ExportError, match="is not a folder"):
+            write_whole(tmp_path / "file" / "deck.pdf", b"x")
+        return
+    with pytest.raises(ExportError, match="read-only"):
+        write_whole(locked / "deck.pdf", b"x")
+
+
+def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
+    import tempfile
+
+    def refuse(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(ExportError, match="read-only"):
+        write_whole(tmp_path / "deck.pdf", b"x")
+
+
+def test_a_missing_typeface_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(style, "font_folder", lambda: tmp_path / "nowhere")
+    style._font.cache_clear()
+    try:
+        with pytest.raises(ExportError, match="DejaVu Sans is missing"):
+            style.text_width("x", 12)
+    finally:
+        style._font.cache_clear()
+
+
+def test_characters_nobody_can_show_are_said(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False, answer="\U000e0abc private \uf8ff\U0010fffd")
+    report = export_lab(lab.folder.path, formats=("pdf",), reports=(), plots=False, state=lab.state)
+    assert any("No typeface" in note and "\U0010fffd" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("gone.pptx", None, "no template"),
+        ("text.pptx", b"not a zip", "not a PowerPoint file"),
+        ("zip.pptx", b"PK\x05\x06" + b"\0" * 18, "cannot be read as a PowerPoint file"),
+    ],
+)
+def test_a_broken_template_is_named_and_the_pdf_is_still_made(tmp_path, name, data, words):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
+    path = tmp_path / name
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(ExportError) as caught:
+        export_lab(lab.folder.path, template=path, plots=False, state=lab.state)
+    assert words in caught.value.sentence and caught.value.hint
+    assert (lab.folder.path / "deck.pdf").is_file() and not (lab.folder.path / "deck.pptx").exists()
+
+
+def test_damaged_settings_are_a_sentence(tmp_path, capsys):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
+    lab.folder.settings_path.write_text("[lab\n", encoding="utf-8")
+    assert main(["export", "--folder", str(lab.folder.path)]) == 2
+    said = capsys.readouterr().err
+    assert "lab.toml" in said and "Traceback" not in said
+
+
+def test_everything_at_once_is_written(tmp_path):
+    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer=ANSWERS["everything"])
+    report = export_lab(lab.folder.path, state=lab.state, today=DAY)
+    assert len(set(report.files)) == len(report.files) > 40
+
+
+def test_all_adds_the_appendix_as_files_of_its_own(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="An answer.")
+    plain = export_lab(lab.folder.path, state=lab.state, plots=False, reports=(), today=DAY)
+    deck = (lab.folder.path / "deck.pdf").read_bytes()
+    both = export_lab(lab.folder.path, state=lab.state, plots=False, reports=(), everything=True, today=DAY)
+    assert {path.name for path in both.files} - {path.name for path in plain.files} == {
+        "appendix.pptx",
+        "appendix.pdf",
+    }
+    assert (lab.folder.path / "deck.pdf").read_bytes() == deck
+
+
+# --------------------------------------------------------------------------- loading, progress
+
+
+def test_the_export_package_loads_nothing_heavy():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, labtui.export, labtui.commands.results\n"
+        "heavy = {'matplotlib', 'pptx', 'typst', 'pandas', 'numpy', 'pygments', 'markdown_it'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_is_imported_is_declared():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = " ".join(project["dependencies"]).lower()
+    for name in ("matplotlib", "python-pptx", "typst", "pygments", "markdown-it-py", "mdit-py-plugins"):
+        assert name in declared
+
+
+def test_progress_on_a_pipe_is_a_line_now_and_then(capsys, monkeypatch):
+    import time
+
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    with Meter() as meter:
+        for at in range(6):
+            meter.show(f"chart \x1b[31m{at}", at / 6)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 3 and "\x1b" not in said and "%" in said

@@ -1,0 +1,149 @@
+"""Any mistake in an edition file is one sentence with the file and the line; nothing hostile gets through."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.domain.errors import DataError
+from labtui.lab.edition_validation import Known, parse_edition
+from labtui.lab.toml_positions import line_of
+from labtui.session.labs import labs_folder
+from tests.lab.mistakes import GOOD, MISTAKES
+
+KNOWN = Known(
+    scripts=frozenset({"ResNet50.py", "cifar-utils/cifar.py"}), profiles=frozenset({"mn5", "practice"})
+)
+"""What the edition may name: what labtui brings, as the engine would say."""
+
+
+def test_the_good_one_is_good():
+    edition = parse_edition(GOOD, "lab.toml", KNOWN)
+    assert edition.tasks[0].runs[0].per_gpu_batch == 2048
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "words"), MISTAKES, ids=[str(i) for i in range(len(MISTAKES))]
+)
+def test_a_mistake_has_file_line_and_sentence(old, new, where, words):
+    assert old in GOOD
+    text = GOOD.replace(old, new, 1)
+    if words is None:
+        parse_edition(text, "lab.toml", KNOWN)
+        return
+    with pytest.raises(DataError) as caught:
+        parse_edition(text, "lab.toml", KNOWN)
+    error = caught.value
+    assert words in error.sentence
+    assert error.sentence.startswith("lab.toml, line ")
+    assert error.sentence.rstrip().endswith((".", "?"))
+    assert error.path == "lab.toml"
+    if where is not None:
+        assert error.line == where, error.sentence
+
+
+def test_a_task_without_a_check_is_refused():
+    text = GOOD.replace('checks = [\n  { kind = "runs" },\n  { kind = "answers" },\n]', "checks = []")
+    with pytest.raises(DataError, match="could never tick"):
+        parse_edition(text)
+
+
+def test_weights_must_add_up():
+    with pytest.raises(DataError, match="add up to 30 percent"):
+        parse_edition(GOOD.replace('title = "t"', 'title = "t"\nweight = 30'))
+
+
+def test_positions_survive_strings_comments_and_inline_tables():
+    text = 'a = 1 # [x]\nb = """\nc = 5\n[[t]]\n"""\n[[t]]\nk = [\n  1,\n  { z = "]" },\n]\n[[t]]\nk = [3]\nm.n = 4\n'
+    assert line_of(text, ("a",)) == 1
+    assert line_of(text, ("b",)) == 2
+    assert line_of(text, ("c",)) is None
+    assert line_of(text, ("t", 0)) == 6
+    assert line_of(text, ("t", 0, "k", 1, "z")) == 9
+    assert line_of(text, ("t", 1, "k", 0)) == 12
+    assert line_of(text, ("t", 1, "m", "n")) == 13
+
+
+SHIPPED = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_file_is_read_or_refused_in_a_sentence(data):
+    """Lines lost, doubled, swapped for others or for noise: never anything but a DataError with a sentence."""
+    lines = SHIPPED.splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        kind = data.draw(st.sampled_from(["drop", "double", "noise", "cut"]))
+        if kind == "drop":
+            del lines[at]
+        elif kind == "double":
+            lines.insert(at, lines[at])
+        elif kind == "noise":
+            lines[at] = data.draw(st.text(max_size=40))
+        else:
+            lines[at] = lines[at][: len(lines[at]) // 2]
+    try:
+        parse_edition("\n".join(lines), "x.toml")
+    except DataError as error:
+        assert error.sentence
+        assert error.line is None or 1 <= error.line <= len(lines) + 2
+        assert "Traceback" not in error.sentence
+
+
+@given(st.text(max_size=400))
+@settings(max_examples=80, deadline=None)
+def test_any_text_is_refused_in_a_sentence(text):
+    with pytest.raises(DataError):
+        parse_edition(text, "x.toml")
+
+
+def test_deep_nesting_is_refused():
+    with pytest.raises(DataError):
+        parse_edition("a = " + "[" * 5000 + "]" * 5000, "x.toml")
+
+
+def test_a_task_without_questions_has_nothing_to_answer_and_one_without_runs_nothing_to_run():
+    text = GOOD.replace('questions = [\n  { text = "Why?", facts = ["f"] },\n]\n', "")
+    with pytest.raises(DataError, match="asks no question"):
+        parse_edition(text)
+    head, _, tail = GOOD.partition("[[tasks.runs]]")
+    with pytest.raises(DataError, match="none are planned"):
+        parse_edition(head + tail[tail.index("[reference]") :])
+
+
+def test_two_tasks_with_one_number_and_an_edition_without_tasks():
+    start, end = GOOD.index("[[tasks]]"), GOOD.index("[reference]")
+    with pytest.raises(DataError, match="two tasks with the id '1'"):
+        parse_edition(GOOD[:end] + GOOD[start:end] + GOOD[end:])
+    with pytest.raises(DataError, match="at least one task"):
+        parse_edition("tasks = []\n" + GOOD[:start] + GOOD[end:])
+
+
+def test_a_cpu_run_has_no_per_gpu_batch():
+    text = GOOD.replace('form = "one-job"', 'form = "cpu"').replace('device = "gpu"', 'device = "cpu"')
+    with pytest.raises(DataError, match="has no per-GPU batch"):
+        parse_edition(text.replace("gpus = 2", "gpus = 0"))
+
+
+def test_a_script_of_the_reference_stays_in_the_folder():
+    text = GOOD + '[[reference.scripts]]\npath = "~/x.py"\ntext = ""\n'
+    with pytest.raises(DataError, match="not a plain file name"):
+        parse_edition(text)
+
+
+def test_a_file_without_end_is_not_read():
+    with pytest.raises(DataError, match="no edition needs that"):
+        parse_edition("#" * 1_000_001)
+
+
+def test_what_an_edition_brings_itself_is_known():
+    """A script under the reference, one a task has copied; and a lab folder's own scripts are its own business."""
+    own = GOOD.replace('script = "ResNet50.py"', 'script = "vgg.py"')
+    parse_edition(own)
+    parse_edition(own + '[[reference.scripts]]\npath = "vgg.py"\ntext = "x = 1"\n', "lab.toml", KNOWN)
+    text = own.replace(
+        'kind = "runs"', 'kind = "edited", script = "vgg.py", original = "ResNet50.py", names = ["x"]'
+    )
+    parse_edition(text + '[[reference.scripts]]\npath = "vgg.py"\ntext = "x = 1"\n', "lab.toml", KNOWN)

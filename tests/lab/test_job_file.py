@@ -1,0 +1,70 @@
+"""What a job file that labtui did not render says of its logs and runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.lab.job_file import Answers, job_file_draft, log_folders
+from tests.preflight.test_corpus import CORPUS
+
+HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
+
+
+@pytest.mark.parametrize(
+    ("directives", "logs"),
+    [
+        ("", {"out": "slurm-%j.out"}),
+        ("#SBATCH --array=1-4%2\n", {"out": "slurm-%A_4.out"}),
+        ("#SBATCH -a 0,3,8-16:4 -o t-%A-%3a.log\n", {"out": "t-%A-016.log"}),
+        ("#SBATCH -o a.%j -e a.%j\n", {"out": "a.%j"}),
+        ("#SBATCH -o %x.%j.out -e /logs/%u/%N.err\n", {"out": "%x.%j.out", "err": "/logs/%u/%N.err"}),
+        ("#SBATCH -D /gpfs/here -o out/%j.log -e /dev/null\n", {"out": "/gpfs/here/out/%j.log"}),
+        ("#SBATCH -D ./sub -o %j.log\n", {"out": "sub/%j.log"}),
+    ],
+)
+def test_logs(directives: str, logs: dict[str, str]) -> None:
+    assert dict(job_file_draft("a.slurm", HEAD + directives + "true\n").log_patterns) == logs
+
+
+def test_folders_that_slurm_does_not_make() -> None:
+    text = HEAD + "#SBATCH -o ./results/%j.out -e ../up/%j.err\n"
+    assert log_folders(job_file_draft("a.slurm", text)) == ("results",)
+
+
+def test_options_of_the_command_line_go_first() -> None:
+    draft = job_file_draft("a.slurm", HEAD, given={"account": "other", "time": "7"})
+    assert (draft.account, draft.time_limit_minutes, draft.qos) == ("other", 7, "acc_debug")
+    assert draft.options == ("--account=other", "--time=7")
+
+
+def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch() -> None:
+    ladder = job_file_draft("ladder.slurm", (CORPUS / "ladder-in-a-loop.slurm").read_text())
+    assert [(run.n_gpus, run.batch_size, run.unknown) for run in ladder.runs] == [
+        (1, 2048, ()),
+        (2, 4096, ()),
+        (4, 8192, ()),
+    ]
+    (ddp,) = job_file_draft("ddp.slurm", (CORPUS / "ddp-two-nodes.slurm").read_text()).runs
+    assert (ddp.n_gpus, ddp.batch_size, ddp.epochs) == (8, 8 * 128, 5)
+
+
+def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered() -> None:
+    text = HEAD + "python $SCRIPT\npython train.py\n"
+    (run,) = job_file_draft("a.slurm", text).runs
+    assert set(run.unknown) == {"model", "n_gpus", "batch_size", "epochs"}
+    (run,) = job_file_draft("a.slurm", text, answers=Answers(model="ViT", n_gpus=4, epochs=3)).runs
+    assert (run.model, run.n_gpus, run.epochs, run.unknown) == ("ViT", 4, 3, ("batch_size",))
+
+
+def test_helpers_are_no_runs_and_a_job_without_a_training_has_one_unknown_run() -> None:
+    text = HEAD + "python preprocess.py --out x\npython ResNet50.py --epochs 2 --batch_size 64 --n_gpus 2\n"
+    assert len(job_file_draft("a.slurm", text).runs) == 1
+    (run,) = job_file_draft("a.slurm", HEAD + "make run\n").runs
+    assert run.script == "" and run.label == "run"
+
+
+def test_a_job_without_gpus_runs_on_the_cpu() -> None:
+    (run,) = job_file_draft(
+        "a.slurm", "#!/bin/bash\npython ResNet50_seq.py --epochs 2 --batch_size 256\n"
+    ).runs
+    assert (run.device, run.n_gpus, run.unknown) == ("cpu", 0, ())

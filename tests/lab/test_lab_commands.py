@@ -1,0 +1,135 @@
+"""`labtui labs` and `labtui check` on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.session.folder import LabFolder
+from labtui.session.labs import labs_folder, load_edition
+from labtui.session.settings import Settings
+from tests.lab.builders import EDITION
+from tests.lab.mistakes import GOOD
+from tests.lab.test_editions import IDS
+
+
+@pytest.fixture
+def folder(tmp_path) -> LabFolder:
+    return LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
+
+
+def test_labs_lists_and_shows(capsys):
+    assert main(["labs"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()] == list(IDS)
+    assert main(["labs", "--json"]) == 0
+    assert [row["id"] for row in json.loads(capsys.readouterr().out)["labs"]] == list(IDS)
+    assert main(["labs", "show", "cc-mei-2025-lab5"]) == 0
+    assert "ResNet50 on 1, 2 and 4 GPUs  30 %" in capsys.readouterr().out
+    assert main(["labs", "show", "cc-mei-2025-lab5", "6"]) == 0
+    out = capsys.readouterr().out
+    assert "ResNet50   gpu        4        8,192    2,048      5   0.04" in out
+    assert "Questions" in out
+    assert main(["labs", "show", "cc-mei-2025-lab5", "6", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "6"
+
+
+def test_labs_wrong_use_exits_with_2(capsys):
+    for words in (["show", "nothing"], ["show", IDS[0], "99"]):
+        assert main(["labs", *words]) == 2
+        assert capsys.readouterr().err.startswith("labtui: ")
+    for words in (["show"], ["check"], ["nothing"]):
+        assert main(["labs", *words]) == 2
+        assert "hint:" in capsys.readouterr().err
+
+
+def test_labs_check_proves_what_ships(capsys):
+    assert main(["labs", "check", *(str(labs_folder() / f"{name}.toml") for name in IDS)]) == 0
+    assert "no  " not in capsys.readouterr().out
+
+
+def test_labs_check_names_line_and_sentence(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace("epochs = 5", "epochs = 0"), encoding="utf-8")
+    assert main(["labs", "check", str(path)]) == 1
+    line = GOOD.splitlines().index("epochs = 5") + 1
+    assert f"line {line}: `epochs` is at least 1." in capsys.readouterr().out
+    assert main(["labs", "check", "--json", str(path)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], found["line"]) == (False, line)
+    assert main(["labs", "check", str(tmp_path / "none.toml")]) == 1
+
+
+def test_labs_check_finds_a_box_that_cannot_tick_and_one_that_always_does(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace('kind = "runs"', 'kind = "runs", outcomes = ["oom"]'), encoding="utf-8")
+    assert main(["labs", "check", str(path)]) == 1
+    line = GOOD.splitlines().index("[[tasks]]") + 1
+    assert f"{path}, line {line}: The box stays open on the reference evidence" in capsys.readouterr().out
+    assert main(["labs", "check", "--json", str(path)]) == 1
+    assert json.loads(capsys.readouterr().out)["tasks"][0]["ticked_on_reference"] is False
+    path.write_text(GOOD, encoding="utf-8")
+    assert main(["labs", "check", str(path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('script = "ResNet50.py"', 'script = "ResNet5O.py"', "'ResNet5O.py' does not come with labtui"),
+        ("format = 1", 'format = 1\nprofiles = ["mn6"]', "There is no cluster profile 'mn6'"),
+    ],
+)
+def test_labs_check_knows_what_labtui_brings_and_a_folder_its_own(old, new, words, tmp_path, capsys):
+    """A teacher's file that names what nobody has is refused; a lab folder that uses it already still opens."""
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(old, new), encoding="utf-8")
+    line = GOOD.splitlines().index(old) + 1 + new.count("\n")
+    assert main(["labs", "check", str(path)]) == 1
+    assert f"{path}, line {line}: {words}" in capsys.readouterr().out
+    assert main(["init", str(tmp_path / "lab"), "--lab", str(path), "--cluster", "mn5"]) == 2
+    assert words in capsys.readouterr().err
+    folder = LabFolder.create(tmp_path / "lab", Settings(edition=str(path), profile="mn5"))
+    assert load_edition(str(path), folder).id == "mine"
+
+
+def test_a_profile_beside_the_edition_is_known(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace("format = 1", 'format = 1\nprofiles = ["ours.toml"]'), encoding="utf-8")
+    assert main(["labs", "check", str(path)]) == 1
+    assert "no cluster profile 'ours.toml'" in capsys.readouterr().out
+    shutil.copy(labs_folder().parent / "profiles" / "slurm.toml", tmp_path / "ours.toml")
+    assert main(["labs", "check", str(path)]) == 0
+
+
+def test_check_says_no_and_what_is_missing(folder, capsys):
+    assert main(["check", "--folder", str(folder.path)]) == 1
+    out = capsys.readouterr().out
+    assert "0 of 7 tasks done, now 10.1, then 10.2" in out
+    assert main(["check", "10.6", "--folder", str(folder.path)]) == 1
+    assert "came with labtui" in capsys.readouterr().out
+    assert main(["check", "nine", "--folder", str(folder.path)]) == 2
+
+
+def test_check_says_yes_to_a_task_of_words(folder, capsys):
+    task = EDITION.task("10.2")
+    text = "\n\n".join(f"## {i}. {q.text}\n\nmy answer" for i, q in enumerate(task.questions, 1))
+    (folder.answers / "10.2.md").write_text(text, encoding="utf-8")
+    assert main(["check", "10.2", "--folder", str(folder.path)]) == 0
+    assert "done" in capsys.readouterr().out
+    assert main(["check", "10.2", "--json", "--folder", str(folder.path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["lab"] == "hpc4ai-ch10"
+    assert found["tasks"][0]["status"] == "done"
+    assert all(item["evidence"] for item in found["tasks"][0]["items"])
+    assert main(["check", "--json", "--folder", str(folder.path)]) == 1
+    assert len(json.loads(capsys.readouterr().out)["tasks"]) == 7
+
+
+def test_hostile_text_in_an_answer_or_script_stays_text(folder, capsys):
+    (folder.scripts / "ResNet152.py").write_text("\x1b[31m[bold]x = '\x1b]0;t\x07'\n", encoding="utf-8")
+    (folder.answers / "10.2.md").write_text("## 1. a\n\x1b[2J[red]\n", encoding="utf-8")
+    main(["check", "10.2", "10.6", "--folder", str(folder.path)])
+    assert "\x1b" not in capsys.readouterr().out

@@ -1,0 +1,141 @@
+"""Plans over several nodes: nodes by the cluster, a job for each size, costs of all nodes, queues too small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from labtui.domain.errors import UsageError
+from labtui.domain.events import JobView, LabState, SubmissionPlanned
+from labtui.domain.model import JobPhase, RunSpec
+from labtui.domain.reduce import reduce_all
+from labtui.lab.edition import RunPlan
+from labtui.lab.plan import PlanOverrides, on_nodes, refuse_too_many_nodes, task_drafts
+from labtui.lab.plan_table import changed, drafts_from, form_of, rows_of
+from labtui.results.cost import lab_cost
+from labtui.session.folder import read_template
+from labtui.session.own_jobs import read_script_facts
+from labtui.session.settings import load_profile
+from labtui.slurm.job_script import JobContext, job_script
+from tests.lab.builders import EDITION
+
+MN5 = load_profile("mn5")
+SIZES = (1, 2, 4, 8, 16, 32)
+
+
+def plan(gpus: int, **more: object) -> RunPlan:
+    values: dict[str, object] = {
+        "form": "torchrun",
+        "model": "vit",
+        "device": "gpu",
+        "gpus": gpus,
+        "batch_size": 128 * gpus,
+        "per_gpu_batch": 128,
+        "epochs": 5,
+        "script": "pytorch/train_ddp.py",
+        "batch_option": "per-gpu",
+        "data_set": "tiny-224",
+        "images": 100_000,
+        "options": ("--compile",),
+    }
+    return RunPlan(**(values | more))  # type: ignore[arg-type]
+
+
+TASK = msgspec.structs.replace(EDITION.tasks[4], id="12.2", runs=tuple(plan(n) for n in SIZES), checks=())
+LAB = msgspec.structs.replace(EDITION, tasks=(TASK,), bands=())
+OVER = PlanOverrides(account="nct_345", user="nct01345")
+
+
+def test_each_size_is_a_job_on_as_few_nodes_as_hold_it():
+    for form in (None, "one-job", "job-per-size", "cpu", "one-gpu"):
+        drafts = task_drafts(LAB, "12.2", MN5, replace(OVER, form=form))
+        assert [draft.form for draft in drafts] == ["torchrun"] * 6
+        assert [(d.nodes, d.gpus, d.all_gpus, d.cpus) for d in drafts] == [
+            (1, 1, 1, 20), (1, 2, 2, 40), (1, 4, 4, 80), (2, 4, 8, 80), (4, 4, 16, 80), (8, 4, 32, 80),
+        ]  # fmt: skip
+        assert [run.nodes for draft in drafts for run in draft.runs] == [1, 1, 1, 2, 4, 8]
+    assert len({draft.job_name for draft in drafts}) == 6
+    assert drafts[-1].job_name == "vit-tiny-224-32gpu"
+    assert drafts[-1].data_dir == "/gpfs/projects/nct_345/datasets"
+    assert drafts[-1].container.endswith("/nvidiaPytorch24.07")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "per_node", "nodes"), [(6, 4, 2), (5, 4, 5), (8, 1, 8), (3, 4, 1), (12, 8, 2)]
+)
+def test_nodes_share_the_gpus_evenly(gpus: int, per_node: int, nodes: int):
+    spec = RunSpec(
+        model="vit", device="gpu", n_gpus=gpus, batch_size=gpus, epochs=2, script="a.py", launcher="torchrun"
+    )
+    assert on_nodes(spec, msgspec.structs.replace(MN5, gpus_per_node=per_node)).nodes == nodes
+    assert on_nodes(replace(spec, launcher="python"), MN5).nodes == 1
+
+
+def test_a_queue_that_takes_fewer_nodes_is_refused_with_one_that_takes_them():
+    drafts = task_drafts(LAB, "12.2", MN5, replace(OVER, qos="acc_training"))
+    for draft in drafts[:-1]:
+        refuse_too_many_nodes(draft, MN5)
+    with pytest.raises(UsageError) as caught:
+        refuse_too_many_nodes(drafts[-1], MN5)
+    assert str(caught.value) == "32 GPUs are 8 nodes of MareNostrum 5, and acc_training takes 4 nodes a job."
+    assert caught.value.hint == "acc_debug takes 8 nodes: name it with --qos."
+    refuse_too_many_nodes(replace(drafts[-1], qos="acc_debug"), MN5)
+    with pytest.raises(UsageError) as caught:
+        refuse_too_many_nodes(replace(drafts[-1], qos="acc_debug", nodes=16), MN5)
+    assert (
+        caught.value.hint == "No queue that labtui knows there takes more than 8 nodes: plan at most 32 GPUs."
+    )
+
+
+def test_a_size_typed_into_the_plan_gets_its_nodes():
+    drafts = task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(4, 8)))
+    rows = rows_of(drafts)
+    assert form_of(drafts) is None
+    rows = (changed(rows[0], "gpus", "16"), changed(rows[1], "gpus", "2"))
+    large, small = drafts_from(rows, drafts, None, LAB, MN5)
+    assert (large.nodes, large.gpus, large.cpus, large.runs[0].batch_size) == (4, 4, 80, 2048)
+    assert (small.nodes, small.gpus, small.cpus, small.runs[0].nodes) == (1, 2, 40, 1)
+
+
+def test_the_script_asks_for_nodes_and_tells_them_back():
+    draft = replace(task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(32,)))[0], job_name="vit-lt000001")
+    context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
+    script = job_script(draft, MN5, context, read_template("torchrun"))
+    for line in ("--nodes=8", "--ntasks-per-node=1", "--gres=gpu:4", "--cpus-per-task=80"):
+        assert f"\n#SBATCH {line}\n" in script
+    assert "--nnodes=8 --nproc_per_node=4 " in script
+    assert (
+        "--dataset /gpfs/projects/nct_345/datasets/tiny-224 --num_epochs 5 --batch_size 128 --compile"
+        in script
+    )
+    facts = read_script_facts(script)
+    assert facts is not None
+    assert (facts.form, facts.nodes, facts.gpus, facts.cpus) == ("torchrun", 8, 4, 80)
+    assert facts.runs == (replace(draft.runs[0], extra_args=()),)
+
+
+def test_a_job_is_charged_for_the_gpus_of_all_its_nodes():
+    event = SubmissionPlanned(
+        at=0.0, token="lt1", task_id="12.2", form="torchrun", job_name="j", runs=(), gpus=4, cpus=80, nodes=8
+    )
+    state = reduce_all(LabState(), [event])
+    job = JobView(job_id="1", phase=JobPhase.FINISHED, start_time=0.0, end_time=1800.0)
+    submission = replace(state.submissions["lt1"], job=job)
+    cost = lab_cost(replace(state, submissions={"lt1": submission}), now=0.0)
+    assert (cost.jobs[0].gpus, cost.jobs[0].allocated) == (32, 16.0)
+    assert cost.total.core_hours == 320.0
+
+
+def test_what_was_stored_before_there_were_nodes_still_reads():
+    old = (
+        b'{"type":"submission-planned","at":1.0,"token":"lt1","task_id":"10.5","form":"one-job","job_name":"j",'
+        b'"runs":[{"run_id":1,"spec":{"model":"ResNet50","device":"gpu","n_gpus":4,"batch_size":8192,'
+        b'"epochs":5,"script":"ResNet50.py"}}],"gpus":4,"cpus":80}'
+    )
+    event = msgspec.json.decode(old, type=SubmissionPlanned)
+    spec = event.runs[0].spec
+    assert (event.nodes, spec.nodes, spec.launcher, spec.batch_option, spec.data_set) == (
+        1, 1, "python", "global", "",
+    )  # fmt: skip

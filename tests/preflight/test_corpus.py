@@ -1,0 +1,48 @@
+"""Job scripts as students have them, each with what must be found in it: precision and recall, printed and held."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from labtui.preflight import preflight
+from labtui.session.settings import load_profile
+
+CORPUS = Path(__file__).parent / "corpus"
+EXPECTED: dict[str, list[str]] = tomllib.loads((CORPUS / "expected.toml").read_text())
+TRAININGS = ("ResNet50.py", "ResNet50_seq.py", "train.py", "train_ddp.py", "benchmark.py")
+SCRIPTS = dict.fromkeys(TRAININGS, b"import tensorflow as tf\n")
+
+
+def findings(name: str) -> set[str]:
+    """``rule:line`` of each finding in one file, beside the scripts it runs."""
+    file = f"{name}.slurm"
+    files = {**SCRIPTS, file: (CORPUS / file).read_bytes()}
+    found = preflight(files, None, load_profile("mn5"), "nct_345", main=file, makes_folders=True)
+    assert {item.file for item in found} <= {file}
+    return {f"{item.rule}:{item.line}" for item in found}
+
+
+def test_every_file_has_its_expectation():
+    assert {path.stem for path in CORPUS.glob("*.slurm")} == set(EXPECTED)
+    assert sum(not wanted for wanted in EXPECTED.values()) >= 10, "files without a fault measure precision"
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_file_has_its_findings_and_no_other(name: str):
+    assert findings(name) == set(EXPECTED[name])
+
+
+def test_precision_and_recall(capsys: pytest.CaptureFixture[str]):
+    wanted = {(name, item) for name, items in EXPECTED.items() for item in items}
+    seen = {(name, item) for name in EXPECTED for item in findings(name)}
+    right = len(wanted & seen)
+    precision, recall = right / len(seen), right / len(wanted)
+    with capsys.disabled():
+        print(
+            f"\npreflight on {len(EXPECTED)} job scripts, {len(wanted)} expected findings: "
+            f"precision {precision:.3f}, recall {recall:.3f}"
+        )
+    assert precision == recall == 1.0

@@ -1,0 +1,377 @@
+"""`Cluster`: start, stop, and everything a test wants to do to a cluster or see in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.real_cluster import keys
+from tests.real_cluster.control import ControlFailed, Done, ask, execute
+from tests.real_cluster.requirements import missing_requirements
+from tests.real_cluster.settings import ClusterSettings, free_ports
+
+PROJECT = Path(__file__).resolve().parents[2]
+START_DEADLINE_S = 120.0
+
+
+class ClusterFailed(Exception):
+    """The cluster did not start; the message shows what the supervisor and the daemons said."""
+
+
+@dataclass(frozen=True)
+class Student:
+    """What a student knows: where to log in, with what, and where things lie on the cluster.
+
+    Paths named `..._key` are local; `home`, `scratch`, `projects`, `data_dir`, `container` are remote.
+    `port` takes key, certificate or password; `code_port` takes the key and then asks for `code`; `pam_port` takes
+    what `port` takes and then asks PAM whether account and password are still good.
+    """
+
+    host: str
+    port: int
+    code_port: int
+    pam_port: int
+    user: str
+    key: Path
+    encrypted_key: Path
+    passphrase: str
+    certified_key: Path
+    certificate: Path
+    stranger_key: Path
+    password: str
+    code: str
+    host_key: str
+    account: str
+    cpu_qos: str
+    gpu_qos: str
+    home: str
+    scratch: str
+    projects: str
+    data_dir: str
+    container: str
+    known_hosts_line: str
+
+
+class Cluster:
+    """A running cluster in `folder`; made by `Cluster.start` or `Cluster.attach`."""
+
+    def __init__(
+        self, folder: Path, settings: ClusterSettings, process: subprocess.Popen[bytes] | None
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self._process = process
+        self._pipe: int | None = None
+        self._temporary = False
+
+    # ---------------------------------------------------------------- life
+
+    @classmethod
+    def start(
+        cls, folder: Path | None = None, settings: ClusterSettings | None = None, *, detached: bool = False
+    ) -> Cluster:
+        """Start a cluster; returns when all nodes take jobs (some seconds).
+
+        Without `folder` it lives in a temporary one, removed by `down`. It ends with this process,
+        however that ends, unless `detached`.
+        """
+        reasons = missing_requirements()
+        if reasons:
+            raise ClusterFailed("; ".join(reasons))
+        temporary = folder is None
+        folder = Path(tempfile.mkdtemp(prefix="labtui-cluster-")) if folder is None else folder.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        if (folder / "settings.json").exists():
+            raise ClusterFailed(f"{folder} holds a cluster already: end it first with `down`")
+        settings = settings or ClusterSettings()
+        settings.ports = free_ports()
+        settings.python = settings.python or sys.executable
+        keys.make_keys(folder / "keys", settings)
+        settings.save(folder / "settings.json")
+        cluster = cls(folder, settings, None)
+        cluster._temporary = temporary
+        cluster._launch(detached=detached)
+        return cluster
+
+    @classmethod
+    def attach(cls, folder: Path) -> Cluster:
+        """A cluster somebody else started in `folder`."""
+        folder = folder.resolve()
+        if not (folder / "settings.json").exists():
+            raise ClusterFailed(f"no cluster in {folder}")
+        return cls(folder, ClusterSettings.load(folder / "settings.json"), None)
+
+    def _launch(self, *, detached: bool) -> None:
+        command = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount", "--uts", "--ipc"]
+        command += [sys.executable, "-m", "tests.real_cluster.supervisor", str(self.folder)]
+        passed: tuple[int, ...] = ()
+        if not detached:
+            read_end, self._pipe = os.pipe()
+            os.set_inheritable(read_end, True)
+            passed = (read_end,)
+            command += ["--watch", str(read_end)]
+        with (self.folder / "supervisor.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed,
+                start_new_session=True, env=os.environ | {"PYTHONPATH": str(PROJECT)},
+            )  # fmt: skip
+        for descriptor in passed:
+            os.close(descriptor)
+        (self.folder / "pid").write_text(f"{self._process.pid}\n")
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not (self.folder / "ready").exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                said = "".join(
+                    path.read_text(errors="replace")
+                    for path in (self.folder / "failed", self.folder / "supervisor.log")
+                    if path.exists()
+                )
+                self._end_processes()
+                raise ClusterFailed(f"the cluster did not start:\n{said}")
+            time.sleep(0.02)
+
+    def down(self, *, keep_files: bool = False) -> None:
+        """End every process, drop every mount, remove the folder's contents (unless `keep_files`)."""
+        self._end_processes()
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+        if keep_files:
+            (self.folder / "settings.json").rename(self.folder / "settings.ended.json")
+            return
+        if mounted_below(self.folder):
+            raise ClusterFailed(f"something is still mounted below {self.folder}: nothing was removed")
+        for name in ("root", "var", "home", "gpfs", "tmp", "keys"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        for name in ("settings.json", "ready", "failed", "pid", "control.sock", "supervisor.log"):
+            (self.folder / name).unlink(missing_ok=True)
+        if self._temporary:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+
+    def _end_processes(self) -> None:
+        pid = self.pid
+        if pid is None:
+            return
+        child = self._inner_pid(pid)
+        for victim in (child, pid):
+            if victim is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+        wait_until(lambda: child is None or not Path(f"/proc/{child}").exists(), what="the namespace to end")
+
+    @property
+    def pid(self) -> int | None:
+        """The outer process (``unshare``) that holds the cluster, if it runs."""
+        try:
+            pid = int((self.folder / "pid").read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if str(self.folder).encode() in command.split(b"\0") else None
+
+    @staticmethod
+    def _inner_pid(pid: int) -> int | None:
+        try:
+            return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        except (OSError, IndexError):
+            return None
+
+    @property
+    def running(self) -> bool:
+        """Whether its supervisor answers."""
+        try:
+            ask(self.folder, "ping", deadline_s=10)
+        except (OSError, ControlFailed, ValueError):
+            return False
+        return True
+
+    # ---------------------------------------------------------------- looking in
+
+    @property
+    def student(self) -> Student:
+        """How the student logs in, with the host key as it is now."""
+        chosen = self.settings
+        folder = self.folder / "keys"
+        host_key = (folder / "test_host_ed25519.pub").read_text().split()
+        return Student(
+            host="127.0.0.1", port=chosen.ports["ssh"], code_port=chosen.ports["ssh_code"],
+            pam_port=chosen.ports["ssh_pam"], user=chosen.user,
+            key=folder / "id_ed25519", encrypted_key=folder / "id_encrypted", passphrase=chosen.passphrase,
+            certified_key=folder / "id_certified", certificate=folder / "id_certified-cert.pub",
+            stranger_key=folder / "id_stranger", password=chosen.password, code=chosen.code,
+            host_key=keys.fingerprint(folder / "test_host_ed25519.pub"), account=chosen.account,
+            cpu_qos="gp_debug", gpu_qos="acc_debug", home=chosen.home, scratch=chosen.scratch,
+            projects=chosen.projects, data_dir=chosen.data_dir, container=chosen.container,
+            known_hosts_line=f"[127.0.0.1]:{chosen.ports['ssh']} {host_key[0]} {host_key[1]}",
+        )  # fmt: skip
+
+    def outside(self, path: str) -> Path:
+        """A path inside the cluster as this process can open it (follows mounts made inside)."""
+        pid = self.pid
+        inner = self._inner_pid(pid) if pid is not None else None
+        if inner is None:
+            raise ClusterFailed("the cluster does not run")
+        return Path(f"/proc/{inner}/root{self.folder}/root/{path.lstrip('/')}")
+
+    def as_student(self, command: str, *, stdin: bytes = b"", timeout_s: float = 60.0) -> Done:
+        """Run a shell command as the student in a login shell, without SSH and without labtui."""
+        quiet = f"exec 3>&1 4>&2 >/dev/null 2>&1; . /etc/profile; exec >&3 2>&4; {command}"
+        return execute(
+            self.folder, ["bash", "-c", quiet], user=self.settings.user, stdin=stdin, timeout_s=timeout_s,
+            cwd=self.settings.home,
+        )  # fmt: skip
+
+    def as_root(self, *argv: str, timeout_s: float = 60.0) -> Done:
+        """Run a program as root inside, for instance ``scontrol`` or ``sacctmgr -i``."""
+        return execute(self.folder, list(argv), user="root", timeout_s=timeout_s)
+
+    def sacctmgr(self, *argv: str) -> str:
+        """Change or show accounting (``-i`` is given); its output. Raises when it refuses."""
+        done = self.as_root("sacctmgr", "-i", *argv)
+        if done.status:
+            raise ControlFailed(done.err or done.out)
+        return done.out
+
+    def controller_requests(self) -> dict[str, int]:
+        """How many requests slurmctld has served so far for each user (`sdiag`)."""
+        text = self.as_root("sdiag").out
+        part = text.split("Remote Procedure Call statistics by user", 1)[1].split("\n\n", 1)[0]
+        found = re.findall(r"^\s*(\S+)\s*\(\s*\d+\)\s+count:(\d+)", part, re.MULTILINE)
+        return {name: int(count) for name, count in found}
+
+    def student_requests(self) -> int:
+        """How many requests slurmctld has served so far for the student."""
+        return self.controller_requests().get(self.settings.user, 0)
+
+    def jobs(self) -> dict[str, str]:
+        """Job id to state, for every job the controller remembers."""
+        lines = self.as_root("squeue", "-h", "-r", "-t", "all", "-o", "%i %T").out.splitlines()
+        return dict(line.split() for line in lines)
+
+    def cancel_all(self) -> None:
+        """Cancel every job and wait until none is left alive."""
+        self.as_root("scancel", "--user", self.settings.user)
+        alive = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")
+        wait_until(
+            lambda: not any(state in alive for state in self.jobs().values()), what="the queue to be empty"
+        )
+
+    # ---------------------------------------------------------------- making trouble
+
+    def daemon(self, name: str, action: str) -> None:
+        """``start|stop|kill|pause|resume`` munged, mariadb, slurmdbd, slurmctld, slurmd_1, ssh, ssh_code, ssh_pam."""
+        ask(self.folder, "daemon", name=name, action=action)
+
+    def kill_logins(self) -> None:
+        """Kill sshd and every session, as when the login node reboots; nobody listens afterwards."""
+        ask(self.folder, "kill_sessions")
+
+    def start_sshd(self) -> None:
+        """Let both sshd listen (again)."""
+        self.daemon("ssh", "start")
+        self.daemon("ssh_code", "start")
+        self.daemon("ssh_pam", "start")
+
+    def change_host_keys(self) -> None:
+        """Give the login node new host keys; running sessions live on, new connections see the new ones."""
+        keys.replace_host_keys(self.folder / "keys")
+        for name in ("test_host_ed25519", "test_host_ecdsa"):
+            self.outside(f"/etc/ssh/{name}").write_bytes((self.folder / "keys" / name).read_bytes())
+        for name in ("ssh", "ssh_code", "ssh_pam"):
+            self.daemon(name, "stop")
+            self.daemon(name, "start")
+
+    def repair(self) -> None:
+        """Undo every trouble: daemons up and thawed, disks back, the usual login noise, no ``~/.bashrc``."""
+        ask(self.folder, "repair")
+        self.set_account()
+        self.set_nologin(None)
+
+    def set_account(self, *, expired: bool = False, must_change_password: bool = False) -> None:
+        """The student's account as PAM sees it on `pam_port`: closed since 1970, or with a password to change."""
+        path = self.outside("/etc/shadow")
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines):
+            fields = line.split(":")
+            if fields[0] == self.settings.user:
+                fields[2] = "0" if must_change_password else "20000"
+                fields[7] = "1" if expired else ""
+                lines[number] = ":".join(fields)
+        path.write_text("\n".join(lines) + "\n")
+
+    def set_nologin(self, text: str | None) -> None:
+        """Close logins on `pam_port` with this message, as for maintenance; None opens them."""
+        path = self.outside("/etc/nologin")
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text)
+
+    def limit_disk(self, path: str, size: str) -> None:
+        """Cover `path` by an empty disk of `size` (``256k``), the student's own; `unlimit_disk` undoes it."""
+        ask(self.folder, "limit", path=path, size=size)
+
+    def unlimit_disk(self, path: str) -> None:
+        """Take the small disk away; what lay below is there again."""
+        ask(self.folder, "unlimit", path=path)
+
+    def set_login_noise(self, text: str | None) -> None:
+        """Shell lines run at every login (None: the usual noise is taken away)."""
+        path = self.outside("/etc/profile.d/noise.sh")
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text)
+
+    def wrap_program(self, name: str, body: str | None) -> None:
+        """Put a bash script before a program in the student's PATH, as a site's wrapper may be; None: take it away.
+
+        The script finds the real one in /usr/bin. Each version replaces the one before it at once.
+        """
+        place = self.outside(f"{self.settings.home}/bin")
+        place.mkdir(exist_ok=True)
+        if body is None:
+            (place / name).unlink(missing_ok=True)
+            return
+        (place / f"{name}.new").write_text(f"#!/bin/bash\n{body}\n")
+        (place / f"{name}.new").chmod(0o755)
+        (place / f"{name}.new").replace(place / name)
+        self.set_login_noise('export PATH="$HOME/bin:$PATH"\n')
+
+    def set_bashrc(self, text: str) -> None:
+        """The student's ``~/.bashrc``, which bash reads for every command over SSH as well."""
+        self.outside(f"{self.settings.home}/.bashrc").write_text(text)
+
+
+def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 60.0) -> None:
+    """Ask again and again until it holds; `TimeoutError` names what was waited for."""
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {deadline_s:.0f} s for {what}")
+        time.sleep(0.05)
+
+
+def mounted_below(folder: Path) -> bool:
+    """Whether this process sees a mount at or below `folder` (then nothing there may be removed)."""
+    prefix = str(folder.resolve())
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return any(point == prefix or point.startswith(prefix + "/") for point in points)

@@ -1,0 +1,122 @@
+"""What a test cluster is made of, as data: names, limits, ports. Written to ``DIR/settings.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.real_cluster.sites import SiteName
+
+PORT_NAMES = (
+    "ssh",
+    "ssh_code",
+    "ssh_pam",
+    "mariadb",
+    "slurmdbd",
+    "slurmctld",
+    "slurmd_1",
+    "slurmd_2",
+    "slurmd_3",
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A pretend node; `gpus` H100s and `cpus` CPUs that the machine need not have."""
+
+    name: str
+    partition: str
+    cpus: int
+    gpus: int
+
+
+@dataclass
+class ClusterSettings:
+    """Choices of one cluster. `site` names a set-up of `tests.real_cluster.sites`.
+
+    `min_job_age_s` is how long Slurm remembers a finished job (its own default is 300).
+    `site_rules` switches MareNostrum's submit rules on (account and QoS required, 20 CPUs per GPU, no
+    ``--mem``); without them Slurm answers as it comes from the box.
+    `private_data` is Slurm's ``PrivateData`` (``jobs,nodes`` hides the nodes from students, as there).
+    `base_root` is the file system the programs come from: ``/`` or a debootstrap tree with another Slurm (the
+    environment variable ``LABTUI_TEST_CLUSTER_ROOT`` says which when nothing else does).
+    """
+
+    site: SiteName = "marenostrum"
+    user: str = "nct01000"
+    account: str = "nct_000"
+    password: str = "Rehearsal-2026"
+    passphrase: str = "three blind mice"
+    code: str = "314159"
+    min_job_age_s: int = 300
+    site_rules: bool = True
+    noisy_login: bool = True
+    private_data: str = ""
+    base_root: str = field(default_factory=lambda: os.environ.get("LABTUI_TEST_CLUSTER_ROOT", "/"))
+    hostname: str = "alogin1"
+    images_per_batch_file: int = 64
+    python: str = ""
+    ports: dict[str, int] = field(default_factory=dict)
+    nodes: list[Node] = field(
+        default_factory=lambda: [
+            Node("as01r1b01", "acc", 80, 4),
+            Node("as01r1b02", "acc", 80, 4),
+            Node("gs01r1b01", "gpp", 112, 0),
+        ]
+    )
+
+    @property
+    def home(self) -> str:
+        """The student's home directory, as seen inside."""
+        return f"/home/nct/{self.user}"
+
+    @property
+    def projects(self) -> str:
+        """The group's project directory, as seen inside."""
+        return f"/gpfs/projects/{self.account}"
+
+    @property
+    def scratch(self) -> str:
+        """The student's own scratch directory, as seen inside."""
+        return f"/gpfs/scratch/{self.account}/{self.user}"
+
+    @property
+    def data_dir(self) -> str:
+        """The CIFAR-10 pickles, as seen inside."""
+        return f"{self.projects}/cifar-utils/cifar-10-batches-py"
+
+    @property
+    def container(self) -> str:
+        """The container image, as seen inside."""
+        return f"{self.projects}/MN5-NGC-TensorFlow-23.03.sif"
+
+    def save(self, path: Path) -> None:
+        """Write as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def load(cls, path: Path) -> ClusterSettings:
+        """Read what `save` wrote."""
+        values = json.loads(path.read_text())
+        values["nodes"] = [Node(**node) for node in values["nodes"]]
+        return cls(**values)
+
+
+def free_ports() -> dict[str, int]:
+    """Ports on 127.0.0.1 nobody listens on, below the range the kernel gives to outgoing connections."""
+    ports: dict[str, int] = {}
+    chooser = random.SystemRandom()
+    while len(ports) < len(PORT_NAMES):
+        port = chooser.randrange(15_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports.values():
+            ports[PORT_NAMES[len(ports)]] = port
+    return ports

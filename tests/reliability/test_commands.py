@@ -1,0 +1,150 @@
+"""What the verbs write onto a terminal and into a pipe, over hostile files, in every locale."""
+
+# ruff: noqa: PTH118, PTH123, PTH208
+# Names that are no text are the point here: bytes paths, which pathlib has not.
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.commands.cli import HarmlessStream, guarded, harmless, trusted
+from labtui.commands.follow import _harmless as harmless_log
+from labtui.session.folder import LabFolder
+from tests.reliability import show_hostile
+from tests.reliability.hostile import EVIL, PYTHON_PATH, ROOT, Terminal, acts
+from tests.tui import replay
+
+LABTUI = [sys.executable, "-m", "labtui"]
+LOCALES = (
+    {},
+    {"LC_ALL": "C"},
+    {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    {"PYTHONIOENCODING": "ascii"},
+    {"PYTHONIOENCODING": "latin-1"},
+)
+OVER_A_FOLDER = (
+    "queue --offline", "queue --offline --json", "log 1", "log 1 --err", "log 99", "results", "results --json",
+    "check", "check 10.5", "labs", "labs evil.toml", "submit 10.5 --dry-run", "submit nosuch", "cancel 99",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> LabFolder:
+    """A folder full of malice, stored."""
+    folder = show_hostile.evil_folder(tmp_path_factory.mktemp("evil") / "lab – ñ 日本")
+    session = show_hostile.EvilSession.open(folder.path, start=False, clock=replay.FrozenClock())
+    session.asked = []
+    show_hostile.fill(session)
+    session.close()
+    for name in (f"log{EVIL.replace('/', '_')}.7.out".encode(), b"bad\xff\x1b]0;PWNED\x07.8.out"):
+        text = replay.log_text(replay.spec(gpus=4), 3).replace("loss", f"loss{EVIL}")
+        text += f"ModuleNotFoundError: No module named '{EVIL}'\n"
+        with open(os.path.join(os.fsencode(folder.path), name), "wb") as file:
+            file.write(text.encode())
+    return folder
+
+
+def outs(folder: LabFolder) -> list[bytes]:
+    """The hostile logs in the folder, by their raw names."""
+    place = os.fsencode(folder.path)
+    return [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.endswith(b".out")]
+
+
+@pytest.mark.parametrize("verb", OVER_A_FOLDER)
+def test_no_verb_lets_text_act_on_the_terminal(evil: LabFolder, verb: str) -> None:
+    folder = [] if verb.startswith(("labs", "parse")) else ["--folder", str(evil.path)]
+    with Terminal([*LABTUI, *verb.split(), *folder], env={"NO_COLOR": "1"}) as terminal:
+        status = terminal.end(60)
+    assert acts(terminal.output) == []
+    assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
+    assert status in (0, 1, 2)
+
+
+@pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
+@pytest.mark.parametrize("verb", ["parse", "parse --json", "results"])
+def test_files_of_any_name_in_any_locale(evil: LabFolder, verb: str, env: dict[str, str]) -> None:
+    missing = f"no{EVIL}such".encode()
+    with Terminal([*LABTUI, *verb.split(), *outs(evil), missing], env=env) as terminal:
+        terminal.end(60)
+    assert acts(terminal.output) == []
+    assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
+
+
+@pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
+def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, **env}
+    command = [*LABTUI, "parse", "--json", *outs(evil)]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False, cwd=ROOT)
+    assert b"Traceback" not in done.stderr
+    encoding = "latin-1" if env.get("PYTHONIOENCODING") == "latin-1" else "utf-8"
+    files = json.loads(done.stdout.decode(encoding))["files"]
+    assert [os.fsencode(one["path"]) for one in files] == outs(evil)
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    environment |= {"HOME": "/dev/null", "PYTHONPATH": PYTHON_PATH}
+    for verb in (
+        ["labs"],
+        ["parse", "nosuch.out"],
+        ["init", "/dev/null/lab", "--lab", "hpc4ai-ch10", "--cluster", "mn5"],
+    ):
+        done = subprocess.run(
+            [*LABTUI, *verb], capture_output=True, env=environment, check=False, cwd=tmp_path
+        )
+        assert b"Traceback" not in done.stderr + done.stdout
+        assert b"went wrong" not in done.stderr
+        assert done.returncode in (0, 2), verb
+
+
+def test_a_bug_in_a_verb_is_a_sentence_and_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from labtui.commands import cli, lab_folders
+
+    def broken(args: object) -> int:
+        raise KeyError("s3cret")
+
+    monkeypatch.setattr(lab_folders, "run_labs", broken)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert cli.main(["labs"]) == 2
+    said = capsys.readouterr().err
+    assert "Something went wrong inside labtui (KeyError)" in said
+    assert "Traceback" not in said and "s3cret" not in said
+    (written,) = tmp_path.glob("labtui-problem-*.log")
+    assert "broken" in written.read_text()
+    assert os.name == "nt" or written.stat().st_mode & 0o777 == 0o600
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@given(st.text())
+def test_nothing_but_printable_text_passes_the_guard(text: str) -> None:
+    below = _Screen()
+    HarmlessStream(below).write(text)
+    for passed in (below.getvalue(), harmless_log(text)):
+        assert all(char.isprintable() or char in "\n\r\t" for char in passed)
+    printable = "".join(char for char in text if char.isprintable())
+    assert harmless(printable) == printable
+
+
+def test_colours_of_our_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = _Screen()
+    monkeypatch.setattr(sys, "stdout", below)
+    with guarded():
+        print("\x1b[31mno")
+        print("\x1b[31myes", file=trusted(sys.stdout))
+    assert below.getvalue() == "\N{REPLACEMENT CHARACTER}[31mno\n\x1b[31myes\n"
+    assert sys.stdout is below

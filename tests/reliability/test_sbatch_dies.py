@@ -1,0 +1,211 @@
+"""What an adversary found: sbatch ends or its answer is lost although the controller takes the request all the same.
+
+Each case runs the real sbatch against a real slurmctld that is frozen with the request in its socket. Slurm's own
+accounting says how many jobs there are in the end.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labtui.domain.errors import FolderError
+from labtui.domain.model import SubmissionStatus
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import wait_until
+from tests.session.campaign import SCRIPT, draft, make_lab
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("sbatch-dies"),
+]
+
+FROZEN_S = 45.0
+"""Longer than two questions to the queue wait for their answers."""
+
+
+class Sbatch:
+    """The real sbatch behind a door: a test lets it go on, and a script says what happens to it."""
+
+    def __init__(self, cluster: Cluster, student: Student, body: str) -> None:
+        self.home = cluster.outside(student.home)
+        for name in ("asked", "go", "ended"):
+            (self.home / name).unlink(missing_ok=True)
+        cluster.wrap_program(
+            "sbatch",
+            'touch "$HOME/asked"; until [ -e "$HOME/go" ]; do sleep 0.05; done\n'
+            f'{body}\nstatus=$?; touch "$HOME/ended"; exit $status',
+        )
+
+    def wait_for(self, name: str, deadline_s: float = 90) -> None:
+        wait_until((self.home / name).exists, what=f"sbatch: {name}", deadline_s=deadline_s)
+
+    def go(self) -> None:
+        (self.home / "go").touch()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[LabFolder]:
+    yield make_lab(tmp_path / "lab", student, student.port)
+    cluster.wrap_program("sbatch", None)
+
+
+def script(student: Student) -> str:
+    return SCRIPT.format(account=student.account, lines=3)
+
+
+def submit(session: Session, student: Student):  # type: ignore[no-untyped-def]
+    return session.submit(draft(student.account), script=script(student))
+
+
+def jobs_of(cluster: Cluster, token: str) -> list[str]:
+    """By accounting, which nothing of labtui writes but sbatch."""
+    ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
+    rows = [line.partition("|") for line in cluster.as_root(*ask).out.splitlines()]
+    return [job_id for job_id, _, comment in rows if comment == f"labtui:{token}"]
+
+
+def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 200) -> None:
+    """The one submission of the folder is accepted, with the one job that accounting has of it."""
+
+    def known() -> bool:
+        (item,) = session.state.submissions.values()
+        assert item.status is not SubmissionStatus.REFUSED, item.sentence
+        return item.status is SubmissionStatus.ACCEPTED
+
+    wait_until(known, what="the submission to be accepted", deadline_s=deadline_s)
+    ((token, item),) = session.state.submissions.items()
+    assert item.job is not None
+    wait_until(lambda: bool(jobs_of(cluster, token)), what="accounting to know")
+    assert jobs_of(cluster, token) == [item.job.job_id]
+
+
+@pytest.mark.parametrize("signal", ["TERM", "SEGV", "KILL"])
+def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
+    lab: LabFolder, cluster: Cluster, student: Student, signal: str
+) -> None:
+    sbatch = Sbatch(
+        cluster,
+        student,
+        f'/usr/bin/sbatch "$@" & job=$!; sleep 2; kill -{signal} $job; wait $job',
+    )
+    with Session.open(lab.path) as session:
+        future = submit(session, student)
+        sbatch.wait_for("asked")
+        cluster.daemon("slurmctld", "pause")
+        sbatch.go()
+        sbatch.wait_for("ended")
+        frozen_until = time.monotonic() + FROZEN_S
+        wait_until(lambda: future.done() or time.monotonic() > frozen_until, what="the controller to thaw")
+        cluster.daemon("slurmctld", "resume")
+        assert_one_job(cluster, session)
+        assert future.result(10)
+
+
+def test_a_broken_authentication_is_no_refusal(lab: LabFolder, cluster: Cluster, student: Student) -> None:
+    """munge is gone for sbatch when the answer comes: "Unspecified error", and the job is there."""
+    sbatch = Sbatch(
+        cluster,
+        student,
+        'ln -s /run/munge/munge.socket.2 "$HOME/munge"\n'
+        'sed "s|^ClusterName|AuthInfo=socket=$HOME/munge\\nClusterName|" "${SLURM_CONF:-/etc/slurm/slurm.conf}"'
+        ' >"$HOME/slurm.conf"\n'
+        'SLURM_CONF="$HOME/slurm.conf" /usr/bin/sbatch "$@" 2>"$HOME/said" & job=$!\n'
+        'sleep 2; rm "$HOME/munge"; touch "$HOME/sent"; wait $job; status=$?; cat "$HOME/said" >&2; (exit $status)',
+    )
+    (sbatch.home / "sent").unlink(missing_ok=True)
+    with Session.open(lab.path) as session:
+        future = submit(session, student)
+        sbatch.wait_for("asked")
+        cluster.daemon("slurmctld", "pause")
+        sbatch.go()
+        sbatch.wait_for("sent")
+        cluster.daemon("slurmctld", "resume")
+        sbatch.wait_for("ended")
+        said = (sbatch.home / "said").read_text()
+        print(said)
+        assert "error" in said, "this sbatch had its answer: nothing was tested"
+        assert_one_job(cluster, session)
+        assert future.result(10)
+
+
+def test_two_copies_of_a_folder_send_a_submission_once(
+    lab: LabFolder, cluster: Cluster, student: Student
+) -> None:
+    """Two laptops, or a disk whose locks do not hold: nothing but the cluster knows of both."""
+    settings = lab.settings()
+    lab.save_settings(msgspec.structs.replace(settings, port=1))  # nobody listens: the submission waits
+    with Session.open(lab.path) as session:
+        submit(session, student)
+    lab.save_settings(settings)
+    with sqlite3.connect(
+        lab.database_path
+    ) as database:  # as an older labtui left it: no record of its writer
+        database.execute("DELETE FROM meta WHERE key = 'writer'")
+    database.close()
+    copy = lab.path.with_name("copy")
+    shutil.copytree(lab.path, copy)
+    sbatch = Sbatch(cluster, student, 'sleep 4; /usr/bin/sbatch "$@"')
+    with Session.open(lab.path) as first:
+        sbatch.wait_for("asked")
+        sbatch.go()
+        with Session.open(copy) as second:
+            assert not first.read_only and not second.read_only
+            assert_one_job(cluster, first)
+            assert_one_job(cluster, second)
+
+
+def test_a_second_process_takes_a_folder_over_and_the_first_one_stops(
+    lab: LabFolder, cluster: Cluster, student: Student
+) -> None:
+    """The lock file is removed while labtui runs."""
+    with Session.open(lab.path) as first:
+        wait_until(lambda: first.state.connection.status == "online", what="the first to be online")
+        lab.lock_path.unlink()
+        with Session.open(lab.path) as second:
+            assert not second.read_only
+            with pytest.raises(FolderError, match="opened this lab folder for writing"):
+                submit(first, student)
+            assert submit(second, student).result(60)
+            assert_one_job(cluster, second)
+            wait_until(lambda: first.read_only and bool(first.state.submissions), what="the first to look on")
+
+
+def test_a_request_that_arrives_hours_late_never_trains_twice(
+    lab: LabFolder, cluster: Cluster, student: Student
+) -> None:
+    """The same request once more, from outside: the job itself finds out, labtui cancels what still waits."""
+    training = script(student).replace("seq 1", "sleep 15; seq 1")
+    with Session.open(lab.path) as session:
+        token = session.submit(draft(student.account), script=training).result(60)
+        item = session.state.submissions[token]
+        assert item.job is not None
+        late = (
+            f"cd {item.remote_dir} && /usr/bin/sbatch --parsable --comment=labtui:{token} "
+            f"--job-name={item.job_name}"
+        )
+        running = lambda: cluster.jobs().get(item.job.job_id) == "RUNNING"  # type: ignore[union-attr]  # noqa: E731
+        wait_until(running, what="the job to run")
+        twin = cluster.as_student(f"{late} job.slurm").out
+        waiting = cluster.as_student(f"{late} --begin=now+1hour job.slurm").out
+        log = cluster.outside(f"{item.remote_dir}/{item.job_name}.{twin}.out")
+        wait_until(lambda: log.exists() and "ends here" in log.read_text(), what="the twin to end")
+        assert f"job {twin} is a twin of job {item.job.job_id}" in log.read_text()
+        assert "hello from" not in log.read_text()
+
+        def cancelled() -> bool:
+            session.refresh()
+            return cluster.jobs().get(waiting, "CANCELLED") == "CANCELLED"
+
+        wait_until(cancelled, what="the waiting twin to be cancelled", deadline_s=120)
+        assert session.state.submissions[token].job.job_id == item.job.job_id  # type: ignore[union-attr]

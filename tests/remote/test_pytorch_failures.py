@@ -1,0 +1,152 @@
+"""How a data-parallel training fails: one sentence from one rank, and the odd exit code is that of the cause."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from labtui.training_logs.reader import parse_log
+from tests.remote.torch_ranks import SMALL, TORCH_PYTHON, TRAIN, Ranks, environment, errors, run, torchrun
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
+HOST = os.uname().nodename
+LIMIT = 1_500_000
+"""KiB: PyTorch alone takes half of it, the training below twice as much."""
+LONG = [*SMALL, "--num_epochs", "500"]
+
+
+def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, 4, *SMALL, "--rendezvous_timeout", "8", fewer=2)
+    ended = ranks.ended()
+    assert errors(ended) == [
+        f"error: 2 of 4 processes did not come within 8 s: rank 2-3. Here: rank 0-1 on {HOST}."
+    ]
+    assert [one.code for one in ended] == [6, 1]
+
+
+def test_rank_0_is_not_there(tmp_path: Path) -> None:
+    words = [str(TORCH_PYTHON), TRAIN, *SMALL, "--rendezvous_timeout", "2"]
+    ended = run(words, tmp_path, RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
+    assert ended.code == 6 and len(ended.errors) == 1, ended.err
+    assert f"Rank 1 on {HOST} found no rank 0 at 127.0.0.1:9 within 2 s" in ended.errors[0]
+
+
+def test_a_port_of_another_job(tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        words = [str(TORCH_PYTHON), TRAIN, *SMALL, "--rendezvous_timeout", "2"]
+        ended = run(words, tmp_path, RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    assert ended.code == 6 and f"cannot listen on port {port}" in ended.errors[0], ended.err
+
+
+def test_srun_without_an_address(tmp_path: Path) -> None:
+    words = [str(TORCH_PYTHON), TRAIN, *SMALL]
+    ended = run(words, tmp_path, SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_STEP_NUM_TASKS="2")
+    assert ended.code == 6 and "MASTER_ADDR is not set" in ended.errors[0], ended.err
+    assert "scontrol show hostnames" in ended.errors[0]
+
+
+def test_wrong_world_size(tmp_path: Path) -> None:
+    ended = torchrun(2, *SMALL, "--expect_world_size", "8", cwd=tmp_path)
+    assert ended.code != 0 and len(ended.errors) == 1, ended.err
+    assert "--expect_world_size is 8, but the launcher started 2 processes" in ended.errors[0]
+    assert "exitcode  : 4" in ended.err
+
+
+def test_data_missing_on_one_rank(tmp_path: Path, data: Path) -> None:
+    words = [*SMALL, "--dataset", "cifar10", "--images", "40"]
+    here, nowhere = {"CIFAR10_DATA": str(data)}, {"CIFAR10_DATA": "/nowhere/cifar"}
+    ranks = Ranks(tmp_path, 3, *words, everywhere=here, rank_1=nowhere)
+    ended = ranks.ended()
+    assert errors(ended) == [f"error: Rank 1 on {HOST}: The data folder /nowhere/cifar does not exist."]
+    assert ended[1].code == 3 and ended[2].code == 1 and ended[0].errors
+
+
+def test_other_data_on_one_rank(tmp_path: Path) -> None:
+    """More images on one node than on the others would leave the ranks with unequal numbers of steps."""
+    from tests.real_cluster.dataset import write_cifar
+
+    for name, per_file in (("large", 9), ("small", 8)):
+        write_cifar(tmp_path / name, per_file=per_file)
+    words = [*SMALL, "--dataset", "cifar10"]
+    words[words.index("--images") : words.index("--images") + 2] = []
+    small, large = ({"CIFAR10_DATA": str(tmp_path / name)} for name in ("small", "large"))
+    ranks = Ranks(tmp_path, 2, *words, everywhere=small, rank_1=large)
+    (sentence,) = errors(ranks.ended())
+    assert "45 training images" in sentence and "40 training images" in sentence and "Rank 1" in sentence
+
+
+def test_out_of_memory_on_one_rank(tmp_path: Path) -> None:
+    words = [*SMALL, "--images", "64", "--batch_size", "32", "--resolution", "1024"]
+    ranks = Ranks(tmp_path, 2, *words, limit=LIMIT)
+    ended = ranks.ended()
+    (sentence,) = errors(ended)
+    assert sentence.startswith(f"error: Rank 1 on {HOST}: out of memory.")
+    assert "try half (--batch_size 16)" in sentence and "PyTorch says: " in sentence
+    assert ended[1].code == 5 and ended[0].code != 0
+    assert parse_log(ended[1].err.encode(), stream="err").diagnosis[0].kind == "oom"
+
+
+def test_a_killed_rank_is_named_by_a_survivor(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, 3, *LONG)
+    ranks.wait_for("[EPOCH: 2]")
+    ranks.processes[2].kill()
+    ended = ranks.ended()
+    (sentence,) = errors(ended)
+    assert sentence.startswith(f"error: Rank 2 on {HOST} ended without a word (killed, or its node was lost)")
+    assert ended[2].code == -signal.SIGKILL and sorted(one.code for one in ended[:2]) == [1, 7]
+    (run_,) = parse_log(ended[0].out.encode()).runs
+    assert run_.outcome == "failed" and run_.epochs
+
+
+def test_a_rank_killed_under_torchrun(tmp_path: Path) -> None:
+    words = ["--nproc_per_node=2", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", TRAIN, *LONG]
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        agent = subprocess.Popen(
+            [str(TORCH_PYTHON), "-m", "torch.distributed.run", *words], stdout=out, stderr=err, env=environment()
+        )
+    ranks = object.__new__(Ranks)
+    ranks.folder, ranks.processes = tmp_path, [agent]
+    (tmp_path / "0.out").symlink_to("out")
+    (tmp_path / "0.err").symlink_to("err")
+    ranks.wait_for("[EPOCH: 2]")
+    os.kill(_child(agent.pid, "RANK=1"), signal.SIGKILL)
+    (ended,) = ranks.ended()
+    assert ended.code == 1
+    assert ended.errors == [
+        f"error: Rank 1 on {HOST} ended without a word (killed, or its node was lost); rank 0 on {HOST} says so."
+    ]
+
+
+def test_a_cancelled_training_says_so_once(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, 2, *LONG)
+    ranks.wait_for("[EPOCH: 2]")
+    for process in ranks.processes:
+        process.terminate()
+    ended = ranks.ended()
+    assert errors(ended) == [
+        "error: The training was terminated from outside (cancelled, or out of time)."
+    ]
+    assert [one.code for one in ended] == [143, 143]
+    assert parse_log(ended[0].out.encode()).runs[0].outcome == "cancelled"
+
+
+def _child(parent: int, variable: str) -> int:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                status = (entry / "stat").read_text().rpartition(")")[2].split()
+                values = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if int(status[1]) == parent and variable.encode() in values:
+                return int(entry.name)
+    raise AssertionError(f"no child of {parent} with {variable}")

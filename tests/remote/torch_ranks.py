@@ -1,0 +1,126 @@
+"""Starting the PyTorch scripts: by torchrun, or rank by rank as `srun python` does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import TORCH_PYTHON
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "remote" / "pytorch"
+TRAIN = str(SCRIPTS / "train_ddp.py")
+SMALL = [
+    *("--model_name", "custom", "--intermidiate_dimensions", "32", "--dataset", "synthetic", "--resolution", "32"),
+    *("--images", "128", "--batch_size", "8", "--device", "cpu", "--rendezvous_timeout", "60"),
+]  # fmt: skip
+"""A training of a second or less, but for importing PyTorch."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A finished training: exit code of the launcher (or of each rank), and what was written."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def errors(self) -> list[str]:
+        """The sentences in which it says why it failed."""
+        return [line for line in self.err.splitlines() if line.startswith("error: ")]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment without a job's and a launcher's variables, and with these."""
+    gone = ("SLURM_", "CIFAR10", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
+    path = f"{TORCH_PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def run(words: list[str], cwd: Path, **more: str) -> Ended:
+    """Run a command to its end."""
+    done = subprocess.run(
+        words, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=240, check=False
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def torchrun(ranks: int, *words: str, cwd: Path) -> Ended:
+    """Train under torchrun on this machine."""
+    return run([str(TORCH_PYTHON), "-m", "torch.distributed.run", *_local(ranks), TRAIN, *words], cwd)
+
+
+def _local(ranks: int) -> list[str]:
+    return ["--nnodes=1", f"--nproc_per_node={ranks}", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
+
+
+class Ranks:
+    """Ranks started one by one, as by `srun python`; `fewer` of them are never started.
+
+    `everywhere` and `rank_1` are environment variables; `limit` is the memory of rank 1 in KiB.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        ranks: int,
+        *words: str,
+        fewer: int = 0,
+        everywhere: Mapping[str, str] | None = None,
+        rank_1: Mapping[str, str] | None = None,
+        limit: int = 0,
+    ) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.folder = folder
+        self.processes = []
+        for rank in range(ranks - fewer):
+            more = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+            more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **(everywhere or {}))
+            more.update((rank_1 or {}) if rank == 1 else {})
+            command = [str(TORCH_PYTHON), TRAIN, *words]
+            if rank == 1 and limit:
+                command = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh", *command]
+            with (folder / f"{rank}.out").open("wb") as out, (folder / f"{rank}.err").open("wb") as err:
+                process = subprocess.Popen(command, stdout=out, stderr=err, env=environment(**more))
+            self.processes.append(process)
+
+    def read(self, rank: int, stream: str = "err") -> str:
+        return (self.folder / f"{rank}.{stream}").read_text("utf-8")
+
+    def wait_for(self, text: str) -> None:
+        """Until rank 0 has printed this."""
+        until = time.monotonic() + 120
+        while text not in self.read(0, "out"):
+            if time.monotonic() > until or self.processes[0].poll() is not None:
+                raise AssertionError(f"{text!r} never came: {self.read(0, 'out')}{self.read(0)}")
+            time.sleep(0.05)
+
+    def ended(self) -> list[Ended]:
+        """Every rank's end, rank 0 first."""
+        try:
+            codes = [process.wait(120) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+                process.wait()
+        return [Ended(code, self.read(rank, "out"), self.read(rank)) for rank, code in enumerate(codes)]
+
+
+def trained(folder: Path, ranks: int, *words: str) -> Ended:
+    """What rank 0 of a whole training wrote."""
+    return Ranks(folder, ranks, *words).ended()[0]
+
+
+def errors(ended: list[Ended]) -> list[str]:
+    """The sentences of all ranks."""
+    return [sentence for one in ended for sentence in one.errors]
+

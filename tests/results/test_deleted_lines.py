@@ -1,0 +1,168 @@
+"""A log that lost a line: each number stays, becomes wider, is absent, or stands beside a new remark.
+
+Never does it become another number that claims to be as certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from labtui.domain.model import Interval
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_reports
+from labtui.results.rows import ResultRow, Results
+from labtui.training_logs.events import LogReport
+from labtui.training_logs.reader import parse_log
+from tests.training_logs.test_bars import bars
+
+from .helpers import PUBLISHED
+
+NUMBERS = (
+    "epoch_seconds",
+    "throughput",
+    "speedup",
+    "efficiency",
+    "karp_flatt",
+    "acceleration",
+    "step_seconds",
+)
+
+
+def keras_log(gpus: int, step: float, *, epochs: int = 4, batch: int = 64, steps: int = 20) -> str:
+    """A training of the lab's form whose epochs differ by more than printing hides."""
+    lines = [f"Model ResNet50 {gpus} GPU", f"Batch size: {batch * gpus}", f"Num_replicas: {gpus}"]
+    for epoch in range(1, epochs + 1):
+        seconds = steps * step * (3 if epoch == 1 else 1 + 0.02 * epoch)
+        ms = round(1000 * seconds / steps)
+        lines += [f"Epoch {epoch}/{epochs}"]
+        lines += [
+            f"{steps}/{steps} - {seconds:.0f}s - loss: 1.2 - accuracy: 0.5 - {seconds:.0f}s/epoch - {ms}ms/step"
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def record(key: str, kind: str, value: object, **metadata: object) -> str:
+    import json
+
+    head = {"namespace": "", "time_ms": 1, "event_type": kind, "key": key, "value": value}
+    return ":::MLLOG " + json.dumps({**head, "metadata": metadata})
+
+
+def mlperf_log() -> str:
+    lines = [
+        record("submission_benchmark", "POINT_IN_TIME", "resnet50"),
+        record("num_replicas", "POINT_IN_TIME", 2),
+        record("global_batch_size", "POINT_IN_TIME", 512),
+        record("train_samples", "POINT_IN_TIME", 10_000),
+        record("run_start", "INTERVAL_START", None),
+    ]
+    for epoch, seconds in enumerate((9.0, 4.1, 4.3), start=1):
+        lines += [record("epoch_start", "INTERVAL_START", None, epoch_num=epoch)]
+        lines += [record("epoch_stop", "INTERVAL_END", None, epoch_num=epoch, seconds=seconds, steps=20)]
+    lines += [record("run_stop", "INTERVAL_END", None, status="success")]
+    return "\n".join(lines) + "\n"
+
+
+def pytorch_log() -> str:
+    lines = ["python main.py -a resnet50 -b 256 --gpus 2 --epochs 3 /data"]
+    for epoch in range(3):
+        lines += [
+            f"Epoch: [{epoch}][{batch:3d}/100]\tTime  0.5{epoch}0 ( 0.5{epoch}0)\tData  0.010 ( 0.010)\tLoss 6.9 (6.9)"
+            for batch in (1, 50, 100)
+        ]
+        lines += [f" * Acc@1 {10 + epoch}.000 Acc@5 30.000"]
+    return "\n".join(lines) + "\n"
+
+
+def bar_log() -> str:
+    one = bars("2.6 to 2.15", [2.0, *[0.11] * 24], separate=True).decode()
+    two = bars("2.6 to 2.15", [0.3, *[0.12] * 24], separate=True).decode()
+    return (
+        "Model ResNet50 1 GPU\nBatch size: 64\nEpoch 1/3\n" + one + "Epoch 2/3\n" + two + "Epoch 3/3\n" + two
+    )
+
+
+RATE = """TensorFlow:  1.12
+Model:       resnet50
+Batch size:  256 global
+Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']
+Step\tImg/sec\ttotal_loss
+1\timages/sec: 952.1 +/- 0.0 (jitter = 0.0)\t8.169
+10\timages/sec: 951.3 +/- 0.4 (jitter = 1.1)\t8.169
+----------------------------------------------------------------
+total images/sec: 951.12
+----------------------------------------------------------------
+"""
+LOGS = {
+    "the book's log": (PUBLISHED / "ResNet50.31337.out").read_text(),
+    "three sizes in one log": keras_log(1, 0.5) + keras_log(2, 0.55, steps=10) + keras_log(4, 0.6, steps=5),
+    "MLPerf records": mlperf_log(),
+    "ImageNet example": pytorch_log(),
+    "progress bars": bar_log(),
+    "a rate": RATE,
+}
+
+
+def read(text: str) -> tuple[LogReport, Results]:
+    report = parse_log(text.encode())
+    return report, compute_results(measured_from_reports([("run.out", report)]))
+
+
+def name(row: ResultRow) -> tuple[object, ...]:
+    return row.model, row.device, row.n_gpus
+
+
+def counterpart(row: ResultRow, whole: Results) -> ResultRow | None:
+    """The row of the whole log; a row that lost its model or device is what is left of one."""
+    for other in whole.rows:
+        same_model = row.model in (other.model, "unknown")
+        if same_model and (row.n_gpus is None or (row.device, row.n_gpus) == (other.device, other.n_gpus)):
+            return other
+    return None
+
+
+def remarks(report: LogReport, results: Results, row: ResultRow | None) -> set[str]:
+    """What is said of a row, of the baseline it is compared with, and of the whole log."""
+    found = {each.text for each in report.diagnosis} | {left.reason for left in results.left_out}
+    for one in (row, results.row_of(row.baseline) if row is not None else None):
+        found |= set(one.notes if one is not None else ())
+    return found | set(results.notes)
+
+
+def holds(before: Interval, after: Interval) -> bool:
+    """Whether the number is the same, or says less and still holds what it said."""
+    wider = after.hi - after.lo >= (before.hi - before.lo) * (1 - 1e-9)
+    return wider and after.lo <= before.value * (1 + 1e-9) and before.value <= after.hi * (1 + 1e-9)
+
+
+def deceptions(text: str) -> Iterator[str]:
+    report, whole = read(text)
+    lines = text.splitlines(keepends=True)
+    for place, line in enumerate(lines):
+        told, left = read("".join(lines[:place] + lines[place + 1 :]))
+        for row in left.rows:
+            before = counterpart(row, whole)
+            flagged = remarks(told, left, row) - remarks(report, whole, before)
+            if flagged:
+                continue
+            if before is None:
+                yield f"without line {place + 1} ({line.strip()}) there is {name(row)} without a remark"
+                continue
+            for number in NUMBERS:
+                was, now = getattr(before, number), getattr(row, number)
+                if now is not None and (was is None or not holds(was, now)):
+                    yield f"without line {place + 1} ({line.strip()[:60]}) {number} of {name(row)} is {now}, not {was}"
+
+
+@pytest.mark.parametrize("text", LOGS.values(), ids=LOGS)
+def test_no_lost_line_makes_another_number_as_certain(text):
+    assert not list(deceptions(text))
+
+
+@pytest.mark.parametrize("text", LOGS.values(), ids=LOGS)
+def test_the_whole_log_gives_numbers(text):
+    """The property above would hold of a reader that reads nothing."""
+    _, results = read(text)
+    assert results.measured and all(row.throughput is not None for row in results.measured)

@@ -1,0 +1,92 @@
+"""What a log shows of its processes and devices decides what its times count as."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from labtui.results.charts import task_charts
+from labtui.results.compute import compute_results
+from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.training_logs.reader import parse_log
+
+from .helpers import epoch, run
+
+
+def results_of_text(*texts: str):
+    reports = [(f"{place}.out", parse_log(text.encode())) for place, text in enumerate(texts)]
+    return compute_results(measured_from_reports(reports))
+
+
+def keras(first: int, last: int, planned: int, times: list[float], *, steps: int = 25) -> str:
+    lines = []
+    for number, seconds in zip(range(first, last + 1), times, strict=True):
+        step = round(1000 * seconds / steps)
+        lines += [
+            f"Epoch {number}/{planned}",
+            f"{steps}/{steps} - {seconds:.0f}s - loss: 1.0 - {seconds:.0f}s/epoch - {step}ms/step",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_first_epoch_of_a_resumed_training_is_warm_up():
+    log = "Model ResNet50 1 GPU\n" + keras(3, 5, 5, [30.0, 10.0, 10.0])
+    (row,) = results_of_text(log).rows
+    assert row.epoch_seconds.contains(10.0) and row.epoch_seconds.hi < 11
+    assert row.warmup_seconds.contains(30.0) and row.epochs == 2
+    assert any("not in it: 1, 2" in note for note in row.notes)
+
+
+def test_missing_epochs_are_named_however_many_were_planned():
+    log = "Model ResNet50 1 GPU\n" + keras(1, 3, 999_999_999, [30.0, 10.0, 10.0])
+    (row,) = results_of_text(log).rows
+    assert any("not in it: 4, 5, 6, 7, 8 and 999,999,991 more" in note for note in row.notes)
+    whole = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
+    assert not any("not in it" in note for note in results_of_text(whole).rows[0].notes)
+
+
+def test_each_process_of_one_training_has_its_own_warm_up():
+    samples = [
+        replace(epoch(n, s), starts_process=n in (1, 4)) for n, s in enumerate([30, 10, 10, 28, 10, 10], 1)
+    ]
+    one = replace(run(1, [1]).run, epochs=tuple(samples), epochs_planned=6)
+    (row,) = compute_results([MeasuredRun(run=one)]).rows
+    assert row.epoch_seconds.value == 10 and row.epochs == 4
+
+
+def contradictory(n: int, times: list[float]) -> MeasuredRun:
+    one = run(n, times).run
+    said = (f'line 1 "Model ResNet50 {n} GPU", line 2 "Num_replicas: 1"',)
+    return MeasuredRun(run=replace(one, contradictions=said), source="a.out")
+
+
+def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_or_charted():
+    clean = [run(1, [29, 14.0]), run(2, [29, 8.0])]
+    results = compute_results([*clean, contradictory(4, [29, 14.0])])
+    row = next(row for row in results.rows if row.n_gpus == 4)
+    assert row.epoch_seconds.value == 14 and row.speedup is None and row.efficiency is None
+    assert any("Num_replicas: 1" in note for note in row.notes)
+    assert any("contradicts itself" in note for note in row.notes)
+    assert all(fit.n_gpus == (1, 2) for fit in results.fits)
+    for chart in task_charts(results):
+        assert all(point.x != 4 for series in chart.series for point in series.points), chart.key
+    alone = compute_results([contradictory(4, [29, 14.0])])
+    assert alone.rows and not task_charts(alone)
+
+
+def test_a_contradictory_run_is_no_baseline_and_not_pooled():
+    results = compute_results([contradictory(1, [29, 14.0]), run(1, [29, 20.0]), run(2, [29, 10.0])])
+    assert [row.runs for row in results.rows if row.n_gpus == 1] == [1, 1]
+    assert next(row for row in results.rows if row.n_gpus == 2).speedup.value == 2
+
+
+def test_contradictory_lines_of_a_log_are_found_and_kept_from_the_charts():
+    log = (
+        "Model ResNet50 4 GPUs\n"
+        "INFO:tensorflow:Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:GPU:0',)\n"
+        "Num_replicas: 1\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
+    )
+    one = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
+    results = results_of_text(one, log)
+    doubtful = [row for row in results.rows if row.contradicted]
+    assert len(doubtful) == 1 and doubtful[0].speedup is None
+    assert not any(row.n_gpus == 4 and row.speedup is not None for row in results.rows)

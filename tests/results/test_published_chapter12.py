@@ -1,0 +1,167 @@
+"""The tables of chapter 12 from logs with its lines: what follows is derived, what does not is listed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labtui.lab.edition import Edition
+from labtui.results.charts import task_charts
+from labtui.results.compute import compute_results
+from labtui.results.measured import MeasuredRun, measured_from_reports
+from labtui.results.rows import ResultRow, Results
+from labtui.results.serialize import results_json
+from labtui.session.labs import load_edition
+from labtui.training_logs.reader import parse_log
+
+from .helpers import published
+
+CHAPTER12 = published("chapter12.toml")
+ODD: dict[str, str] = CHAPTER12["contradictions"]
+PER_GPU = CHAPTER12["batch_per_gpu"]
+
+
+def log(table: dict[str, Any], place: int) -> str:
+    """A log as rank 0 of the course's script prints it, with the command that the job echoes."""
+    gpus, rate, batches = table["gpus"][place], table["throughput"][place], table["batches"][place]
+    nodes = max(1, gpus // 4)
+    start = f"torchrun --nnodes={nodes} --nproc_per_node={gpus // nodes} --rdzv_backend=c10d train_ddp.py"
+    lines = [f"+ srun {start} --model_name vit --num_epochs 5 --batch_size {PER_GPU}"]
+    said = ["### model_name: vit", f"### batch_size: {PER_GPU}", "### num_epochs: 5", "### device: cuda"]
+    said += ["### Total number of parameters 631021000"]
+    said += [f"### Total training samples (batches): {batches * PER_GPU} ({batches})"]
+    for epoch in range(1, 6):
+        speed = rate / 3 if epoch == 1 else rate
+        said += [f"[EPOCH: {epoch}] Starting training loop..."]
+        said += [f"[EPOCH: {epoch}] Training throughput: {speed:.3f} imgs/s"]
+    said += ["Training finished!", f"Complete training Time: {table['total_seconds'][place]} s "]
+    said += [f"Training throughput:    {rate} imgs/s", "GPU memory reserved:    53 GB"]
+    return "\n".join(lines + [f"[11/22/2026 01:00:00 PM] INFO - {line}" for line in said]) + "\n"
+
+
+def runs_of(table: dict[str, Any]) -> tuple[MeasuredRun, ...]:
+    # Without their clock: these logs stand for tables, whose epochs have no times of day.
+    texts = [re.sub(r"^\[11/22[^]]*\] INFO - ", "", log(table, i), flags=re.M) for i in range(6)]
+    reports = [(f"{table['data_set']}-{i}.out", parse_log(text.encode())) for i, text in enumerate(texts)]
+    runs = measured_from_reports(reports)
+    return tuple(replace(run, data_set=table["data_set"]) for run in runs)
+
+
+def rows_of(table: dict[str, Any]) -> tuple[ResultRow, ...]:
+    rows = compute_results(runs_of(table)).rows
+    assert [row.n_gpus for row in rows] == table["gpus"]
+    return rows
+
+
+@pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
+def test_what_follows_from_the_rates(table):
+    rows = rows_of(table)
+    one = rows[0].throughput.value
+    for place, row in enumerate(rows):
+        name = f"{table['data_set']} {{}} {row.n_gpus}"
+        assert row.throughput.value == pytest.approx(table["throughput"][place], rel=1e-6)
+        assert row.configuration.images == table["batches"][place] * PER_GPU * row.n_gpus
+        derived = f"{100 * row.efficiency.value:.1f}".removesuffix(".0")
+        assert derived == ODD.get(name.format("efficiency"), table["efficiency"][place])
+        if "ideal" in table:
+            ideal = f"{one * row.n_gpus:.0f}"
+            assert ideal == ODD.get(name.format("ideal"), table["ideal"][place])
+
+
+@pytest.mark.parametrize("table", CHAPTER12["tables"], ids=lambda table: table["id"])
+def test_the_gain_of_each_doubling_as_printed(table):
+    rows = rows_of(table)
+    assert rows[0].doubling_gain is None
+    for before, row, printed in zip(rows, rows[1:], table["gain"], strict=False):
+        more = row.throughput.value - before.throughput.value
+        assert f"+{more:.0f} ({100 * row.doubling_gain.value:.0f} %)" == printed
+        assert row.doubling_gain.lo < row.doubling_gain.value < row.doubling_gain.hi
+
+
+def test_the_time_of_each_doubling_as_printed():
+    table = CHAPTER12["tables"][0]
+    times = [run.run.total_seconds.lo for run in runs_of(table)]
+    assert times == table["total_seconds"]
+    for before, after, printed in zip(times, times[1:], table["time_gain"], strict=False):
+        share = 100 * (after - before) / before
+        assert f"{after - before:.0f} s ({share:.{1 if abs(share) < 1 else 0}f} %)" == printed
+
+
+def test_memory_and_the_rate_are_read_as_cut_off_integers():
+    for table in CHAPTER12["tables"]:
+        for run, rate in zip(runs_of(table), table["throughput"], strict=True):
+            assert (run.run.gpu_memory.lo, run.run.gpu_memory.hi) == (53, 54)
+            assert (run.run.throughput.lo, run.run.throughput.hi) == (rate, rate + 1)
+
+
+def test_the_listed_contradictions_are_real_and_on_the_page_of_numbers():
+    page = (Path(__file__).parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    for table in CHAPTER12["tables"]:
+        for place, row in enumerate(rows_of(table)):
+            for what in ("efficiency", "ideal"):
+                found = ODD.get(f"{table['data_set']} {what} {row.n_gpus}")
+                if found is not None:
+                    assert found != table[what][place]
+                    assert found in page, found
+    # The text says "more than 22x", "21x" and "more than 20x" for one speedup.
+    speedup = rows_of(CHAPTER12["tables"][0])[-1].speedup.value
+    assert f"{speedup:.1f}" == "21.7"
+    assert "21.7" in page
+
+
+def both() -> Results:
+    return compute_results([run for table in CHAPTER12["tables"] for run in runs_of(table)])
+
+
+def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
+    charts = {chart.key: chart for chart in task_charts(both())}
+    for chart in charts.values():
+        measured = [series for series in chart.series if series.role == "measured"]
+        assert {series.name for series in measured} == {"vit (micro-224)", "vit (tiny-224)"}
+        assert [text for _, text in chart.x_ticks] == ["1", "2", "4", "8", "16", "32"]
+        assert [x for x, _ in chart.x_ticks] == [0, 1, 2, 3, 4, 5]
+        assert chart.x_label.endswith("(logarithmic)")
+        assert all([p.x for p in series.points] == [0, 1, 2, 3, 4, 5] for series in measured)
+    (ideal,) = (series for series in charts["speedup"].series if series.role == "ideal")
+    assert [point.y for point in ideal.points] == [1, 2, 4, 8, 16, 32]
+    assert any("weak scaling" in note for note in charts["efficiency"].notes)
+    assert not any("weak scaling" in note for note in charts["throughput"].notes)
+
+
+def test_json_names_the_data_set_and_the_gain():
+    rows = results_json(both())["rows"]
+    micro = [row for row in rows if row["data_set"] == "micro-224"]
+    assert [row["n_gpus"] for row in micro] == [1, 2, 4, 8, 16, 32]
+    assert micro[0]["doubling_gain"] is None
+    assert micro[1]["doubling_gain"]["value"] == pytest.approx(464 / 240 - 1, rel=1e-5)
+    assert all(row["batch_factor"] == 1 for row in micro[1:])
+
+
+def test_without_names_the_two_data_sets_are_still_not_mixed():
+    """Whole batches make 12,416 images on one GPU and 12,288 on 32 of one data set; 99,968 are another."""
+    runs = [replace(run, data_set="") for table in CHAPTER12["tables"] for run in runs_of(table)]
+    rows = compute_results(runs).rows
+    assert len(rows) == 12
+    (chart, *_) = task_charts(compute_results(runs))
+    assert {s.name for s in chart.series} == {"vit (12,416 images an epoch)", "vit (99,968 images an epoch)"}
+    for row in rows:
+        assert row.baseline is not None
+        assert (row.configuration.images > 90_000) == (row.baseline.images > 90_000)
+
+
+def test_the_editions_bands_hold_the_published_tables():
+    edition: Edition = load_edition("hpc4ai-ch12")
+    for table in CHAPTER12["tables"]:
+        for row in rows_of(table):
+            for quantity, value in (("epoch-seconds", row.epoch_seconds), ("efficiency", row.efficiency)):
+                bands = [
+                    band
+                    for band in edition.bands
+                    if (band.quantity, band.gpus, band.data_set) == (quantity, row.n_gpus, table["data_set"])
+                ]
+                assert len(bands) == (0 if (quantity, row.n_gpus) == ("efficiency", 1) else 1)
+                assert all(band.low <= value.value <= band.high for band in bands)

@@ -1,0 +1,245 @@
+"""`labtui results` as others call it: bare files, bad files, a lab folder, every form of answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labtui.commands.cli import main
+
+from .helpers import PUBLISHED, published
+
+R50 = str(PUBLISHED / "ResNet50.31337.out")
+R152 = str(PUBLISHED / "ResNet152.31338.out")
+
+ROW_FIELDS = {
+    "model", "device", "n_gpus", "batch_size", "runs", "epochs", "epoch_seconds", "throughput", "speedup",
+    "efficiency", "as_printed", "batch_factor", "step_factor", "karp_flatt",
+}  # fmt: skip
+
+
+def call(capsys, *arguments):
+    code = main(["results", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def is_interval(value):
+    return set(value) == {"value", "lo", "hi"} and value["lo"] <= value["value"] <= value["hi"]
+
+
+def test_the_json_other_programs_rely_on(capsys):
+    code, out, err = call(capsys, "--json", R50, R152)
+    told = json.loads(out)
+    assert (code, err, told["images"]) == (0, "", 50_000)
+    assert set(told) >= {"images", "rows", "fits"}
+    assert len(told["rows"]) == 6
+    for row in told["rows"]:
+        assert set(row) >= ROW_FIELDS
+        for name in ("epoch_seconds", "throughput", "speedup", "efficiency", "step_factor"):
+            assert is_interval(row[name])
+        assert set(row["as_printed"]) == {"epoch_seconds", "throughput", "speedup", "efficiency"}
+        assert (row["karp_flatt"] is None) == (row["n_gpus"] == 1)
+        assert row["sources"][0]["line"] > 0
+    four = told["rows"][2]
+    assert (four["model"], four["device"], four["n_gpus"], four["batch_size"]) == ("ResNet50", "gpu", 4, 8192)
+    assert (four["as_printed"]["speedup"], four["as_printed"]["efficiency"]) == (2.8, 0.7)
+    assert four["batch_factor"] == pytest.approx(25 / 7 / 4)
+    assert {fit["law"] for fit in told["fits"]} == {"amdahl", "gustafson"}
+    for fit in told["fits"]:
+        assert set(fit) >= {"model", "law", "serial_fraction", "points", "note"}
+        assert is_interval(fit["serial_fraction"]) and fit["points"] == 3 and fit["note"]
+
+
+def test_a_cpu_row_has_zero_gpus_and_no_speedup(capsys):
+    files = [
+        str(PUBLISHED / published("chapter10.toml")["sequential"][name]) for name in ("cpu_log", "gpu_log")
+    ]
+    _, out, _ = call(capsys, "--json", *files)
+    cpu, gpu = json.loads(out)["rows"]
+    assert (cpu["device"], cpu["n_gpus"], cpu["speedup"], cpu["efficiency"]) == ("cpu", 0, None, None)
+    assert (cpu["as_printed"]["epoch_seconds"], cpu["as_printed"]["speedup"]) == (215, None)
+    assert gpu["acceleration"]["value"] == pytest.approx(215 / 14.308)
+
+
+def test_bad_inputs_get_a_sentence_each_and_the_rest_is_reported(capsys, tmp_path):
+    empty = tmp_path / "empty.out"
+    empty.write_bytes(b"")
+    binary = tmp_path / "binary.out"
+    binary.write_bytes(os.urandom(5000) + bytes(5000))
+    unread = [str(tmp_path), str(tmp_path / "missing.out"), str(empty), str(binary)]
+    code, out, err = call(capsys, "--json", *unread, R50)
+    assert code == 2
+    for path in unread:
+        assert sum(line.startswith(f"labtui: {path}: ") for line in err.splitlines()) == 1
+    assert "Traceback" not in err
+    assert len(json.loads(out)["rows"]) == 3
+
+
+def test_a_log_without_training_is_named_and_no_error(capsys, tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("nothing of interest\n")
+    code, out, err = call(capsys, str(other), R50)
+    assert code == 0 and "no epoch or rate" in err and "2.53" in out
+
+
+def test_a_log_given_twice_is_one_run(capsys):
+    _, out, _ = call(capsys, "--json", R50, R50)
+    assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
+
+
+def test_an_empty_err_beside_its_out_is_no_complaint(capsys, tmp_path):
+    log = tmp_path / "ResNet50.31337.out"
+    log.write_bytes(Path(R50).read_bytes())
+    err = tmp_path / "ResNet50.31337.err"
+    err.write_bytes(b"")
+    code, out, said = call(capsys, "--json", str(log), str(err))
+    assert (code, said, len(json.loads(out)["rows"])) == (0, "", 3)
+
+
+def test_a_training_that_logs_to_stderr_is_counted_once(capsys, tmp_path):
+    (tmp_path / "ResNet50.7.out").write_text("Job started\n")
+    (tmp_path / "ResNet50.7.err").write_bytes(Path(R50).read_bytes())
+    _, out, _ = call(capsys, "--json", str(tmp_path / "ResNet50.7.out"), str(tmp_path / "ResNet50.7.err"))
+    assert [row["runs"] for row in json.loads(out)["rows"]] == [1, 1, 1]
+
+
+def test_two_jobs_of_the_same_configuration_are_pooled(capsys, tmp_path):
+    again = tmp_path / "ResNet50.31400.out"
+    again.write_bytes(Path(R50).read_bytes().replace(b"544ms", b"550ms"))
+    _, out, _ = call(capsys, "--json", R50, str(again))
+    row = json.loads(out)["rows"][0]
+    assert row["runs"] == 2 and row["epoch_seconds"]["value"] == pytest.approx((13.6 + 13.75) / 2)
+    assert {source["job_id"] for source in row["sources"]} == {"31337", "31400"}
+
+
+def test_images_change_the_rate_and_not_the_speedup(capsys):
+    _, out, _ = call(capsys, "--json", "--images", "1000", R50)
+    row = json.loads(out)["rows"][2]
+    assert row["throughput"]["value"] == pytest.approx(1000 / 5.376)
+    assert row["speedup"]["value"] == pytest.approx(13.6 / 5.376)
+    assert any("steps per epoch" in note for note in row["notes"])
+
+
+@pytest.mark.parametrize("images", ["0", "-5", "many"])
+def test_a_senseless_number_of_images_is_wrong_use(images, capsys):
+    assert main(["results", "--images", images, R50]) == 2
+    said = capsys.readouterr().err
+    assert "--images" in said and "hint:" in said and "Traceback" not in said
+
+
+def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
+    code, out, _ = call(capsys, R50, R152, "--sources")
+    assert code == 0
+    for text in (
+        "Precise",
+        "2.53",
+        "As printed",
+        "2.80",
+        "91.5 %",
+        "Amdahl, ResNet50",
+        "on 8 GPUs",
+        "line 27",
+    ):
+        assert text in out
+
+
+def test_csv_markdown_latex_and_extrap(capsys):
+    _, out, _ = call(capsys, "--csv", R50)
+    assert [row["n_gpus"] for row in csv.DictReader(io.StringIO(out))] == ["1", "2", "4"]
+    _, out, _ = call(capsys, "--markdown", R50)
+    assert "| ResNet50 | 4 GPUs | 8,192 |" in out
+    _, out, _ = call(capsys, "--latex", R50)
+    assert r"\end{tabular}" in out
+    _, out, _ = call(capsys, "--extrap", R50)
+    assert json.loads(out.splitlines()[0])["params"] == {"p": 1}
+
+
+def test_a_single_epoch_is_absent_and_not_zero(capsys, tmp_path):
+    log = tmp_path / "ResNet50.1.out"
+    log.write_text(
+        " Model ResNet50 1 GPUs \nBatch_size: 2048\nNum_replicas: 1 \n25/25 - 29s - 29s/epoch - 1s/step\n"
+    )
+    code, out, _ = call(capsys, "--json", str(log))
+    told = json.loads(out)
+    assert code == 1 and told["rows"] == []
+    (alone,) = told["without_steady_time"]
+    assert alone["warmup_seconds"]["value"] == 29 and any("warm-up" in note for note in alone["notes"])
+
+
+def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = main(["results"])
+    said = capsys.readouterr()
+    assert code == 2 and said.out == ""
+    assert "no lab folder" in said.err and "labtui results FILE" in said.err
+
+
+def test_pandas_is_loaded_for_csv_only():
+    script = (
+        "import sys; from labtui.commands.cli import main; main(['results', '--json', sys.argv[1]]);"
+        "heavy = {'pandas', 'numpy', 'textual', 'paramiko', 'matplotlib'} & set(sys.modules);"
+        "print(sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, R50], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_target_accuracy_gives_epochs_and_a_time_limit(capsys, tmp_path):
+    log = tmp_path / "ResNet50_seq_GPU.5.out"
+    lines = ["Epoch 1/6\n196/196 - 24s - loss: 2.0 - accuracy: 0.2500 - 24s/epoch - 121ms/step\n"]
+    for number, accuracy in enumerate((0.37, 0.47, 0.55, 0.62, 0.68), start=2):
+        lines.append(f"Epoch {number}/6\n")
+        lines.append(f"196/196 - 14s - loss: 1.0 - accuracy: {accuracy:.4f} - 14s/epoch - 73ms/step\n")
+    log.write_text("".join(lines))
+    code, out, _ = call(capsys, "--json", "--target", "95%", str(log))
+    (plan,) = json.loads(out)["targets"]
+    assert code == 0 and plan["target"] == 0.95 and not plan["reached"]
+    assert 12 < plan["epochs"]["value"] < 30 and is_interval(plan["epochs"])
+    assert plan["time_limit_minutes"] * 60 > 24 + 14 * (plan["epochs"]["value"] - 1)
+    _, out, _ = call(capsys, "--target", "0.95", str(log))
+    assert "95 % needs about" in out and "time limit" in out
+    assert main(["results", "--target", "0", str(log)]) == 2
+
+
+def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):
+    log, sampler = tmp_path / "ResNet50.31337.out", tmp_path / "ResNet50.31337.gpu.csv"
+    log.write_bytes(Path(R50).read_bytes())
+    sampler.write_text("2025/11/21 09:40:00.000, 0, 97, 1, 1, 1, 1\n")
+    code, out, err = call(capsys, "--json", str(log), str(sampler))
+    told = json.loads(out)
+    # These logs have no clock, so nothing can be laid beside them; it is no error either.
+    assert (code, err, told["gpu_use"], len(told["rows"])) == (0, "", [], 3)
+    code, _, err = call(capsys, "--json", str(tmp_path / "gone.gpu.csv"), str(log))
+    assert code == 2 and "no such file" in err
+
+
+def test_the_devices_in_the_err_beside_a_log_keep_its_run_out_of_speedups(capsys, tmp_path):
+    """TensorFlow names the devices it uses in the .err; the script's banner in the .out promises four."""
+    for count in (1, 4):
+        lines = "".join(
+            f"Epoch {number}/3\n25/25 - {seconds}s - loss: 2.0\n"
+            for number, seconds in enumerate((30, 10, 10), 1)
+        )
+        (tmp_path / f"{count}.out").write_text(
+            f"Model ResNet50 {count} GPUs\nbatch_size: {512 * count}\n{lines}"
+        )
+        device = "'/job:localhost/replica:0/task:0/device:GPU:0'"
+        (tmp_path / f"{count}.err").write_text(
+            f"INFO:tensorflow:Using MirroredStrategy with devices ({device},)\n"
+        )
+    paths = [str(path) for path in sorted(tmp_path.iterdir())]
+    assert main(["results", *paths, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["n_gpus"] for row in (first, second)] == [1, 1]
+    assert all(row["speedup"] is None or row["speedup"]["value"] == 1 for row in (first, second))
+    assert main(["parse", str(tmp_path / "4.out"), "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["files"][0]["runs"]
+    assert run["n_gpus"] == 1 and ".err" in run["contradictions"][0]

@@ -1,0 +1,144 @@
+"""Lab folders with a scripted cluster behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
+from labtui.session.assembly import make_worker
+from labtui.session.cluster_worker import ClusterWorker
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.settings import Settings
+from tests.session.scripted import FakeClock, ScriptedCluster
+
+PROFILE = """
+id = "small"
+title = "A small cluster"
+login_hosts = ["login1"]
+default_account = "nct_000"
+gpu_queue = "acc_debug"
+cpu_queue = "gp_debug"
+root = "labtui"
+
+[[queues]]
+name = "acc_debug"
+devices = "gpu"
+max_submit_per_user = 1
+
+[[queues]]
+name = "acc_training"
+devices = "gpu"
+
+[[queues]]
+name = "gp_debug"
+devices = "cpu"
+"""
+
+
+def draft(n_gpus: int = 1, qos: str = "acc_training", epochs: int = 5, **more: object) -> SubmissionDraft:
+    """A submission with one run."""
+    spec = RunSpec(
+        model="ResNet50",
+        device="gpu",
+        n_gpus=n_gpus,
+        batch_size=256 * n_gpus,
+        epochs=epochs,
+        script="ResNet50.py",
+    )
+    values: dict[str, object] = {
+        "task_id": "10.5",
+        "form": "one-gpu" if n_gpus == 1 else "job-per-size",
+        "runs": (spec,),
+        "gpus": n_gpus,
+        "cpus": 20 * n_gpus,
+        "time_limit_minutes": 30,
+        "account": "nct_000",
+        "qos": qos,
+        "job_name": "ResNet50",
+    }
+    return SubmissionDraft(**{**values, **more})  # type: ignore[arg-type]
+
+
+@dataclass
+class Bench:
+    """A session whose worker is turned by the test, step by step, on a clock of its own."""
+
+    path: Path
+    clock: FakeClock
+    cluster: ScriptedCluster
+    session: Session
+    worker: ClusterWorker
+
+    def step(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.worker.turn()
+
+    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
+        """Let the worker work for so many seconds of the pretend clock; with `until`, no longer than needed."""
+        end = self.clock.now + seconds
+        while self.clock.now < end:
+            if until is not None and until():
+                return
+            pause = self.worker.turn()
+            left = end - self.clock.now
+            self.clock.sleep(left if pause is None else min(pause, left))
+        if until is not None:
+            assert until(), "it did not come to pass"
+
+    def online(self) -> None:
+        self.run(10, lambda: self.session.state.connection.status == "online")
+
+
+@pytest.fixture
+def lab_path(tmp_path: Path) -> Path:
+    """A lab folder on disk."""
+    (tmp_path / "small.toml").write_text(PROFILE)
+    settings = Settings(edition="hpc4ai-ch10", profile=str(tmp_path / "small.toml"))
+    return LabFolder.create(tmp_path / "lab", settings).path
+
+
+@pytest.fixture
+def open_bench(lab_path: Path) -> Iterator[Callable[..., Bench]]:
+    """Opens a bench; a second call stands for the next process, with the same or another cluster behind it."""
+    opened: list[Session] = []
+
+    def make(cluster: ScriptedCluster | None = None, clock: FakeClock | None = None) -> Bench:
+        clock = clock or (cluster.clock if cluster else FakeClock())
+        cluster = cluster or ScriptedCluster(clock)
+        session = Session.open(lab_path, start=False, clock=clock, factory=cluster.factory)
+        opened.append(session)
+        worker = make_worker(session, session._journal, session._store, None, cluster.factory)
+        session._worker = worker
+        worker.resume()
+        return Bench(lab_path, clock, cluster, session, worker)
+
+    yield make
+    for session in opened:
+        session.close()
+
+
+@pytest.fixture
+def bench(open_bench: Callable[..., Bench]) -> Bench:
+    """A bench with an empty folder and a healthy cluster."""
+    return open_bench()
+
+
+def only(bench: Bench):
+    """The one submission there is."""
+    (submission,) = bench.session.state.submissions.values()
+    return submission
+
+
+def accepted(bench: Bench) -> str:
+    """The token of a submission whose job runs."""
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.run(40, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    return future.result()

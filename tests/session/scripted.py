@@ -1,0 +1,292 @@
+"""A cluster of the shape the worker knows, in memory, with faults to order; and a clock that tests turn by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from labtui.cluster.files import FileStat
+from labtui.cluster.push import PushReport
+from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, SubmitRefused
+from labtui.slurm.job_control import JobDetails, JobEfficiency
+from labtui.slurm.queue import AccountingRow, JobRow, Tick
+from labtui.slurm.sbatch_answers import TestOnly
+from labtui.slurm.site_probe import PartitionGpus, SiteLoad
+from labtui.slurm.submit import Lookup
+
+LIMIT = SubmitRefused("This QoS takes no further job of yours.", "labtui waits.", wait=True)
+
+
+class FakeClock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.offset = 1_700_000_000.0
+
+    def wall(self) -> float:
+        return self.now + self.offset
+
+    def steady(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class ScriptedJob:
+    """A job as the pretend Slurm keeps it."""
+
+    job_id: str
+    token: str
+    name: str
+    directory: str
+    state: str = "PENDING"
+    in_queue: bool = True
+    in_accounting: bool = True
+    reason: str = "Priority"
+    exit_code: str = "0:0"
+
+
+@dataclass
+class ScriptedCluster:
+    """Files, jobs and faults. `faults[verb]` are errors raised, in order, by the next calls of that verb."""
+
+    clock: FakeClock
+    files: dict[str, bytes] = field(default_factory=dict)
+    mtimes: dict[str, float] = field(default_factory=dict)
+    jobs: dict[str, ScriptedJob] = field(default_factory=dict)
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: dict[str, list[BaseException | None]] = field(default_factory=dict)
+    calls: list[tuple[str, object]] = field(default_factory=list)
+    one_job_per_user: bool = False
+    max_read: int = 1 << 30
+    queue_down: bool = False
+    accounting_down: bool = False
+    reachable: bool = True
+    connected: bool = False
+    host: str = "login1"
+    submit_then_cut: int = 0
+    submit_never_arrives: int = 0
+    missing: set[str] = field(default_factory=set)
+    started: dict[str, str] = field(default_factory=dict)
+    """By token: the job that began first, by its own word."""
+
+    # ------------------------------------------------------------- the worker's side
+
+    def _call(self, verb: str, detail: object = None) -> None:
+        self.calls.append((verb, detail))
+        if verb != "connect" and not self.connected:
+            raise ConnectionLost("There is no connection.")
+        waiting = self.faults.get(verb)
+        if waiting and (error := waiting.pop(0)) is not None:
+            if isinstance(error, ConnectionLost):
+                self.connected = False
+            raise error
+
+    def connect(self) -> None:
+        self._call("connect")
+        if not self.reachable:
+            raise CannotConnect("login1 does not answer.", "Is the network up?")
+        self.connected = True
+
+    def close(self) -> None:
+        self.connected = False
+
+    def ping(self, deadline_s: float) -> None:
+        self._call("ping", deadline_s)
+
+    def home(self) -> str:
+        return "/home/student"
+
+    def stat(self, path: str) -> FileStat | None:
+        self._call("stat", path)
+        if path not in self.files:
+            return None
+        return FileStat(len(self.files[path]), self.mtimes.get(path, 0.0), 0o644, False)
+
+    def read(self, path: str, offset: int, limit: int) -> bytes:
+        self._call("read", (path, offset, limit))
+        return self.files[path][offset : offset + min(limit, self.max_read)]
+
+    def read_into(
+        self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
+    ) -> None:
+        """In pieces of 3,000 bytes; a fault ordered for "piece" strikes between two."""
+        data = self.read(path, offset, limit)
+        for start in range(0, len(data), 3000):
+            if not take(data[start : start + 3000]):
+                return
+            if start and "piece" in self.faults:
+                self._call("piece", start)
+
+    def push(
+        self, files: Mapping[str, bytes], remote_dir: str, progress: Callable[..., None] | None = None
+    ) -> PushReport:
+        self._call("push", (remote_dir, tuple(files)))
+        for name, data in files.items():
+            self.files[f"{remote_dir}/{name}"] = data
+        return PushReport(sent=tuple(files), unchanged=(), bytes_sent=sum(map(len, files.values())))
+
+    def tick(self, vanished: Sequence[str]) -> Tick:
+        self._call("tick", tuple(vanished))
+        if self.queue_down:
+            return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
+        rows = tuple(
+            JobRow(
+                job_id=job.job_id,
+                display_id=job.job_id,
+                state=job.state,
+                reason=job.reason,
+                name=job.name,
+                comment=f"labtui:{job.token}",
+            )
+            for job in self.jobs.values()
+            if job.in_queue
+        )
+        if self.accounting_down and vanished:
+            return Tick(jobs=rows, accounting=None, accounting_problem="sacct failed: Connection refused")
+        known = tuple(
+            AccountingRow(job_id=job.job_id, state=job.state, exit_code=job.exit_code)
+            for job in self.jobs.values()
+            if job.job_id in vanished and job.in_accounting
+        )
+        return Tick(jobs=rows, accounting=known)
+
+    def submit(
+        self,
+        remote_dir: str,
+        script_name: str,
+        token: str,
+        job_name: str,
+        options: Sequence[str],
+        *,
+        attempt: int,
+    ) -> str:
+        self._call("submit", token)
+        assert f"{remote_dir}/{script_name}" in self.files, "submitted before the files were pushed"
+        if self.submit_never_arrives:
+            self.submit_never_arrives -= 1
+            self.connected = False
+            raise ConnectionLost("The connection is gone.")
+        living = [job for job in self.jobs.values() if job.in_queue and job.state in ("PENDING", "RUNNING")]
+        if self.one_job_per_user and living:
+            raise LIMIT
+        job_id = str(100 + len(self.jobs))
+        self.options[job_id] = tuple(options)
+        self.jobs[job_id] = ScriptedJob(job_id, token, job_name, remote_dir)
+        if self.submit_then_cut:
+            self.submit_then_cut -= 1
+            self.connected = False
+            raise ConnectionLost("The connection is gone.")
+        return job_id
+
+    def find_token(self, token: str, job_name: str, remote_dir: str) -> Lookup:
+        self._call("find_token", token)
+        found = next((job.job_id for job in self.jobs.values() if job.token == token), None)
+        tries = self.count("find_token") + self.count("submit")
+        started = self.started.get(token)
+        return Lookup(started or found, certain=True, attempts=tries, started_id=started)
+
+    def job_details(self, job_id: str) -> JobDetails | None:
+        self._call("job_details", job_id)
+        return None
+
+    def test_only(self, remote_dir: str, script_name: str, options: Sequence[str]) -> TestOnly:
+        self._call("test_only", remote_dir)
+        return TestOnly(ok=True, sentence="Slurm would take this job.")
+
+    def cancel(self, job_id: str, *, only_pending: bool = False) -> None:
+        self._call("cancel", job_id)
+        self.end(job_id, "CANCELLED")
+
+    def control(self, job_id: str, control: str) -> None:
+        self._call(control, job_id)
+        self.jobs[job_id].reason = "JobHeldUser" if control == "hold" else "Priority"
+
+    def efficiency(self, job_id: str) -> JobEfficiency | None:
+        self._call("efficiency", job_id)
+        return None
+
+    def site_load(self) -> SiteLoad:
+        self._call("site_load")
+        return SiteLoad(partitions=(PartitionGpus("acc", 12, 40),), fair_shares={"nct_000": 0.42})
+
+    def end_after(self, job_id: str, minutes: int) -> None:
+        self._call("end_after", (job_id, minutes))
+
+    def present(self, paths: Sequence[str]) -> dict[str, bool]:
+        self._call("present", tuple(paths))
+        return {path: path not in self.missing for path in paths}
+
+    def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
+        self._call("digests", (remote_dir, tuple(paths)))
+        found = {path: self.files.get(f"{remote_dir}/{path}") for path in paths}
+        return {
+            path: None if data is None else hashlib.sha256(data).hexdigest() for path, data in found.items()
+        }
+
+    # ------------------------------------------------------------- the test's side
+
+    def fail(self, verb: str, *errors: BaseException | None) -> None:
+        """The next calls of `verb` raise these (None: goes well)."""
+        self.faults.setdefault(verb, []).extend(errors)
+
+    def job(self, job_id: str) -> ScriptedJob:
+        return self.jobs[job_id]
+
+    def start(self, job_id: str) -> None:
+        self.jobs[job_id] = replace(self.jobs[job_id], state="RUNNING", reason="None")
+
+    def end(self, job_id: str, state: str = "COMPLETED", *, in_queue: bool = True) -> None:
+        self.jobs[job_id] = replace(self.jobs[job_id], state=state, in_queue=in_queue)
+
+    def twin(self, job_id: str, state: str = "PENDING") -> str:
+        """A second job of the same submission, as a late request makes one; its id."""
+        number = str(100 + len(self.jobs))
+        self.jobs[number] = replace(self.jobs[job_id], job_id=number, state=state)
+        return number
+
+    def log(self, job_id: str, suffix: str = "out") -> str:
+        job = self.jobs[job_id]
+        return f"{job.directory}/{job.name}.{job_id}.{suffix}"
+
+    def write(self, job_id: str, data: bytes, suffix: str = "out") -> None:
+        path = self.log(job_id, suffix)
+        self.files[path] = self.files.get(path, b"") + data
+        self.mtimes[path] = self.clock.wall()
+
+    def put(self, job_id: str, data: bytes, suffix: str = "out") -> None:
+        self.files[self.log(job_id, suffix)] = data
+        self.mtimes[self.log(job_id, suffix)] = self.clock.wall()
+
+    def count(self, verb: str) -> int:
+        return sum(1 for name, _ in self.calls if name == verb)
+
+    def factory(self, prompter: object, on_command: object) -> ScriptedCluster:
+        return self
+
+
+def keras_log(*epochs: int, head: bool = True, total: int = 5, batch: int = 256, n_gpus: int = 1) -> bytes:
+    """A log as Keras prints it, with `epochs` as the seconds of each epoch."""
+    text = ""
+    if head:
+        text += f"+ python -u ResNet50.py --epochs {total} --batch_size {batch} --n_gpus {n_gpus}\n"
+    for number, seconds in enumerate(epochs, start=1):
+        text += f"Epoch {number}/{total}\n196/196 - {seconds}s - loss: 2.0{number} - accuracy: 0.2{number}\n"
+    return text.encode()
+
+
+class Gate:
+    """Lets a test hold a call and release it."""
+
+    def __init__(self) -> None:
+        self.entered, self.release = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.entered.set()
+        if not self.release.wait(20):
+            raise LabError("the test forgot to release the gate")

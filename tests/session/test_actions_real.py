@@ -1,0 +1,105 @@
+"""Hold, release, limit, all my jobs, retry and seff on a real Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.domain.model import JobPhase
+from labtui.session.batches import retry_after
+from labtui.session.session import Session
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import wait_until
+from tests.session.campaign import draft, make_lab
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+HEAD = """#!/bin/bash
+#SBATCH --account={account}
+#SBATCH --qos=gp_training
+#SBATCH --time=00:{minutes:02d}:00
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=1
+#SBATCH --output=%x.%j.out
+#SBATCH --error=%x.%j.err
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Session]:
+    with Session.open(make_lab(tmp_path / "lab", student, student.port).path) as opened:
+        yield opened
+
+
+def job_of(session: Session, run_id: int = 1):
+    job = session.state.submissions[session.state.runs[run_id].token].job
+    assert job is not None
+    return job
+
+
+def pending(session: Session, cluster: Cluster, student: Student) -> str:
+    """The id of a job of ours that waits: it may begin tomorrow."""
+    script = HEAD.format(account=student.account, minutes=10) + "#SBATCH --begin=now+1day\nsleep 1\n"
+    session.submit(draft(student.account), script=script).result(60)
+    wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word", deadline_s=60)
+    return job_of(session).job_id
+
+
+def scontrol(cluster: Cluster, job_id: str) -> str:
+    return cluster.as_student(f"scontrol show job {job_id}").out
+
+
+def test_hold_release_and_another_limit(session: Session, cluster: Cluster, student: Student) -> None:
+    job_id = pending(session, cluster, student)
+    session.hold(1).result(60)
+    assert "Reason=JobHeldUser" in scontrol(cluster, job_id)
+    session.hold(1, held=False).result(60)
+    assert "JobHeldUser" not in scontrol(cluster, job_id)
+    session.set_limit(1, 5).result(60)
+    assert "TimeLimit=00:05:00" in scontrol(cluster, job_id)
+    session.set_limit(1, 20).result(60)
+    assert "TimeLimit=00:20:00" in scontrol(cluster, job_id)
+
+
+def test_a_job_of_another_program_is_listed_and_cancelled(
+    session: Session, cluster: Cluster, student: Student, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = HEAD.format(account=student.account, minutes=5) + "sleep 300\n"
+    sent = cluster.as_student(f"cd {student.scratch} && sbatch --parsable -J by-hand", stdin=script.encode())
+    job_id = sent.out.strip().split("\n")[-1]
+    assert job_id.isdecimal(), sent
+    session.close()
+    folder = ["--folder", str(session.folder.path)]
+    assert main(["queue", "--all", *folder]) == 0
+    line = next(line for line in capsys.readouterr().out.split("\n") if job_id in line)
+    assert "by-hand" in line and "not labtui's" in line
+    assert main(["cancel", "--job", job_id, *folder]) == 0
+    wait_until(
+        lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=30
+    )
+
+
+def test_what_a_job_used_and_the_same_again(session: Session, cluster: Cluster, student: Student) -> None:
+    script = (
+        HEAD.format(account=student.account, minutes=3) + "timeout 3 bash -c 'while :; do :; done'\nexit 3\n"
+    )
+    session.submit(draft(student.account), script=script).result(60)
+    wait_until(lambda: session.state.runs[1].outcome is not None, what="the end of the run", deadline_s=120)
+    assert job_of(session).phase is JobPhase.FINISHED
+    found: list[object] = []
+
+    def recorded() -> bool:
+        found[:] = [session.efficiency(1).result(60)]
+        return found[0] is not None
+
+    wait_until(recorded, what="accounting's record", deadline_s=60)
+    (efficiency,) = found
+    assert efficiency.job_id == job_of(session).job_id and efficiency.cores >= 1  # type: ignore[attr-defined]
+    assert efficiency.cpu is None or 0 < efficiency.cpu <= 1.5  # type: ignore[attr-defined]
+    (again,) = retry_after(session, 1).drafts
+    assert again.runs == (session.state.runs[1].spec,)
+    session.submit(again, script=script.replace("exit 3", "exit 0")).result(60)
+    assert len({item.job.job_id for item in session.state.submissions.values() if item.job}) == 2

@@ -1,0 +1,127 @@
+"""The doctor for a lab folder: what its lab needs, and the repairs labtui makes by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.doctor.findings import Check, ok, problem
+from labtui.domain.errors import UsageError
+from labtui.session.checkup import examine_folder, repair, requirements_of, use_key
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings, profile_of_host
+from tests.cluster.prompting import Person
+from tests.real_cluster import Cluster, Student
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LabFolder:
+    return LabFolder.create(
+        tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5", user="me", account="nct_325")
+    )
+
+
+def test_a_lab_says_which_sizes_it_needs(folder: LabFolder) -> None:
+    needed = requirements_of(folder, folder.settings())
+    assert (needed.gpus, needed.cpu_runs, needed.account) == ((1, 2, 4), True, "nct_325")
+
+
+def test_a_setting_is_corrected_and_nothing_else(folder: LabFolder) -> None:
+    folder.settings_path.write_text(folder.settings_path.read_text() + "\n# mine\n")
+    sentence = repair(problem("account", "Account", "s", "f", account="nct_345"), folder)
+    assert "account = nct_345" in sentence
+    assert folder.settings().account == "nct_345" and folder.settings().user == "me"
+    assert "# mine" in folder.settings_path.read_text()
+
+
+def test_only_settings_that_a_check_may_correct(folder: LabFolder) -> None:
+    before = folder.settings()
+    repair(problem("x", "X", "s", "f", host="evil.example", identity="/etc/passwd"), folder)
+    assert folder.settings() == before
+
+
+def test_a_key_that_others_can_read(folder: LabFolder, tmp_path: Path) -> None:
+    key = tmp_path / "id"
+    key.write_text("k")
+    key.chmod(0o644)
+    check = Check(
+        key="key",
+        title="Key",
+        status="warning",
+        sentence="s",
+        action="protect-key",
+        settings={"identity": str(key)},
+    )
+    assert "Only you" in repair(check, folder)
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_cannot_be_repaired_says_what_to_do(folder: LabFolder) -> None:
+    with pytest.raises(UsageError):
+        repair(ok("login", "Login", "fine"), folder)
+
+
+def test_the_key_is_named_in_the_settings(folder: LabFolder, tmp_path: Path) -> None:
+    use_key(folder, tmp_path / "key")
+    assert folder.settings().identity == str(tmp_path / "key")
+
+
+@pytest.mark.parametrize(
+    ("host", "profile"),
+    [
+        ("alogin1.bsc.es", "mn5"),
+        ("me@ALOGIN1.bsc.es:22", "mn5"),
+        ("plogin1.bsc.es", ""),
+        ("elsewhere", ""),
+        ("", ""),
+    ],
+)
+def test_a_known_login_host_brings_its_profile(host: str, profile: str) -> None:
+    assert profile_of_host(host) == profile
+
+
+# --------------------------------------------------------------------------- on the real cluster
+
+
+def real_folder(path: Path, student: Student, **settings: str) -> LabFolder:
+    values = {
+        "host": student.host, "port": student.port, "user": student.user, "identity": str(student.key),
+        "host_key": student.host_key, "account": student.account,
+    } | settings  # fmt: skip
+    return LabFolder.create(path, Settings(edition="hpc4ai-ch10", profile="mn5", **values))  # type: ignore[arg-type]
+
+
+@pytest.mark.cluster
+def test_fix_writes_what_the_doctor_found(
+    student: Student, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = real_folder(tmp_path / "lab", student, account="nct_325")
+    assert main(["doctor", str(folder.path), "--fix"]) == 1
+    assert folder.settings().account == student.account
+    capsys.readouterr()
+    assert main(["doctor", str(folder.path), "--json"]) == 0
+    checks = {check["key"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert {"gpu-job", "cpu-job"} <= set(checks), "both kinds of jobs that the lab has"
+
+
+@pytest.mark.cluster
+def test_a_folder_is_examined_with_its_own_settings(student: Student, tmp_path: Path) -> None:
+    folder = real_folder(tmp_path / "lab", student, data_dir="/gone")
+    seen: dict[str, bool] = {}
+    found = {check.key: check for check in examine_folder(folder, Person(), seen.update)}
+    assert found["data"].status == "problem" and seen["/gone"] is False
+    assert found["gpu-job"].status == "ok"
+
+
+@pytest.mark.cluster
+def test_the_key_command_sends_the_folders_key_once(
+    student: Student, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = real_folder(tmp_path / "lab", student)
+    assert main(["key", str(folder.path)]) == 0
+    assert "The cluster knows it already." in capsys.readouterr().out
+    assert main(["key", str(folder.path), "--identity", str(tmp_path / "new"), "--no-passphrase"]) == 2
+    assert "password" in capsys.readouterr().err, "nobody is there to type it"

@@ -1,0 +1,305 @@
+"""The worker against a scripted cluster: sending once, waiting, polling, coming back."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from labtui.domain.errors import (
+    ConnectionLost,
+    HostKeyProblem,
+    LoginRefused,
+    RemoteFailure,
+    SubmitRefused,
+    UsageError,
+)
+from labtui.domain.events import SubmissionState
+from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.slurm.states import early_end_refusal
+from tests.session.conftest import Bench, draft, only
+from tests.session.scripted import ScriptedJob, keras_log
+
+CUT = ConnectionLost("The connection is gone.")
+
+
+def test_a_submission_goes_from_draft_to_finished_runs(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(10, future.done)
+    token = future.result()
+    assert bench.session.state.submissions[token].status is SubmissionStatus.ACCEPTED
+    bench.cluster.start("100")
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+    assert bench.session.state.runs[1].phase is RunPhase.RUNNING
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :])
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[1].outcome is not None)
+    run = bench.session.state.runs[1]
+    assert [sample.epoch for sample in run.epochs] == [1, 2, 3, 4, 5]
+    assert run.phase is RunPhase.DONE
+    mirror = bench.session.log_path(token, "out")
+    assert mirror is not None
+    assert mirror.read_bytes() == bench.cluster.files[bench.cluster.log("100")]
+
+
+def test_the_scripts_travel_as_they_were_when_submitted(bench: Bench) -> None:
+    script = bench.session.folder.scripts / "mine.py"
+    script.write_text("print('first')\n")
+    future = bench.session.submit(draft())
+    script.write_text("print('second')\n")
+    bench.run(20, future.done)
+    assert bench.cluster.files[f"/home/student/{only(bench).remote_dir}/mine.py"] == b"print('first')\n"
+
+
+def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench: Bench) -> None:
+    bench.cluster.submit_then_cut = 1
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(60, future.done)
+    assert bench.cluster.count("submit") == 1
+    assert len(bench.cluster.jobs) == 1
+    assert only(bench).job.job_id == "100"
+
+
+def test_what_certainly_did_not_arrive_is_sent_again(bench: Bench) -> None:
+    bench.cluster.submit_never_arrives = 1
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(120, future.done)
+    verbs = [verb for verb, _ in bench.cluster.calls if verb in ("submit", "find_token")]
+    assert verbs == ["submit", "find_token", "submit"]
+    assert len(bench.cluster.jobs) == 1
+
+
+def test_nothing_is_sent_while_the_look_up_cannot_answer(bench: Bench) -> None:
+    bench.cluster.submit_never_arrives = 1
+    unclear = ConnectionLost("It is not known yet whether the job is there.")
+    bench.cluster.fail("find_token", unclear, unclear)
+    bench.online()
+    bench.session.submit(draft())
+    bench.run(90, lambda: bench.cluster.count("find_token") == 2)
+    assert only(bench).status is SubmissionStatus.UNKNOWN
+    assert "not known yet" in only(bench).sentence
+    assert bench.cluster.count("submit") == 1
+    assert only(bench).run_ids[0] in bench.session.state.runs
+    assert bench.session.state.runs[1].phase is RunPhase.UNKNOWN
+
+
+def test_a_process_that_died_while_sending_goes_on_where_it_was(open_bench) -> None:
+    first = open_bench()
+    first.online()
+    first.cluster.fail("submit", KeyboardInterrupt())  # stands for a kill: nothing after the stored "sending"
+    first.session.submit(draft())
+    with pytest.raises(KeyboardInterrupt):
+        first.run(30)
+    first.session.close()
+    second = open_bench(first.cluster)
+    assert only(second).status is SubmissionStatus.UNKNOWN
+    second.run(60, lambda: only(second).status is SubmissionStatus.ACCEPTED)
+    assert len(second.cluster.jobs) == 1
+
+
+def test_a_queue_for_one_job_is_not_asked_while_ours_is_in_it(bench: Bench) -> None:
+    bench.cluster.one_job_per_user = True
+    bench.online()
+    futures = [bench.session.submit(draft(n, qos="acc_debug")) for n in (1, 2, 4)]
+    for number in range(3):
+        job_id = str(100 + number)
+        bench.run(120, lambda job_id=job_id: job_id in bench.cluster.jobs)
+        bench.run(30)
+        assert len(bench.cluster.jobs) == number + 1
+        bench.cluster.start(job_id)
+        bench.run(40)
+        bench.cluster.end(job_id)
+    bench.run(60, lambda: all(future.done() for future in futures))
+    assert bench.cluster.count("submit") == 3
+    assert bench.session.state.problems == ()
+
+
+def test_a_wait_refusal_keeps_the_run_in_line(bench: Bench) -> None:
+    """Another program's job holds the slot: Slurm says "wait", the student sees a reason, no error."""
+    bench.cluster.one_job_per_user = True
+    bench.cluster.jobs["7"] = _foreign_job()
+    bench.online()
+    future = bench.session.submit(draft(qos="acc_training"))
+    bench.run(40)
+    assert only(bench).status is SubmissionStatus.WAITING
+    assert "takes no further job" in only(bench).sentence
+    assert bench.session.state.problems == ()
+    assert bench.session.state.runs[1].phase is RunPhase.WAITING
+    bench.cluster.end("7")
+    bench.run(120, future.done)
+    assert only(bench).status is SubmissionStatus.ACCEPTED
+
+
+def _foreign_job():
+    return ScriptedJob("7", "somebody", "other", "/elsewhere", state="RUNNING")
+
+
+def test_a_plain_refusal_ends_the_submission_with_its_reason(bench: Bench) -> None:
+    bench.cluster.fail(
+        "submit", SubmitRefused("Slurm does not accept this account for you.", "Use your own.")
+    )
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    with pytest.raises(SubmitRefused):
+        future.result()
+    assert only(bench).status is SubmissionStatus.REFUSED
+    assert only(bench).sentence == "Slurm does not accept this account for you."
+    assert bench.session.state.runs[1].phase is RunPhase.FAILED
+
+
+def test_no_connection_keeps_everything_and_goes_on_later(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    future = bench.session.submit(draft())
+    bench.run(100)
+    assert bench.session.state.connection.status == "offline"
+    assert bench.session.state.connection.retry_at is not None
+    assert only(bench).status is SubmissionStatus.WAITING
+    bench.cluster.reachable = True
+    bench.run(200, future.done)
+    assert len(bench.cluster.jobs) == 1
+
+
+@pytest.mark.parametrize("refusal", [LoginRefused("No."), HostKeyProblem("The key changed.")])
+def test_a_refused_login_is_never_tried_again_by_itself(bench: Bench, refusal: Exception) -> None:
+    bench.cluster.fail("connect", refusal)
+    bench.run(4000)
+    assert bench.cluster.count("connect") == 1
+    assert bench.session.state.connection.status == "needs-login"
+    bench.session.connect_now()
+    bench.run(5, lambda: bench.session.state.connection.status == "online")
+    assert bench.cluster.count("connect") == 2
+
+
+def test_attempts_keep_their_distance_even_when_a_key_is_pressed(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    times: list[float] = []
+    connect = bench.cluster.connect
+
+    def noted() -> None:
+        times.append(bench.clock.now)
+        connect()
+
+    bench.cluster.connect = noted  # type: ignore[method-assign]
+    for _ in range(300):
+        bench.session.connect_now()
+        bench.run(1)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert gaps
+    assert min(gaps[1:]) >= 20
+
+
+def test_cancel_in_every_state(bench: Bench) -> None:
+    bench.cluster.one_job_per_user = True
+    running = bench.session.submit(draft(qos="acc_debug"))
+    waiting = bench.session.submit(draft(2, qos="acc_debug"))
+    bench.run(20, running.done)
+    gone = bench.session.cancel(2)
+    bench.run(5, gone.done)
+    assert bench.session.state.runs[2].phase is RunPhase.CANCELLED
+    with pytest.raises(SubmitRefused):
+        waiting.result(0)
+    bench.cluster.start("100")
+    over = bench.session.cancel(1)
+    bench.run(5, over.done)
+    assert bench.cluster.job("100").state == "CANCELLED"
+    bench.run(120, lambda: bench.session.state.runs[1].outcome is not None)
+    assert bench.session.state.runs[1].phase is RunPhase.CANCELLED
+    again = bench.session.cancel(1)
+    bench.run(5, again.done)
+    assert again.exception() is None
+    assert bench.cluster.count("cancel") == 1
+
+
+def test_ones_own_limit_in_every_state(bench: Bench) -> None:
+    bench.cluster.one_job_per_user = True
+    running = bench.session.submit(draft(qos="acc_debug"))
+    bench.session.submit(draft(2, qos="acc_debug"))
+    bench.run(20, running.done)
+    kept = bench.session.end_after(2, 3)
+    bench.run(5, kept.done)
+    assert kept.exception() is None
+    assert bench.cluster.count("end_after") == 0, "there is no job yet"
+    bench.cluster.start("100")
+    bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
+    told = bench.session.end_after(1, 4)
+    bench.run(5, told.done)
+    assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [("100", 4)]
+    limits = [item.early_end_minutes for item in bench.session.state.submissions.values()]
+    assert limits == [4, 3]
+    bench.cluster.end("100", "TIMEOUT")
+    bench.run(120, lambda: bench.cluster.options.get("101") is not None)
+    assert bench.cluster.options["101"] == ("--time=3",)
+    assert bench.cluster.options["100"] == ()
+    with pytest.raises(UsageError, match="over"):
+        bench.session.end_after(1, 4)
+
+
+def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Bench) -> None:
+    bench.online()
+    sent = bench.session.submit(draft())
+    bench.run(20, sent.done)
+    bench.cluster.fail("end_after", RemoteFailure("No.", "Never."))
+    refused = bench.session.end_after(1, 4)
+    bench.run(5, refused.done)
+    assert isinstance(refused.exception(), RemoteFailure)
+    bench.cluster.reachable = bench.cluster.connected = False
+    bench.run(30, lambda: bench.session.state.connection.status == "offline")
+    unheard = bench.session.end_after(1, 4)
+    bench.run(2, unheard.done)
+    assert isinstance(unheard.exception(), ConnectionLost)
+    assert only(bench).early_end_minutes == 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "changes", "said"),
+    [
+        (0, {}, "no useful limit"),
+        (500, {}, "Its limit is 30 min"),
+        (20, {"time_limit_s": 600.0}, "a limit of 10 min already"),
+        (5, {"elapsed_s": 400.0}, "running for 7 min already"),
+        (8, {"elapsed_s": 400.0}, ""),
+    ],
+)
+def test_limits_that_make_no_sense_are_said_beforehand(
+    minutes: int, changes: dict[str, float], said: str
+) -> None:
+    submission = SubmissionState(
+        token="lt1",
+        task_id="6",
+        form="one-gpu",
+        job_name="x",
+        run_ids=(1,),
+        planned_at=0.0,
+        status=SubmissionStatus.ACCEPTED,
+        time_limit_minutes=30,
+        job=JobView(job_id="1", phase=JobPhase.RUNNING, **changes),  # type: ignore[arg-type]
+    )
+    refusal = early_end_refusal(submission, minutes)
+    assert (said in refusal[0] and refusal[1]) if refusal else not said
+
+
+def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench: Bench) -> None:
+    bench.cluster.submit_then_cut = 1
+    bench.cluster.fail("find_token", CUT)
+    bench.online()
+    bench.session.submit(draft())
+    bench.run(5, lambda: only(bench).status is SubmissionStatus.UNKNOWN)
+    done = bench.session.cancel(1)
+    bench.run(120, done.done)
+    assert bench.cluster.job("100").state == "CANCELLED"
+
+
+def test_cancel_without_a_line_says_so(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.reachable = bench.cluster.connected = False
+    bench.run(30, lambda: bench.session.state.connection.status == "offline")
+    done = bench.session.cancel(1)
+    bench.run(2, done.done)
+    assert isinstance(done.exception(), ConnectionLost)

@@ -1,0 +1,225 @@
+"""One file: always a prefix of the remote one, equal in the end, never two files in one; at the line's pace."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.session.mirrors import OVERLAP, LogCopy
+from tests.session.scripted import FakeClock, ScriptedCluster, ScriptedJob
+
+CUT = ConnectionLost("The connection is gone.")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> tuple[LogCopy, ScriptedCluster]:
+    cluster = ScriptedCluster(FakeClock(), connected=True)
+    cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
+    return LogCopy(cluster.log("1"), tmp_path / "log.out"), cluster
+
+
+@given(
+    chunks=st.lists(st.binary(max_size=3000), max_size=12),
+    reads=st.lists(st.integers(1, 4000), max_size=30),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_growing_file_is_copied_byte_for_byte(
+    tmp_path_factory, chunks: list[bytes], reads: list[int]
+) -> None:
+    cluster = ScriptedCluster(FakeClock(), connected=True)
+    cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
+    local = tmp_path_factory.mktemp("mirror") / "log.out"
+    log = LogCopy(cluster.log("1"), local)
+    sizes = iter(reads)
+    for chunk in chunks:
+        cluster.clock.sleep(1)
+        cluster.write("1", chunk)
+        cluster.max_read = OVERLAP + next(sizes, 1 << 20)
+        log.step(cluster)
+        assert cluster.files[cluster.log("1")].startswith(local.read_bytes() if local.exists() else b"")
+    cluster.max_read = 1 << 30
+    while log.step(cluster).behind:
+        pass
+    assert (local.read_bytes() if local.exists() else b"") == b"".join(chunks)
+
+
+def test_a_missing_file_is_no_error(copy) -> None:
+    log, cluster = copy
+    assert log.step(cluster).missing
+    assert log.size == 0
+
+
+def test_a_shorter_file_begins_a_new_segment(copy) -> None:
+    log, cluster = copy
+    cluster.write("1", b"x" * 100)
+    log.step(cluster)
+    cluster.put("1", b"y" * 50)
+    assert log.step(cluster).restarted
+    assert log.local.read_bytes() == b"x" * 100
+
+
+@pytest.mark.parametrize("new_size", [100, 101, 5000])
+def test_a_replaced_file_is_noticed_by_its_bytes(copy, new_size: int) -> None:
+    log, cluster = copy
+    cluster.write("1", b"x" * 100)
+    log.step(cluster)
+    cluster.clock.sleep(1)
+    cluster.put("1", b"y" * new_size)
+    assert log.step(cluster).restarted
+    assert log.local.read_bytes() == b"x" * 100
+
+
+def test_after_a_break_the_beginning_is_compared_too(copy) -> None:
+    """The same end, another beginning: what a deterministic training that was requeued leaves."""
+    log, cluster = copy
+    same = b"epoch line\n" * 500
+    cluster.write("1", b"node one\n" + same)
+    log.step(cluster)
+    cluster.put("1", b"node two\n" + same + b"more")
+    log.doubt()
+    assert log.step(cluster).restarted
+
+
+class Rewritten(ScriptedCluster):
+    """Another file takes the place of the log in the middle of a read, longer than what is read."""
+
+    def read_into(self, path: str, offset: int, limit: int, take, *, within_s: float) -> None:  # type: ignore[no-untyped-def]
+        new = b"second try\n" * (len(self.files[path]) // 8)
+        half = (offset + limit) // 2
+        self.files[path] = self.files[path][:half] + new[half:]
+        super().read_into(path, offset, limit, take, within_s=within_s)
+        self.files[path] = new
+        self.read_into = functools.partial(ScriptedCluster.read_into, self)  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("size", [3_000, 300_000])
+@pytest.mark.parametrize("grows_on", [True, False])
+def test_a_file_rewritten_while_it_is_read_is_noticed_at_the_next_look(
+    tmp_path: Path, size: int, grows_on: bool
+) -> None:
+    """Not only when the job is over and the beginning is compared."""
+    cluster = Rewritten(FakeClock(), connected=True)
+    cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
+    log = LogCopy(cluster.log("1"), tmp_path / "log.out")
+    cluster.write("1", b"first try!\n" * (size // 11))
+    while log.step(cluster).behind:
+        pass
+    if grows_on:
+        cluster.write("1", b"more\n")
+    assert log.step(cluster).restarted
+
+
+def test_a_growing_log_costs_no_further_question(copy) -> None:
+    log, cluster = copy
+    for _ in range(5):
+        cluster.write("1", b"epoch line\n" * 10)
+        log.step(cluster)
+    assert cluster.count("read") == 5
+
+
+def test_a_mirror_that_another_program_writes_is_left_alone(copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, cluster = copy
+    cluster.write("1", b"x" * 5000)
+    write = os.write
+
+    def another(handle: int, data: bytes) -> int:
+        with log.local.open("ab") as file:
+            file.write(b"another")
+        return write(handle, data)
+
+    monkeypatch.setattr(os, "write", another)
+    with pytest.raises(OSError, match="another program"):
+        log.step(cluster)
+
+
+def test_a_file_that_shrinks_between_two_questions_is_asked_for_again(copy) -> None:
+    log, cluster = copy
+    cluster.write("1", b"x" * 5000)
+    log.step(cluster)
+    cluster.write("1", b"x" * 5000)
+    read = cluster.read
+    cluster.read = lambda path, offset, limit: b""  # type: ignore[method-assign]
+    assert log.step(cluster).behind
+    assert log.local.read_bytes() == b"x" * 5000
+    cluster.read = read  # type: ignore[method-assign]
+    log.step(cluster)
+    assert log.size == 10_000
+
+
+def test_what_the_disk_took_stays_a_prefix(copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, cluster = copy
+    cluster.write("1", b"abc" * 1000)
+    write = os.write
+    taken = []
+
+    def full_disk(handle: int, data: bytes) -> int:
+        if taken:
+            raise OSError(28, "No space left on device")
+        taken.append(write(handle, bytes(data[:1234])))
+        return taken[0]
+
+    monkeypatch.setattr(os, "write", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        log.step(cluster)
+    monkeypatch.undo()
+    assert log.size == 1234
+    log.step(cluster)
+    assert log.local.read_bytes() == b"abc" * 1000
+
+
+@pytest.mark.parametrize("problem", [CUT, RemoteFailure("Failure.", "")])
+def test_what_came_before_a_break_stays(copy, problem: Exception) -> None:
+    log, cluster = copy
+    content = bytes(range(256)) * 100
+    cluster.write("1", content)
+    cluster.fail("piece", problem)
+    with pytest.raises(type(problem)):
+        log.step(cluster)
+    assert 0 < log.size < len(content)
+    assert content.startswith(log.local.read_bytes())
+    cluster.connected = True
+    assert log.step(cluster).grown == len(content) - 6000
+    assert log.local.read_bytes() == content
+
+
+def test_our_own_disk_is_not_taken_for_the_cluster_and_nothing_more_is_fetched(
+    copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, cluster = copy
+    cluster.write("1", bytes(30_000))
+    taken = []
+
+    def full(handle: int, data: bytes) -> int:
+        taken.append(len(data))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        log.step(cluster)
+    assert len(taken) == 1
+
+
+def test_a_disk_that_complains_only_at_the_end_does_not_hide_a_break(
+    copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, cluster = copy
+    cluster.write("1", bytes(30_000))
+    cluster.fail("piece", CUT)
+    close = os.close
+
+    def complaining(handle: int) -> None:
+        close(handle)
+        raise OSError(122, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "close", complaining)
+    with pytest.raises(ConnectionLost):
+        log.step(cluster)
+    cluster.connected = True
+    with pytest.raises(OSError, match="quota"):
+        log.step(cluster)

@@ -1,0 +1,148 @@
+"""The worker's word on jobs: only what evidence shows, asked for seldom, healed by itself."""
+
+from __future__ import annotations
+
+from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.model import JobPhase
+from labtui.session.worker_context import inline
+from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.scripted import keras_log
+
+CUT = ConnectionLost("The connection is gone.")
+
+
+def test_a_failed_queue_answer_is_unknown_never_finished(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.queue_down = True
+    bench.run(40)
+    job = only(bench).job
+    assert job.unknown_since is not None
+    bench.run(60)
+    assert only(bench).job.phase is JobPhase.UNKNOWN
+    assert only(bench).job.slurm_state == "RUNNING"
+    assert any(problem.key == "queue" for problem in bench.session.state.problems)
+    bench.cluster.queue_down = False
+    bench.run(90, lambda: only(bench).job.phase is JobPhase.RUNNING)
+    assert only(bench).job.unknown_since is None
+    assert bench.session.state.problems == ()
+
+
+def test_a_job_gone_from_the_queue_settles_until_accounting_speaks(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.accounting_down = True
+    bench.cluster.end("100", in_queue=False)
+    bench.run(50)
+    assert only(bench).job.phase is JobPhase.SETTLING
+    assert any(problem.key == "accounting" for problem in bench.session.state.problems)
+    bench.cluster.accounting_down = False
+    bench.run(200, lambda: only(bench).job.phase is JobPhase.FINISHED)
+    assert only(bench).job.evidence == "sacct"
+    assert bench.session.state.problems == ()
+
+
+def test_a_job_nobody_remembers_is_unknown_in_the_end(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.jobs["100"].in_accounting = False
+    bench.cluster.end("100", in_queue=False)
+    bench.run(1500)
+    assert only(bench).job.phase is JobPhase.UNKNOWN
+    assert bench.session.state.runs[1].outcome is None
+
+
+def test_the_logs_own_end_is_the_last_witness(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.jobs["100"].in_accounting = False
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
+    bench.cluster.end("100", in_queue=False)
+    bench.run(400, lambda: only(bench).job.phase is JobPhase.FINISHED)
+    assert only(bench).job.evidence == "log"
+
+
+def test_two_running_jobs_cost_at_most_ten_requests_a_minute(bench: Bench) -> None:
+    bench.online()
+    futures = [bench.session.submit(draft(n)) for n in (1, 2)]
+    bench.run(30, lambda: all(future.done() for future in futures))
+    times: list[float] = []
+    tick = bench.cluster.tick
+    bench.cluster.tick = lambda vanished: times.append(bench.clock.now) or tick(vanished)  # type: ignore[method-assign]
+    bench.cluster.start("100")
+    bench.cluster.start("101")
+    for second in range(600):
+        if second % 5 == 0:
+            bench.session.refresh()  # an impatient student
+        bench.cluster.write("100", b"line\n")
+        bench.run(1)
+    for begin in times:
+        assert sum(1 for at in times if begin <= at < begin + 60) <= 5
+
+
+def test_the_queue_is_asked_once_when_nothing_lives(bench: Bench) -> None:
+    """Once, to see the jobs of other programs."""
+    bench.online()
+    bench.run(3000)
+    verbs = [verb for verb, _ in bench.cluster.calls]
+    assert verbs.count("tick") == 1
+    assert set(verbs[verbs.index("tick") + 1 :]) <= {"ping"}
+
+
+def test_a_frozen_line_is_found_by_our_own_deadline_after_sleep(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("ping", CUT)
+    bench.clock.offset += 600  # the wall clock went on while we slept
+    bench.worker._watchdog.look()
+    bench.run(1, lambda: bench.session.state.connection.status == "offline")
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+
+
+def test_an_unexpected_exception_is_written_down_and_the_lane_lives_on(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("tick", ZeroDivisionError("surprise"))
+    bench.run(60, lambda: any(problem.key == "fault" for problem in bench.session.state.problems))
+    assert "surprise" in bench.session.folder.problem_log.read_text()
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+
+
+def test_test_only_pushes_and_asks_without_submitting(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.test_only(draft())
+    bench.run(5, future.done)
+    assert future.result().ok
+    assert bench.cluster.count("submit") == 0
+    assert bench.session.state.submissions == {}
+
+
+def test_requests_fail_with_the_reason_when_there_is_no_line(bench: Bench) -> None:
+    bench.cluster.reachable = False
+    future = bench.session.push()
+    bench.run(5, future.done)
+    assert "does not answer" in str(future.exception())
+
+
+def test_a_job_taken_while_the_queue_was_being_asked_is_not_taken_for_gone(bench: Bench) -> None:
+    """The answer is older than the job: it says nothing about it."""
+    accepted(bench)
+    answers = []
+
+    def held(work, done) -> None:
+        answers.append((work(), done))
+
+    bench.worker._context.run_in_background = held
+    bench.session.refresh()
+    bench.run(30, lambda: bool(answers))
+    bench.worker._context.run_in_background = inline
+    future = bench.session.submit(draft(2))
+    bench.run(10, future.done)
+    tick, done = answers.pop()
+    done(lambda: tick)
+    assert bench.session.state.submissions[future.result()].job.phase is JobPhase.QUEUED
+    assert bench.session.state.submissions[future.result()].job.evidence == "sbatch"
+
+
+def test_a_login_shell_that_breaks_is_a_problem_until_it_works_again(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.fail("tick", RemoteFailure("The login shell ended before the command.", "Look at .bashrc."))
+    bench.run(60, lambda: any(problem.key == "queue" for problem in bench.session.state.problems))
+    assert only(bench).job.phase is JobPhase.RUNNING
+    bench.run(120, lambda: bench.session.state.problems == ())

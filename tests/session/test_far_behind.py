@@ -1,0 +1,187 @@
+"""A log far behind is copied first; it is read for epochs meanwhile on a slow line, afterwards on a fast one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from labtui.domain.errors import ConnectionLost
+from labtui.domain.model import JobPhase, RunPhase
+from labtui.session import log_follower, mirrors
+from tests.session.conftest import Bench, draft
+from tests.session.scripted import keras_log
+
+PIECE = 10_000
+NOISE = b"2026-11-21 10:00:00.000000: I tensorflow/core/some/file.cc:12] something harmless\n" * 400
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_follower, "READ_PIECE", PIECE)
+    bench.cluster.max_read = PIECE
+
+
+def long_log() -> bytes:
+    """Five epochs with some 30 kB between each two."""
+    lines = keras_log(5, 4, 4, 4, 4).splitlines(keepends=True)
+    return b"".join(line + (NOISE if b"loss" in line else b"") for line in lines)
+
+
+def far_behind(bench: Bench) -> str:
+    """A running job whose log was written while nobody looked."""
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.run(40, lambda: job(bench).phase is JobPhase.RUNNING)
+    bench.session.watch_logs({future.result()})
+    bench.cluster.write("100", long_log())
+    return future.result()
+
+
+def job(bench: Bench):
+    (submission,) = bench.session.state.submissions.values()
+    return submission.job
+
+
+def mirrored(bench: Bench, token: str) -> bytes:
+    path = bench.session.log_path(token, "out")
+    return path.read_bytes() if path else b""
+
+
+def epochs(bench: Bench) -> list[int]:
+    return [sample.epoch for sample in bench.session.state.runs[1].epochs]
+
+
+def test_on_a_fast_line_the_bytes_come_first(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    assert epochs(bench) in ([], [1]), "one piece at most was read meanwhile"
+    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+
+
+def test_on_a_slow_line_each_piece_is_read_before_the_next_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = far_behind(bench)
+    read = bench.cluster.read
+
+    def slowly(path: str, offset: int, limit: int) -> bytes:
+        bench.clock.sleep(1.0)
+        return read(path, offset, limit)
+
+    monkeypatch.setattr(bench.cluster, "read", slowly)
+    seen = []
+    while mirrored(bench, token) != long_log():
+        bench.step()
+        seen.append((len(epochs(bench)), len(mirrored(bench, token))))
+    for known, size in seen:
+        whole = long_log()[: max(0, size - 2 * PIECE)].count(b" - loss")
+        assert known >= whole, f"{known} epochs known with {size} bytes copied"
+    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+
+
+def test_what_was_copied_ahead_counts_once_after_a_break_and_an_end(bench: Bench) -> None:
+    token = far_behind(bench)
+    while len(mirrored(bench, token)) < 4 * PIECE:
+        bench.step()
+    bench.cluster.fail("stat", ConnectionLost("The connection is gone."))
+    bench.cluster.end("100")
+    bench.run(300, lambda: bench.session.state.runs[1].phase is RunPhase.DONE)
+    bench.run(60, lambda: mirrored(bench, token) == long_log())
+    assert epochs(bench) == [1, 2, 3, 4, 5]
+    stored = [event for event in bench.session._store.events() if type(event).__name__ == "EpochSeen"]
+    assert len(stored) == 5
+
+
+def test_what_was_copied_ahead_of_a_replaced_log_does_not_count(bench: Bench) -> None:
+    token = far_behind(bench)
+    while len(mirrored(bench, token)) < 4 * PIECE:
+        bench.step()
+    bench.cluster.put("100", keras_log(5, 4, 4))
+    bench.run(60, lambda: epochs(bench) == [1, 2, 3])
+    assert b"".join(path.read_bytes() for path in bench.session.folder.logs.glob("*restart1*")) == keras_log(
+        5, 4, 4
+    )
+
+
+def test_what_came_before_a_break_in_the_middle_of_a_piece_is_told_and_counts_once(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.cluster.fail("piece", ConnectionLost("The connection is gone."))
+    bench.run(10, lambda: len(mirrored(bench, token)) > 0)
+    (submission,) = bench.session.state.submissions.values()
+    assert submission.logs["out"].size == len(mirrored(bench, token)) < len(long_log())
+    bench.run(60, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+    assert mirrored(bench, token) == long_log()
+
+
+def told_size(bench: Bench) -> int:
+    (submission,) = bench.session.state.submissions.values()
+    log = submission.logs.get("out")
+    return log.size if log else 0
+
+
+def test_a_full_disk_is_one_problem_until_a_log_grows_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs that have nothing new are looked at with success meanwhile; the problem does not come and go."""
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.cluster.write("100", b"more\n" * 100)
+    write = os.write
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    seen: list[list[str]] = []
+    for _ in range(120):
+        bench.run(0.5)
+        seen.append([problem.key for problem in bench.session.state.problems])
+    assert seen[-1] == ["mirror"]
+    assert [] not in seen[seen.index(["mirror"]) :]
+    monkeypatch.setattr(os, "write", write)
+    bench.run(20, lambda: not any(p.key == "mirror" for p in bench.session.state.problems))
+    assert mirrored(bench, token).endswith(b"more\n")
+
+
+def test_a_mirror_that_cannot_be_read_back_is_a_problem_of_this_computer_and_heals(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: epochs(bench) == [1, 2, 3, 4, 5])
+    real = mirrors.LogCopy.mirrored
+
+    def broken(self: mirrors.LogCopy, offset: int, length: int) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(mirrors.LogCopy, "mirrored", broken)
+    bench.cluster.write("100", b"more\n" * 100)
+    bench.run(10)
+    assert [problem.key for problem in bench.session.state.problems] == ["mirror"]
+    monkeypatch.setattr(mirrors.LogCopy, "mirrored", real)
+    bench.run(20, lambda: bench.session.state.problems == ())
+    assert mirrored(bench, token) == long_log() + b"more\n" * 100
+    assert told_size(bench) == len(mirrored(bench, token))
+
+
+def test_what_a_killed_process_had_copied_but_not_told_is_told(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.cluster.write("100", b"the last line\n")
+    path = bench.session.log_path(token, "out")
+    assert path is not None
+    with path.open("ab") as file:
+        file.write(b"the last line\n")  # as if killed between the mirror and the store
+    bench.run(10, lambda: told_size(bench) == len(mirrored(bench, token)))
+
+
+def test_a_file_that_claims_more_than_it_gives_is_not_asked_without_a_pause(bench: Bench) -> None:
+    token = far_behind(bench)
+    bench.run(10, lambda: mirrored(bench, token) == long_log())
+    bench.cluster.write("100", b"never readable\n")
+    bench.cluster.max_read = 0
+    before = len(bench.cluster.calls)
+    bench.run(10)
+    assert sum(1 for verb, _ in bench.cluster.calls[before:] if verb == "read") < 60

@@ -1,0 +1,154 @@
+"""The lab folder and its settings: nothing of the student is overwritten, nothing leads out, no secret is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labtui.domain.errors import DataError, FolderError, UsageError
+from labtui.session.folder import LabFolder, file_name, find_folder
+from labtui.session.settings import (
+    Settings,
+    changed,
+    list_profiles,
+    load_profile,
+    read_settings,
+    write_settings,
+)
+
+SETTINGS = Settings(edition="hpc4ai-ch10", profile="mn5", port=2222, group="Ana & Jordi · grup 3")
+
+
+def test_a_folder_has_its_rooms_scripts_and_templates(tmp_path: Path) -> None:
+    folder = LabFolder.create(tmp_path / "el meu lab ü", SETTINGS, withheld={"ResNet152.py"})
+    assert folder.settings() == SETTINGS
+    names = set(folder.script_files())
+    assert {"ResNet50.py", "cifar-utils/cifar.py"} <= names
+    assert "ResNet152.py" not in names
+    assert folder.template("one-job").startswith("#!/bin/bash")
+    for room in ("scripts", "slurm", "logs", "answers", "plots"):
+        assert (folder.path / room).is_dir()
+    assert LabFolder.open(folder.path) == folder
+
+
+def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "ResNet50.py").write_text("mine\n")
+    folder = LabFolder.create(tmp_path, SETTINGS)
+    assert folder.script_files()["ResNet50.py"] == b"mine\n"
+    with pytest.raises(FolderError, match="already"):
+        LabFolder.create(tmp_path, SETTINGS)
+
+
+def test_a_students_own_template_is_used(tmp_path: Path) -> None:
+    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
+    own = folder.slurm / "templates" / "one-gpu.slurm"
+    own.write_text("#!/bin/bash\n# mine\n")
+    assert folder.template("one-gpu") == "#!/bin/bash\n# mine\n"
+    own.unlink()
+    assert "#SBATCH" in folder.template("one-gpu")
+
+
+def test_comments_and_unknown_keys_survive_saving(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_text(
+        '# ours\n[lab]\nedition = "a"  # the book\nmood = "good"\n[cluster]\nprofile = "mn5"\nport = 22\n'
+    )
+    write_settings(path, changed(read_settings(path), port=None, user="nct00001"))
+    text = path.read_text()
+    assert "# ours" in text
+    assert "# the book" in text
+    assert 'mood = "good"' in text
+    assert "port" not in text
+    assert read_settings(path).user == "nct00001"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[lab]\n",
+        "not toml at all [",
+        '[lab]\nedition = 5\n[cluster]\nprofile = "x"\n',
+        "lab = 3\n",
+        "\x00\xff",
+    ],
+)
+def test_settings_that_do_not_fit_are_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lab.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError) as caught:
+        LabFolder.open(tmp_path).settings()
+    assert caught.value.sentence
+
+
+def test_a_port_out_of_range_is_refused() -> None:
+    with pytest.raises(UsageError):
+        changed(SETTINGS, port=70000)
+
+
+def test_no_settings_field_can_hold_a_secret() -> None:
+    words = ("password", "passphrase", "secret", "code", "token")
+    assert not [name for name in Settings.__struct_fields__ if any(word in name for word in words)]
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "scripts/../../x", "a/../../b"])
+def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
+    with pytest.raises(FolderError, match="leads out"):
+        folder.inside(name)
+
+
+def test_links_that_lead_out_and_hidden_files_do_not_travel(tmp_path: Path) -> None:
+    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
+    (tmp_path / "private").write_text("key")
+    (folder.scripts / "leak.py").symlink_to(tmp_path / "private")
+    (folder.scripts / ".hidden.py").write_text("x")
+    (folder.scripts / "__pycache__").mkdir()
+    (folder.scripts / "__pycache__" / "a.pyc").write_text("x")
+    assert not {"leak.py", ".hidden.py", "__pycache__/a.pyc"} & set(folder.script_files())
+
+
+def test_data_does_not_travel_with_a_submission(tmp_path: Path) -> None:
+    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
+    (folder.scripts / "cifar.bin").write_bytes(bytes(3_000_000))
+    with pytest.raises(FolderError, match=r"cifar\.bin"):
+        folder.script_files()
+
+
+def test_the_folder_is_found_from_below(tmp_path: Path) -> None:
+    folder = LabFolder.create(tmp_path / "lab", SETTINGS)
+    assert find_folder(folder.scripts) == folder.path
+    with pytest.raises(UsageError, match="no lab folder"):
+        find_folder(tmp_path)
+
+
+def test_names_become_harmless_everywhere() -> None:
+    assert file_name("../../x") == "x"
+    assert file_name("a b/c\\d:e") == "a_b_c_d_e"
+    assert file_name("...") == "unnamed"
+
+
+def test_every_profile_that_came_along_loads() -> None:
+    assert {"mn5", "slurm"} <= set(list_profiles())
+    for name in list_profiles():
+        assert load_profile(name).title
+    with pytest.raises(DataError, match="no cluster profile"):
+        load_profile("mn6")
+
+
+def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "ours.toml").write_text('id = "ours"\ntitle = "Ours"\nlogin_hosts = ["h"]\nsurprise = 1\n')
+    with pytest.raises(DataError, match="surprise"):
+        load_profile("ours.toml", tmp_path)
+
+
+def test_own_forms_of_log_lines_are_kept_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    pattern = r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"
+    write_settings(path, changed(SETTINGS, log_patterns=(pattern,)))
+    assert read_settings(path).log_patterns == (pattern,)
+    write_settings(path, changed(read_settings(path), log_patterns=()))
+    assert "log_patterns" not in path.read_text()
+    with pytest.raises(UsageError, match="no time and no rate"):
+        changed(SETTINGS, log_patterns=("(?P<epoch>x)",))

@@ -1,0 +1,179 @@
+"""What holds a submission up without ending it: no room for its files, a lost line, a controller that hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.domain.model import SubmissionStatus
+from labtui.session.worker_context import outcome_of
+from tests.session.conftest import Bench, draft
+from tests.session.scripted import LIMIT, keras_log
+
+NO_ROOM = RemoteFailure("The files cannot be put there: your quota is used up.", "Make room.", wait=True)
+NOT_YOURS = RemoteFailure("The files cannot be put there: not your directory.", "Check `root`.")
+CUT = ConnectionLost("The connection is gone.")
+
+
+def status(bench: Bench, number: int = 0) -> SubmissionStatus:
+    return list(bench.session.state.submissions.values())[number].status
+
+
+def sentence(bench: Bench) -> str:
+    return next(iter(bench.session.state.submissions.values())).sentence
+
+
+def test_without_room_for_its_files_it_waits_with_the_reason_and_goes_on(bench: Bench) -> None:
+    bench.online()
+    bench.cluster.fail("push", NO_ROOM, NO_ROOM)
+    future = bench.session.submit(draft())
+    bench.run(10)
+    assert status(bench) is SubmissionStatus.WAITING
+    assert sentence(bench) == NO_ROOM.sentence
+    assert not future.done()
+    assert bench.cluster.count("push") == 1, "it is not hurried"
+    bench.run(120, future.done)
+    assert future.result()
+    assert status(bench) is SubmissionStatus.ACCEPTED
+    assert sentence(bench) == ""
+    assert bench.cluster.count("submit") == 1
+
+
+def test_no_room_survives_a_restart_and_can_be_taken_back(open_bench) -> None:
+    first = open_bench()
+    first.online()
+    first.cluster.fail("push", *[NO_ROOM] * 9)
+    first.session.submit(draft())
+    first.session.submit(draft(2))
+    first.run(10)
+    first.session.close()
+    second = open_bench(first.cluster)
+    assert sentence(second) == NO_ROOM.sentence
+    second.session.cancel(1)
+    second.run(5)
+    assert status(second) is SubmissionStatus.WITHDRAWN
+    second.cluster.faults.clear()
+    second.run(120, lambda: status(second, 1) is SubmissionStatus.ACCEPTED)
+    assert len(second.cluster.jobs) == 1
+
+
+def test_a_permanent_no_to_its_files_ends_it(bench: Bench) -> None:
+    bench.online()
+    bench.cluster.fail("push", NOT_YOURS)
+    future = bench.session.submit(draft())
+    bench.run(10, future.done)
+    assert future.exception() is NOT_YOURS
+    assert status(bench) is SubmissionStatus.REFUSED
+    assert bench.cluster.count("submit") == 0
+
+
+def test_a_line_lost_before_slurm_was_asked_loses_nothing(bench: Bench) -> None:
+    bench.online()
+    bench.cluster.fail("push", CUT)
+    future = bench.session.submit(draft())
+    bench.run(1)
+    assert status(bench) is SubmissionStatus.WAITING
+    bench.run(120, future.done)
+    assert future.result()
+    assert bench.cluster.count("submit") == 1
+
+
+class Aside:
+    """Holds what the worker asks aside, until the test lets the answer come."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.held: list[tuple[Callable[[], Any], Callable[..., None]]] = []
+        self.bench = bench
+        bench.worker._context.run_in_background = lambda work, done: self.held.append((work, done))
+
+    def answer(self, instead: BaseException | None = None) -> None:
+        """The oldest question is answered, in the worker's thread; `instead` is raised in place of the answer."""
+        work, done = self.held.pop(0)
+
+        def fail() -> Any:
+            raise instead or AssertionError
+
+        outcome = fail if instead is not None else outcome_of(work)
+        self.bench.worker._requests.put(lambda: done(outcome), needs_connection=False)
+        self.bench.step(2)
+
+
+@pytest.fixture
+def busy(bench: Bench) -> tuple[Bench, Aside]:
+    """A first job runs, the controller hangs, and a second submission was just sent to it."""
+    bench.online()
+    first = bench.session.submit(draft())
+    bench.run(10, first.done)
+    bench.cluster.start("100")
+    aside = Aside(bench)
+    bench.session.submit(draft(2))
+    bench.run(1)
+    return bench, aside
+
+
+def test_logs_go_on_while_the_controller_hangs(busy: tuple[Bench, Aside]) -> None:
+    bench, aside = busy
+    assert status(bench, 1) is SubmissionStatus.SENDING
+    assert bench.cluster.count("submit") == 1, "the second one hangs"
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+    bench.session.submit(draft(4))
+    bench.run(60)
+    assert status(bench, 2) is SubmissionStatus.WAITING, "one at a time"
+    submits = [index for index, (_, done) in enumerate(aside.held) if "Submitter" in done.__qualname__]
+    assert len(submits) == 1
+    aside.held.insert(0, aside.held.pop(submits[0]))
+    aside.answer()
+    assert status(bench, 1) is SubmissionStatus.ACCEPTED
+
+
+def only_sending(aside: Aside) -> None:
+    """Forget questions about the queue: here it is about sending."""
+    aside.held = [(work, done) for work, done in aside.held if "Submitter" in done.__qualname__]
+
+
+@pytest.mark.parametrize(
+    ("answer", "became"),
+    [
+        (LIMIT, SubmissionStatus.WITHDRAWN),
+        (SubmitRefused("Never."), SubmissionStatus.REFUSED),
+        (None, SubmissionStatus.ACCEPTED),
+    ],
+)
+def test_taken_back_while_the_answer_is_on_its_way(
+    busy: tuple[Bench, Aside], answer: BaseException | None, became: SubmissionStatus
+) -> None:
+    bench, aside = busy
+    only_sending(aside)
+    done = bench.session.cancel(2)
+    bench.run(5)
+    only_sending(aside)
+    assert not done.done()
+    aside.answer(answer)
+    assert status(bench, 1) is became
+    only_sending(aside)
+    if became is SubmissionStatus.ACCEPTED:
+        aside.answer()  # the cancelling itself
+        assert bench.cluster.job("101").state == "CANCELLED"
+    assert done.result(timeout=0) is None
+    bench.run(300)
+    assert len(bench.cluster.jobs) == (2 if became is SubmissionStatus.ACCEPTED else 1)
+
+
+def test_no_answer_is_looked_up_and_the_next_one_waits_for_that(busy: tuple[Bench, Aside]) -> None:
+    bench, aside = busy
+    only_sending(aside)
+    work, _ = aside.held[0]
+    work()  # Slurm has the job; the answer is lost
+    aside.answer(CUT)
+    assert status(bench, 1) is SubmissionStatus.UNKNOWN
+    bench.session.submit(draft(4))
+    bench.run(60, lambda: any("Submitter" in done.__qualname__ for _, done in aside.held))
+    only_sending(aside)
+    aside.answer()
+    assert status(bench, 1) is SubmissionStatus.ACCEPTED
+    assert bench.cluster.count("submit") == 2
+    assert len(bench.cluster.jobs) == 2

@@ -1,0 +1,136 @@
+"""Holding, releasing, another limit, and the jobs that other programs sent: stored, shown, asked of Slurm once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from labtui.domain.errors import RemoteFailure, UsageError
+from labtui.domain.model import JobPhase, SubmissionStatus
+from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.scripted import ScriptedJob
+
+
+def asked(bench: Bench, verb: str) -> list[object]:
+    return [argument for name, argument in bench.cluster.calls if name == verb]
+
+
+def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench: Bench) -> None:
+    bench.cluster.jobs["77"] = ScriptedJob("77", "", "by-hand", "/home/me", state="RUNNING")
+    bench.online()
+    bench.run(20, lambda: bool(bench.session.state.other_jobs))
+    (job,) = bench.session.my_jobs()
+    assert (job.job_id, job.name, job.phase, job.run_ids) == ("77", "by-hand", JobPhase.RUNNING, ())
+    bench.session.cancel_job("77")
+    bench.run(130, lambda: not bench.session.state.other_jobs)
+    assert asked(bench, "cancel") == ["77"]
+
+
+def test_only_living_jobs_of_ones_own_can_be_cancelled_by_number(bench: Bench) -> None:
+    bench.online()
+    with pytest.raises(UsageError, match="none of your living jobs"):
+        bench.session.cancel_job("99; rm -rf /")
+
+
+def test_our_own_jobs_are_not_counted_twice(bench: Bench) -> None:
+    accepted(bench)
+    assert bench.session.state.other_jobs == ()
+    (job,) = bench.session.my_jobs()
+    assert job.run_ids == (1,)
+
+
+def test_a_held_submission_is_not_sent_until_it_is_released(
+    bench: Bench, open_bench: Callable[..., Bench]
+) -> None:
+    bench.online()
+    bench.cluster.faults["push"] = []
+    future = bench.session.submit(draft())
+    bench.session.hold(1)
+    bench.run(5)
+    if not future.done():
+        assert only(bench).held and only(bench).status is SubmissionStatus.WAITING
+        assert asked(bench, "submit") == []
+    bench.session.hold(1, held=False)
+    bench.run(20, future.done)
+    assert only(bench).status is SubmissionStatus.ACCEPTED
+
+
+def test_a_queued_job_is_held_and_released_by_slurm(bench: Bench) -> None:
+    bench.online()
+    bench.run(20, bench.session.submit(draft()).done)
+    held = bench.session.hold(1)
+    bench.run(5, held.done)
+    assert held.exception() is None and only(bench).held
+    released = bench.session.hold(1, held=False)
+    bench.run(5, released.done)
+    assert not only(bench).held
+    assert asked(bench, "hold") == asked(bench, "release") == [only(bench).job.job_id]
+
+
+def test_a_running_job_cannot_be_held(bench: Bench) -> None:
+    accepted(bench)
+    future = bench.session.hold(1)
+    bench.run(5, future.done)
+    assert isinstance(future.exception(), UsageError)
+
+
+def test_slurms_refusal_changes_nothing(bench: Bench) -> None:
+    bench.online()
+    bench.run(20, bench.session.submit(draft()).done)
+    bench.cluster.faults["hold"] = [RemoteFailure("Job 100 was not held.")]
+    future = bench.session.hold(1)
+    bench.run(5, future.done)
+    assert isinstance(future.exception(), RemoteFailure) and not only(bench).held
+
+
+def test_another_limit_for_a_job_that_waits(bench: Bench) -> None:
+    bench.online()
+    bench.run(20, bench.session.submit(draft()).done)
+    future = bench.session.set_limit(1, 90)
+    bench.run(5, future.done)
+    assert future.exception() is None
+    assert asked(bench, "end_after") == [(only(bench).job.job_id, 90)]
+    assert only(bench).early_end_minutes == 90
+
+
+def test_a_running_job_takes_no_longer_limit(bench: Bench) -> None:
+    accepted(bench)
+    future = bench.session.set_limit(1, 90)
+    bench.run(5, future.done)
+    assert "does not wait" in str(future.exception())
+
+
+def test_what_is_free_is_asked_once_a_minute_and_counted_as_polls(bench: Bench) -> None:
+    bench.online()
+    first = bench.session.site_load()
+    bench.run(5, first.done)
+    assert bench.session.site_load().result().sentence == (
+        "Free now in acc: 12 of 40 GPUs. Fair share of nct_000: 0.42."
+    )
+    assert len(asked(bench, "site_load")) == 1
+    bench.clock.sleep(61)
+    bench.run(5, bench.session.site_load().done)
+    assert len(asked(bench, "site_load")) == 2
+
+
+def test_what_is_free_waits_while_the_minute_is_full(bench: Bench) -> None:
+    bench.online()
+    began = bench.clock.now
+    while bench.clock.now < began + 30:
+        bench.session.refresh()
+        bench.run(1)
+    busy = bench.session.site_load()
+    bench.run(1, busy.done)
+    with pytest.raises(RemoteFailure, match="asked often enough"):
+        busy.result()
+    bench.clock.sleep(60)
+    again = bench.session.site_load()
+    bench.run(5, again.done)
+    assert again.result().fair_shares == {"nct_000": 0.42}
+    began = bench.clock.now
+    before = len(asked(bench, "tick"))
+    while bench.clock.now < began + 55:
+        bench.session.refresh()
+        bench.run(1)
+    assert len(asked(bench, "tick")) - before <= 3, "the question costs two of the five polls of a minute"

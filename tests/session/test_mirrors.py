@@ -1,0 +1,306 @@
+"""Mirrors: always a prefix of the remote file, equal in the end, never two files in one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.model import JobPhase, RunPhase
+from tests.session.conftest import Bench, draft
+from tests.session.scripted import keras_log
+
+CUT = ConnectionLost("The connection is gone.")
+
+
+def running(bench: Bench, n_gpus: int = 1) -> str:
+    bench.online()
+    future = bench.session.submit(draft(n_gpus))
+    bench.run(20, future.done)
+    (job_id,) = bench.cluster.jobs
+    bench.cluster.start(job_id)
+    bench.run(40, lambda: job(bench).phase is JobPhase.RUNNING)
+    return future.result()
+
+
+def job(bench: Bench):
+    (submission,) = bench.session.state.submissions.values()
+    return submission.job
+
+
+def mirror(bench: Bench, token: str) -> bytes:
+    path = bench.session.log_path(token, "out")
+    return path.read_bytes() if path else b""
+
+
+def run(bench: Bench):
+    return bench.session.state.runs[1]
+
+
+# ----------------------------------------------------------------------------- in the worker
+
+
+def test_epochs_count_once_whatever_is_cut_between(bench: Bench) -> None:
+    token = running(bench)
+    whole = keras_log(5, 4, 4, 4, 4)
+    seed = 20260
+    chooser = random.Random(seed)
+    position = 0
+    while position < len(whole):
+        step = chooser.randrange(1, 60)
+        bench.cluster.write("100", whole[position : position + step])
+        position += step
+        if chooser.random() < 0.3:
+            bench.cluster.fail(chooser.choice(("stat", "read")), CUT)
+        bench.run(chooser.choice((0.5, 3, 8)))
+        assert bench.cluster.files[bench.cluster.log("100")].startswith(mirror(bench, token))
+    bench.cluster.end("100")
+    bench.run(300, lambda: run(bench).phase is RunPhase.DONE)
+    assert [sample.epoch for sample in run(bench).epochs] == [1, 2, 3, 4, 5]
+    stored = [event for event in bench.session._store.events() if type(event).__name__ == "EpochSeen"]
+    assert len(stored) == 5
+    assert mirror(bench, token) == whole
+
+
+def test_a_requeued_job_starts_a_new_segment_and_forgets_the_old_samples(bench: Bench) -> None:
+    token = running(bench)
+    bench.cluster.write("100", keras_log(9, 9, 9))
+    bench.run(60, lambda: len(run(bench).epochs) == 3)
+    bench.cluster.put("100", keras_log(5))
+    bench.run(60, lambda: len(run(bench).epochs) == 1)
+    assert run(bench).epochs[0].seconds.value == pytest.approx(5, abs=0.5)
+    segments = bench.session.log_segments(token, "out")
+    assert [path.read_bytes() for path in segments] == [keras_log(9, 9, 9), keras_log(5)]
+    assert segments[1].name.endswith(".restart1.out")
+
+
+def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable[..., Bench]) -> None:
+    """A requeued job whose log is appended to: the last try counts, now and after a restart of labtui."""
+    first = open_bench()
+    token = running(first)
+    first.cluster.write("100", keras_log(9, 8, 9))
+    first.run(60, lambda: len(run(first).epochs) == 3)
+    first.cluster.write("100", keras_log())
+    first.run(30)
+    assert run(first).outcome is None, "it is not over: it begins again"
+    assert len(run(first).epochs) == 3
+    first.cluster.write("100", keras_log(5, 4, head=False))
+    first.run(60, lambda: len(run(first).epochs) == 2)
+    assert [sample.printed_seconds for sample in run(first).epochs] == [5, 4]
+    before = first.session.state.runs
+    stored = len(list(first.session._store.events()))
+    first.session.close()
+    second = open_bench(first.cluster)
+    second.run(30)
+    assert second.session.state.runs == before
+    assert len(list(second.session._store.events())) == stored
+    second.cluster.write("100", keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :])
+    second.cluster.end("100")
+    second.run(200, lambda: run(second).outcome is not None)
+    assert run(second).outcome == "completed"
+    assert [sample.printed_seconds for sample in run(second).epochs] == [5, 4, 4, 4, 4]
+    assert len(second.session.log_segments(token, "out")) == 1
+
+
+def test_another_try_after_a_failure_takes_its_place(bench: Bench) -> None:
+    """A script that tries twice: out of memory before the first epoch, well the second time."""
+    running(bench)
+    bench.cluster.write(
+        "100", keras_log() + b"tensorflow ResourceExhaustedError: OOM when allocating tensor\n"
+    )
+    bench.run(30)
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4))
+    bench.cluster.end("100")
+    bench.run(200, lambda: job(bench).phase is JobPhase.FINISHED and run(bench).outcome is not None)
+    assert run(bench).outcome == "completed"
+    assert len(run(bench).epochs) == 5
+
+
+def test_what_was_complete_is_not_replaced_by_another_try(bench: Bench) -> None:
+    running(bench)
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4) + keras_log(9, 8))
+    bench.cluster.end("100")
+    bench.run(200, lambda: run(bench).outcome is not None)
+    assert run(bench).outcome == "completed"
+    assert [sample.printed_seconds for sample in run(bench).epochs] == [5, 4, 4, 4, 4]
+
+
+def test_all_runs_of_a_requeued_job_keep_one_try_each(bench: Bench) -> None:
+    """Two runs in one job, put back during the second: the first stays as it was, the second is the last try."""
+    one = draft(1).runs[0]
+    bench.online()
+    future = bench.session.submit(
+        draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job")
+    )
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    two = {"n_gpus": 2, "batch": 512}
+    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(7, 6, **two))
+    bench.run(60, lambda: len(bench.session.state.runs[2].epochs) == 2)
+    bench.cluster.write("100", keras_log(19, 18, 18, 18, 18) + keras_log(5, 4, 4, 4, 4, **two))
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
+    runs = bench.session.state.runs
+    assert [sample.printed_seconds for sample in runs[1].epochs] == [9, 8, 8, 8, 8]
+    assert [sample.printed_seconds for sample in runs[2].epochs] == [5, 4, 4, 4, 4]
+    assert (runs[1].outcome, runs[2].outcome) == ("completed", "completed")
+
+
+def test_a_restart_reads_the_mirror_again_without_counting_twice(open_bench: Callable[..., Bench]) -> None:
+    first = open_bench()
+    token = running(first)
+    first.cluster.write("100", keras_log(5, 4))
+    first.run(60, lambda: len(run(first).epochs) == 2)
+    before = first.session.state.runs
+    started = sum(type(event).__name__ == "RunStarted" for event in first.session._store.events())
+    first.session.close()
+    second = open_bench(first.cluster)
+    assert second.session.state.runs == before
+    assert second.session.state.submissions[token].logs["out"].size == len(keras_log(5, 4))
+    second.cluster.write("100", keras_log(5, 4, 3)[len(keras_log(5, 4)) :])
+    second.run(60, lambda: len(run(second).epochs) == 3)
+    kinds = [type(event).__name__ for event in second.session._store.events()]
+    assert kinds.count("EpochSeen") == 3
+    assert kinds.count("RunStarted") == started
+
+
+def test_bytes_that_were_copied_but_not_yet_read_are_read_after_a_restart(open_bench) -> None:
+    first = open_bench()
+    token = running(first)
+    first.cluster.write("100", keras_log(5))
+    first.run(60, lambda: len(run(first).epochs) == 1)
+    path = first.session.log_path(token, "out")
+    first.session.close()
+    first.cluster.write("100", keras_log(5, 4)[len(keras_log(5)) :])
+    path.write_bytes(
+        keras_log(5, 4)
+    )  # copied by a process that was killed before it could store what it read
+    second = open_bench(first.cluster)
+    second.run(60, lambda: len(run(second).epochs) == 2)
+    assert mirror(second, token) == keras_log(5, 4)
+
+
+def test_a_log_that_appears_late_is_read(bench: Bench) -> None:
+    token = running(bench)
+    bench.run(120)
+    assert bench.session.log_path(token, "out") is None
+    bench.cluster.write("100", keras_log(5))
+    bench.run(60, lambda: len(run(bench).epochs) == 1)
+
+
+def test_last_lines_that_come_after_the_end_are_read(bench: Bench) -> None:
+    token = running(bench)
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.cluster.end("100")
+    bench.run(60, lambda: job(bench).phase is JobPhase.FINISHED)
+    bench.run(8)
+    late = keras_log(5, 4, 4, 4, 4)[len(keras_log(5, 4)) :]
+    bench.cluster.write("100", late)
+    bench.run(120, lambda: run(bench).outcome is not None)
+    assert run(bench).outcome == "completed"
+    assert len(run(bench).epochs) == 5
+    assert mirror(bench, token) == keras_log(5, 4, 4, 4, 4)
+
+
+def test_a_last_line_without_newline_counts(bench: Bench) -> None:
+    running(bench)
+    bench.cluster.write("100", keras_log(5, 4, 4, 4, 4).rstrip(b"\n"))
+    bench.cluster.end("100")
+    bench.run(120, lambda: run(bench).outcome is not None)
+    assert len(run(bench).epochs) == 5
+
+
+def test_a_job_without_any_log_ends_by_slurms_word(bench: Bench) -> None:
+    running(bench)
+    bench.cluster.end("100", "FAILED")
+    bench.run(200, lambda: run(bench).outcome is not None)
+    assert run(bench).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        ("TIMEOUT", "time-limit"),
+        ("CANCELLED", "cancelled"),
+        ("OUT_OF_MEMORY", "oom"),
+        ("NODE_FAIL", "failed"),
+    ],
+)
+def test_slurms_word_explains_a_run_that_broke_off(bench: Bench, state: str, outcome: str) -> None:
+    running(bench)
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.cluster.end("100", state)
+    bench.run(200, lambda: run(bench).outcome is not None)
+    assert run(bench).outcome == outcome
+
+
+def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench: Bench) -> None:
+    running(bench, n_gpus=2)
+    bench.cluster.write("100", keras_log(5, 4, n_gpus=4, batch=512))
+    bench.run(60)
+    assert run(bench).epochs == ()
+
+
+def test_runs_of_one_job_get_their_epochs_in_order(bench: Bench) -> None:
+    one = draft(1).runs[0]
+    runs = (one, replace(one, n_gpus=2, batch_size=512))
+    bench.online()
+    future = bench.session.submit(draft(2, runs=runs, form="one-job"))
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(5, 4, n_gpus=2, batch=512))
+    bench.run(60, lambda: len(bench.session.state.runs[2].epochs) == 2)
+    assert len(bench.session.state.runs[1].epochs) == 5
+    assert bench.session.state.runs[1].phase is RunPhase.DONE
+    assert bench.session.state.runs[2].phase is RunPhase.RUNNING
+
+
+def test_thirty_logs_at_once_are_all_served_and_those_on_screen_first(bench: Bench) -> None:
+    bench.online()
+    futures = [bench.session.submit(draft()) for _ in range(30)]
+    bench.run(60, lambda: all(future.done() for future in futures))
+    for number in range(30):
+        bench.cluster.start(str(100 + number))
+    bench.run(60)
+    tokens = [future.result() for future in futures]
+    bench.session.watch_logs({tokens[0]})
+    bench.cluster.calls.clear()
+    for _ in range(20):
+        for number in range(30):
+            bench.cluster.write(str(100 + number), b"a line of a log\n" * 3_000)
+        bench.run(1)
+    looks = dict.fromkeys(map(bench.cluster.log, map(str, range(100, 130))), 0)
+    for verb, path in bench.cluster.calls:
+        if verb == "stat" and path in looks:
+            looks[path] += 1
+    shown = looks.pop(bench.cluster.log("100"))
+    assert shown > 2 * max(looks.values())
+    assert min(looks.values()) >= 5
+    bench.run(200, lambda: all(_equal(bench, token, str(100 + i)) for i, token in enumerate(tokens)))
+
+
+def _equal(bench: Bench, token: str, job_id: str) -> bool:
+    return mirror(bench, token) == bench.cluster.files[bench.cluster.log(job_id)]
+
+
+def test_a_file_the_server_refuses_does_not_stop_the_others(bench: Bench) -> None:
+    token = running(bench)
+    bench.cluster.fail("stat", RemoteFailure("You may not read it."), RemoteFailure("You may not read it."))
+    bench.cluster.write("100", keras_log(5))
+    bench.run(60, lambda: len(run(bench).epochs) == 1)
+    assert mirror(bench, token) == keras_log(5)
+
+
+def test_no_name_from_outside_leaves_the_folder() -> None:
+    from labtui.session.mirrors import mirror_name
+
+    for name in ("../../etc/passwd", "a/b", "..", "\x1b]0;x\x07", "nul\x00l", "C:\\x", "a" * 500):
+        made = mirror_name(name, "1", "out", 0)
+        assert Path(made).name == made
+        assert "\\" not in made
+        assert len(made) < 200
+        assert made.isprintable()

@@ -1,0 +1,70 @@
+"""What is told of a job's start, end and failure: once each, in our own words, and nothing that acts on a terminal."""
+
+from __future__ import annotations
+
+import threading
+
+from labtui.domain.events import JobObserved, LabState, RunEnded
+from labtui.domain.model import JobPhase, JobView
+from labtui.domain.reduce import reduce
+from labtui.session.notifications import DesktopNotifier, Notice, NoticeTracker, terminal_sequence
+from tests.session.conftest import Bench, accepted, only
+
+
+def after(state: LabState, tracker: NoticeTracker, event: object) -> tuple[LabState, list[Notice]]:
+    state = reduce(state, event)  # type: ignore[arg-type]
+    return state, tracker.notices(state, [event])  # type: ignore[list-item]
+
+
+def test_start_and_end_are_told_once(bench: Bench) -> None:
+    token = accepted(bench)
+    state = bench.session.state
+    tracker = NoticeTracker(LabState())
+    running = JobObserved(at=1, token=token, job=JobView(job_id="100", phase=JobPhase.RUNNING))
+    over = JobObserved(at=2, token=token, job=JobView(job_id="100", phase=JobPhase.FINISHED))
+    state, told = after(state, tracker, running)
+    assert [notice.kind for notice in told] == ["started"]
+    state, told = after(state, tracker, running)
+    assert told == []
+    state, told = after(state, tracker, over)
+    assert told == [], "how its run ended is not known yet"
+    state, told = after(state, tracker, RunEnded(at=3, run_id=1, outcome="oom"))
+    assert [(notice.kind, notice.sentence) for notice in told] == [
+        ("failed", "ResNet50 · 1 GPU ran out of memory.")
+    ]
+    state, told = after(state, tracker, over)
+    assert told == []
+
+
+def test_nothing_is_told_of_the_past(bench: Bench) -> None:
+    token = accepted(bench)
+    tracker = NoticeTracker(bench.session.state)
+    event = JobObserved(at=1, token=token, job=only(bench).job)
+    assert tracker.notices(bench.session.state, [event]) == []
+
+
+def test_a_name_from_outside_cannot_act_on_the_terminal() -> None:
+    evil = Notice("ended", "x\x1b]0;owned\x07", "a;b\\\nc")
+    sequence = terminal_sequence(evil)
+    assert sequence.count("\x1b") == 4 and sequence.count("\a") == 1
+    assert sequence.startswith("\a\x1b]9;") and "owned\x07" not in sequence
+    assert sequence.count(";") == 4
+
+
+def test_a_desktop_that_cannot_is_asked_no_more() -> None:
+    asked, first = [], threading.Event()
+
+    def send(notice: Notice) -> None:
+        asked.append(notice)
+        first.set()
+        raise OSError("no bus")
+
+    notifier = DesktopNotifier(send)
+    notice = Notice("ended", "t", "s")
+    notifier.show(notice)
+    assert first.wait(5)
+    for thread in threading.enumerate():
+        if thread.name == "labtui-notify":
+            thread.join(5)
+    notifier.show(notice)
+    assert asked == [notice]

@@ -1,0 +1,119 @@
+"""What the cluster says about remote paths: asked once, kept, shown by the preview and by the set-up's check."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.preflight import apply_fix
+from labtui.session.labs import check_folder
+from labtui.session.settings import changed, write_settings
+from tests.session.conftest import Bench, draft
+
+DATA = "/gpfs/projects/nct_000/cifar-10-batches-py"
+CONTAINER = "/gpfs/projects/nct_000/tensorflow.sif"
+PLACES = {"data_dir": DATA, "container": CONTAINER}
+SCRIPT = f"""#!/bin/bash
+#SBATCH --qos=acc_training
+singularity exec --nv {CONTAINER} python ResNet50.py --data {DATA}
+"""
+
+
+def preview_rules(bench: Bench) -> set[str]:
+    preview = bench.session.preview(draft(**PLACES), script=SCRIPT)
+    return {finding.rule for finding in preview.findings}
+
+
+@pytest.mark.parametrize(("gone", "rule"), [(DATA, "data-missing"), (CONTAINER, "container-missing")])
+def test_the_preview_names_what_is_not_on_the_cluster(bench: Bench, gone: str, rule: str) -> None:
+    bench.cluster.missing = {gone}
+    assert rule not in preview_rules(bench), "nobody was asked yet"
+    bench.online()
+    preview_rules(bench)
+    bench.run(5, lambda: bool(bench.session.state.places))
+    assert rule in preview_rules(bench)
+    bench.cluster.missing = set()
+    bench.run(60)
+    preview_rules(bench)
+    bench.run(5, lambda: bench.session.state.places[gone].there)
+    assert rule not in preview_rules(bench)
+
+
+def test_the_other_usual_place_is_looked_at_and_offered(bench: Bench) -> None:
+    other = DATA.replace("/gpfs/projects/", "/gpfs/scratch/")
+    bench.cluster.missing = {DATA, CONTAINER.replace("/gpfs/projects/", "/gpfs/scratch/")}
+    bench.online()
+    preview_rules(bench)
+    bench.run(5, lambda: bool(bench.session.state.places))
+    findings = bench.session.preview(draft(**PLACES), script=SCRIPT).findings
+    (found,) = [each for each in findings if each.rule == "data-missing"]
+    assert f"It is at {other}" in found.effect
+    assert other in apply_fix(SCRIPT, found.fix)
+
+
+def test_paths_are_asked_about_together_and_not_again_and_again(bench: Bench) -> None:
+    bench.online()
+    for _ in range(5):
+        preview_rules(bench)
+        bench.run(3)
+    assert [set(paths) for verb, paths in bench.cluster.calls if verb == "present"] == [
+        {place for path in (DATA, CONTAINER) for place in (path, path.replace("/projects/", "/scratch/"))}
+    ]
+
+
+def test_an_old_no_stops_nobody(bench: Bench) -> None:
+    bench.session.note_places({DATA: False})
+    assert "data-missing" in preview_rules(bench)
+    bench.clock.sleep(3600)
+    assert "data-missing" not in preview_rules(bench)
+
+
+def test_nobody_is_asked_offline(bench: Bench) -> None:
+    assert bench.session.look_at((DATA,)) is None
+    preview_rules(bench)
+    bench.step(3)
+    assert not bench.cluster.count("present")
+
+
+def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench) -> None:
+    bench = open_bench()
+    path = bench.session.folder.settings_path
+    write_settings(path, changed(bench.session.settings, **PLACES))
+
+    def box() -> dict[str, str]:
+        (setup,) = (
+            check
+            for check in check_folder(bench.session.folder, bench.session.edition, bench.session.state)
+            if check.task_id == "10.1"
+        )
+        return {item.sentence: item.evidence for item in setup.items if item.met}
+
+    sentence = "the data set and the software on the cluster can be reached"
+    assert sentence not in box()
+    bench.session.note_places({DATA: True})
+    assert sentence not in box(), "only one of the two was seen"
+    bench.session.note_places({CONTAINER: True})
+    assert DATA in box()[sentence]
+    assert "2023-11-14" in box()[sentence], "the pretend clock's day"
+    bench.session.close()
+    bench = open_bench()
+    assert sentence in box()
+    bench.session.note_places({DATA: False})
+    assert sentence not in box()
+
+
+def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench) -> None:
+    bench = open_bench()
+    settings = changed(bench.session.settings, max_per_gpu_batch=256)
+    write_settings(bench.session.folder.settings_path, settings)
+    bench.session.close()
+    session = open_bench().session
+    specs = [spec for each in session.drafts("10.5") for spec in each.runs]
+    assert [(spec.n_gpus, spec.batch_size) for spec in specs] == [(1, 256), (2, 512), (4, 1024)]
+    wanted = {
+        item.sentence
+        for check in check_folder(session.folder, session.edition, session.state)
+        for item in check.items
+    }
+    assert any("1,024" in sentence or "1024" in sentence for sentence in wanted)
+    cpu = [spec for each in session.drafts("10.3") for spec in each.runs]
+    assert all(spec.device == "cpu" and spec.batch_size > 0 for spec in cpu)

@@ -1,0 +1,159 @@
+"""`labtui repair`: the mirrors and job scripts bring back what the database lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from labtui.domain.errors import FolderError, StoreError
+from labtui.domain.model import RunPhase, SubmissionStatus
+from labtui.session.folder import LabFolder
+from labtui.session.manual_commands import commands_of_draft
+from labtui.session.own_jobs import read_script_facts
+from labtui.session.repair import repair
+from labtui.session.session import Session
+from tests.session.conftest import Bench, draft
+from tests.session.scripted import keras_log
+
+
+def finished(bench: Bench) -> None:
+    """Two runs in one job, done; and one that waits for its slot."""
+    one = draft(1).runs[0]
+    bench.online()
+    future = bench.session.submit(
+        draft(2, runs=(one, replace(one, n_gpus=2, batch_size=512)), form="one-job")
+    )
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.cluster.write("100", keras_log(9, 8, 8, 8, 8) + keras_log(5, 4, 4, 4, 4, n_gpus=2, batch=512))
+    bench.cluster.write("100", b"some words\n", "err")
+    bench.cluster.write("100", b"timestamp, index\n", "gpu.csv")
+    bench.cluster.end("100")
+    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
+
+
+@pytest.mark.parametrize("damage", ["gone", "text", "emptied"])
+def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: str) -> None:
+    first = open_bench()
+    finished(first)
+    before = first.session.state
+    first.session.close()
+    path = first.path / "labtui.db"
+    if damage == "gone":
+        path.unlink()
+    elif damage == "text":
+        path.write_bytes(b"this is no database\n" * 999)
+        with pytest.raises(StoreError):
+            Session.open(first.path, start=False)
+    else:
+        path.write_bytes(b"")
+    report = repair(LabFolder.open(first.path))
+    assert report.submissions_rebuilt == 1
+    assert report.epochs_read == 10
+    second = open_bench(first.cluster)
+    assert [run.spec for run in second.session.state.runs.values()] == [
+        run.spec for run in before.runs.values()
+    ]
+    assert [run.epochs for run in second.session.state.runs.values()] == [
+        run.epochs for run in before.runs.values()
+    ]
+    (submission,) = second.session.state.submissions.values()
+    assert submission.job.job_id == "100"
+    assert submission.remote_logs == next(iter(before.submissions.values())).remote_logs
+    second.run(200, lambda: second.session.state.runs[2].phase is RunPhase.DONE)
+    assert second.cluster.count("submit") == 1, "a rebuilt submission is never sent again"
+
+
+def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Bench]) -> None:
+    first = open_bench()
+    first.cluster.reachable = False
+    first.session.submit(draft())
+    first.session.close()
+    repair(LabFolder.open(first.path))
+    first.cluster.reachable = True
+    first.cluster.calls.clear()
+    second = open_bench(first.cluster)
+    (submission,) = second.session.state.submissions.values()
+    assert submission.status is SubmissionStatus.UNKNOWN
+    second.run(60, lambda: len(second.cluster.jobs) == 1)
+    verbs = [verb for verb, _ in second.cluster.calls if verb in ("find_token", "submit")]
+    assert verbs == ["find_token", "submit"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_only_a_script_tells_of_is_looked_up_and_never_sent(
+    open_bench: Callable[..., Bench], there: bool
+) -> None:
+    first = open_bench()
+    first.cluster.reachable = there
+    if there:
+        first.online()
+    sent = first.session.submit(draft())
+    first.run(20, (lambda: sent.done()) if there else None)
+    first.session.close()
+    (first.path / "labtui.db").write_bytes(b"nothing")
+    assert repair(LabFolder.open(first.path)).submissions_rebuilt == 1
+    first.cluster.reachable = True
+    first.cluster.calls.clear()
+    second = open_bench(first.cluster)
+    second.run(60)
+    (submission,) = second.session.state.submissions.values()
+    assert "submit" not in [verb for verb, _ in second.cluster.calls]
+    if there:
+        assert submission.job is not None
+        assert submission.job.job_id == "100"
+    else:
+        assert submission.status is SubmissionStatus.WITHDRAWN
+        assert "the cluster has no job of it" in submission.sentence
+        assert "Submit the task again" in submission.hint
+
+
+def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[..., Bench]) -> None:
+    first = open_bench()
+    first.online()
+    asked = first.session.test_only(draft())
+    first.run(20, asked.done)
+    assert asked.result().ok
+    told = commands_of_draft(first.session, draft())
+    assert any("slurm/by-hand/" in lesson.text for lesson in told)
+    assert len(list((first.path / "slurm/by-hand").glob("*.slurm"))) == 1
+    first.session.close()
+    (first.path / "labtui.db").unlink()
+    assert repair(LabFolder.open(first.path)).submissions_rebuilt == 0
+
+
+def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., Bench]) -> None:
+    first = open_bench()
+    finished(first)
+    before = first.session.state
+    first.session.close()
+    report = repair(LabFolder.open(first.path))
+    assert report.submissions_rebuilt == 0
+    second = open_bench(first.cluster)
+    assert second.session.state.runs == before.runs
+    assert report.old_database is not None
+    assert report.old_database.exists()
+
+
+def test_repair_does_not_touch_a_folder_that_is_open(bench: Bench) -> None:
+    with pytest.raises(FolderError, match="open"):
+        repair(LabFolder.open(bench.path))
+
+
+def test_a_script_that_is_not_ours_is_nobodys() -> None:
+    for text in ("", "#!/bin/bash\nsay token ../../x\n", "#SBATCH --job-name=a\n", "say run-1 '"):
+        assert read_script_facts(text) is None
+
+
+def test_a_rendered_script_tells_what_it_was_made_from(bench: Bench) -> None:
+    plan = replace(draft(2), runs=(replace(draft(2).runs[0], learning_rate=0.02),))
+    bench.session.submit(plan)
+    (submission,) = bench.session.state.submissions.values()
+    facts = read_script_facts((bench.path / submission.script_file).read_text())
+    assert facts is not None
+    assert facts.runs == plan.runs
+    assert (facts.token, facts.job_name, facts.task_id) == (submission.token, submission.job_name, "10.5")
+    assert (facts.account, facts.queue, facts.gpus, facts.cpus) == ("nct_000", "acc_training", 2, 40)
+    assert facts.time_limit_minutes == 30

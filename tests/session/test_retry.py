@@ -1,0 +1,80 @@
+"""A run again: what its end asks for is changed, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from labtui.domain.errors import UsageError
+from labtui.domain.events import JobObserved, RunEnded
+from labtui.domain.model import JobPhase, JobView, Outcome
+from labtui.session.batches import retry_after
+from tests.session.conftest import Bench, accepted, only
+
+
+def ended(bench: Bench, outcome: Outcome) -> None:
+    """The bench's job is over, and its run ended so."""
+    token = accepted(bench)
+    over = JobView(job_id="100", phase=JobPhase.FINISHED)
+    bench.session._journal.commit(
+        (JobObserved(at=1, token=token, job=over), RunEnded(at=1, run_id=1, outcome=outcome))
+    )
+
+
+def test_a_run_that_goes_on_is_not_retried(bench: Bench) -> None:
+    accepted(bench)
+    with pytest.raises(UsageError, match="not over"):
+        retry_after(bench.session, 1)
+
+
+def test_after_a_failure_the_same_again(bench: Bench) -> None:
+    ended(bench, "failed")
+    (draft,) = retry_after(bench.session, 1).drafts
+    spec = bench.session.state.runs[1].spec
+    assert draft.runs == (spec,)
+    assert (draft.gpus, draft.cpus, draft.time_limit_minutes, draft.qos) == (1, 20, 30, "acc_training")
+    assert draft.job_name == "ResNet50", "the name gets a token of its own"
+    bench.run(20, bench.session.submit(draft).done)
+    assert len(bench.session.state.submissions) == 2
+
+
+def test_after_a_time_out_twice_the_time_as_far_as_the_queue_allows(bench: Bench) -> None:
+    ended(bench, "time-limit")
+    proposal = retry_after(bench.session, 1)
+    assert proposal.drafts[0].time_limit_minutes == 60 and "60 min instead of 30" in proposal.sentence
+    assert retry_after(bench.session, 1, same=True).drafts[0].time_limit_minutes == 30
+    assert retry_after(bench.session, 1, minutes=45).drafts[0].time_limit_minutes == 45
+
+
+def test_after_out_of_memory_half_the_batch(bench: Bench) -> None:
+    ended(bench, "oom")
+    (draft,) = retry_after(bench.session, 1).drafts
+    before = bench.session.state.runs[1].spec
+    assert draft.runs == (replace(before, batch_size=128),)
+    assert retry_after(bench.session, 1, same=True).drafts[0].runs == (before,)
+
+
+def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:
+    path = bench.session.folder.slurm / "own.slurm"
+    path.write_text(
+        "#!/bin/bash\n#SBATCH -A nct_000 -q acc_training -t 10 --gres=gpu:1\n"
+        "python ResNet50.py --epochs 2 --batch_size 64 --n_gpus 1\n"
+    )
+    bench.online()
+    draft = bench.session.own_draft(path)
+    bench.run(20, bench.session.submit(draft).done)
+    sent = path.read_bytes()
+    path.write_text("changed since")
+    over = JobView(job_id="100", phase=JobPhase.FINISHED)
+    token = only(bench).token
+    bench.session._journal.commit(
+        (JobObserved(at=1, token=token, job=over), RunEnded(at=1, run_id=1, outcome="time-limit"))
+    )
+    (again,) = retry_after(bench.session, 1).drafts
+    assert again.options == ("--time=20",)
+    assert dict(again.beside)["own.slurm"] == sent
+    assert again.runs == draft.runs and again.job_name == draft.job_name
+    bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="oom"),))
+    with pytest.raises(UsageError, match="stands in your job file"):
+        retry_after(bench.session, 1)

@@ -1,0 +1,114 @@
+"""What a job's two logs tell of its planned runs, through the session's following."""
+
+from __future__ import annotations
+
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.settings import changed
+from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.scripted import keras_log
+
+DEVICE = "'/job:localhost/replica:0/task:0/device:GPU:{}'"
+
+
+def strategy(n_gpus: int) -> bytes:
+    """The line of TensorFlow that stands in the .err only."""
+    names = ", ".join(DEVICE.format(number) for number in range(n_gpus))
+    return f"INFO:tensorflow:Using MirroredStrategy with devices ({names},)\n".encode()
+
+
+def the_run(bench: Bench):
+    return bench.session.state.runs[1]
+
+
+def ended(bench: Bench) -> None:
+    bench.cluster.end("100")
+    bench.run(200, lambda: all(only(bench).logs[each].complete for each in ("out", "err")))
+
+
+def test_a_log_that_only_the_labs_own_pattern_reads_gives_the_runs_epochs(lab_path, open_bench) -> None:
+    folder = LabFolder(lab_path)
+    pattern = r"pass (?P<epoch>\d+) of (?P<epochs>\d+) took (?P<seconds>[\d.]+)"
+    folder.save_settings(changed(folder.settings(), log_patterns=(pattern,)))
+    bench = open_bench()
+    accepted(bench)
+    bench.cluster.write("100", b"a warning\n", suffix="err")
+    bench.cluster.write("100", b"starting\npass 1 of 5 took 29.5\npass 2 of 5 to")
+    bench.run(40, lambda: [one.epoch for one in the_run(bench).epochs] == [1])
+    bench.cluster.write(
+        "100", b"ok 13.6\npass 3 of 5 took 13.7\npass 4 of 5 took 13.5\npass 5 of 5 took 13.6\n"
+    )
+    bench.run(40, lambda: [one.epoch for one in the_run(bench).epochs] == [1, 2, 3, 4, 5])
+    assert [one.seconds.value for one in the_run(bench).epochs] == [29.5, 13.6, 13.7, 13.5, 13.6]
+    ended(bench)
+    assert the_run(bench).outcome == "completed" and the_run(bench).diagnosis == ()
+
+
+def test_devices_in_the_err_contradict_what_was_planned(bench: Bench) -> None:
+    """4 GPUs were planned and named by the command; TensorFlow used one, and says so in the .err."""
+    run_four(bench, strategy(1))
+    (found,) = the_run(bench).diagnosis
+    assert (found.kind, found.stream) == ("contradiction", "err")
+    assert "planned: 4 GPUs" in found.text and "line 1 of the .err" in found.text
+    assert len(the_run(bench).epochs) == 5 and the_run(bench).outcome == "completed"
+    assert contradicted(bench.session)
+
+
+def test_devices_in_the_err_contradict_the_banner(bench: Bench) -> None:
+    run_four(bench, strategy(1), head=b"Model ResNet50 4 GPUs\n")
+    (found,) = the_run(bench).diagnosis
+    assert found.kind == "contradiction" and "Model ResNet50 4 GPUs" in found.text
+    assert contradicted(bench.session)
+
+
+def test_devices_in_the_err_that_agree_are_no_news(bench: Bench) -> None:
+    run_four(bench, strategy(4), head=b"Model ResNet50 4 GPUs\n")
+    assert the_run(bench).diagnosis == () and not contradicted(bench.session)
+
+
+def run_four(bench: Bench, err: bytes, head: bytes = b"") -> None:
+    """A job of one run on 4 GPUs from its submission to its end."""
+    bench.online()
+    future = bench.session.submit(draft(n_gpus=4))
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.cluster.write("100", err, suffix="err")
+    log = keras_log(40, 5, 5, 5, 5, batch=1024, n_gpus=4)
+    command, _, epochs = log.partition(b"\n")
+    bench.cluster.write("100", command + b"\n" + head + epochs)
+    bench.run(60, lambda: len(the_run(bench).epochs) == 5)
+    ended(bench)
+
+
+def contradicted(session: Session) -> bool:
+    from labtui.results.compute import compute_results
+    from labtui.results.measured import measured_from_state
+
+    return any(row.contradicted for row in compute_results(measured_from_state(session.state)).rows)
+
+
+def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench: Bench) -> None:
+    """The script of another network was left unchanged: nothing is credited, and the reason stands at the run."""
+    run_one(bench, b"Model ResNet101 1 GPUs\n")
+    run = the_run(bench)
+    assert run.epochs == () and run.outcome == "unfinished"
+    (found,) = run.diagnosis
+    assert (found.kind, found.line) == ("contradiction", 1)
+    assert found.text == "The log tells of another training: model ResNet101, planned ResNet50."
+
+
+def test_a_log_of_the_planned_training_or_of_none_names_no_other(bench: Bench) -> None:
+    run_one(bench, b"nothing of a training\n", epochs=b"")
+    assert [found.kind for found in the_run(bench).diagnosis] == []
+
+
+def run_one(bench: Bench, head: bytes, epochs: bytes | None = None) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    log = keras_log(40, 14, 14, 14, 14, head=False) if epochs is None else epochs
+    bench.cluster.write("100", b"a warning\n", suffix="err")
+    bench.cluster.write("100", head + log)
+    bench.run(60, lambda: {"out", "err"} <= set(only(bench).logs))
+    ended(bench)

@@ -1,0 +1,101 @@
+"""Two jobs of one submission: one trains, the other is cancelled; and a job that comes back after its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from labtui.domain.model import JobPhase, RunPhase
+from labtui.slurm.submit import TWIN_STATUS
+from tests.session.conftest import Bench, accepted, draft, only
+from tests.session.scripted import keras_log
+
+
+def cancelled(bench: Bench) -> list[object]:
+    return [detail for verb, detail in bench.cluster.calls if verb == "cancel"]
+
+
+def test_a_waiting_twin_of_a_job_that_began_is_cancelled(bench: Bench) -> None:
+    token = accepted(bench)
+    bench.cluster.started[token] = "100"
+    twin = bench.cluster.twin("100")
+    bench.run(60, lambda: bool(cancelled(bench)))
+    assert cancelled(bench) == [twin]
+    assert only(bench).job.job_id == "100"
+
+
+def test_the_job_that_began_first_is_kept_whichever_was_known(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    twin = bench.cluster.twin("100", "RUNNING")
+    bench.cluster.started[future.result()] = twin
+    bench.run(60, lambda: bool(cancelled(bench)))
+    assert cancelled(bench) == ["100"]
+    assert only(bench).job.job_id == twin
+    bench.cluster.write(twin, keras_log(30, 5))
+    bench.run(60, lambda: len(bench.session.state.runs[1].epochs) == 2)
+
+
+def test_of_two_that_wait_the_known_one_stays(bench: Bench) -> None:
+    bench.online()
+    future = bench.session.submit(draft())
+    bench.run(20, future.done)
+    twin = bench.cluster.twin("100")
+    bench.run(60, lambda: bool(cancelled(bench)))
+    assert cancelled(bench) == [twin]
+
+
+def test_one_that_may_have_begun_is_left_alone_until_it_says_so(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.twin("100", "RUNNING")
+    bench.run(60)
+    assert cancelled(bench) == []
+
+
+@pytest.mark.parametrize("accounting", [True, False])
+def test_a_job_that_ended_as_a_twin_gives_way_to_the_one_that_trains(bench: Bench, accounting: bool) -> None:
+    token = accepted(bench)
+    twin = bench.cluster.twin("100", "RUNNING")
+    bench.cluster.started[token] = twin
+    bench.cluster.jobs["100"] = replace(
+        bench.cluster.jobs["100"], state="FAILED", in_queue=not accounting, exit_code=f"{TWIN_STATUS}:0"
+    )
+    bench.run(120, lambda: only(bench).job.job_id == twin)
+    assert bench.session.state.runs[1].outcome is None
+    bench.run(60, lambda: only(bench).job.phase is JobPhase.RUNNING)
+
+
+def test_a_job_of_somebody_elses_token_is_not_touched(bench: Bench) -> None:
+    accepted(bench)
+    twin = bench.cluster.twin("100")
+    bench.cluster.jobs[twin] = replace(bench.cluster.jobs[twin], token="another-one")
+    bench.run(60)
+    assert cancelled(bench) == []
+
+
+def test_a_job_put_back_into_the_queue_after_its_end_is_followed_again(bench: Bench) -> None:
+    """By an administrator; its log begins anew."""
+    accepted(bench)
+    bench.cluster.write("100", keras_log(30, 5))
+    bench.cluster.end("100", "NODE_FAIL")
+    bench.run(200, lambda: "out" in only(bench).logs and only(bench).logs["out"].complete)
+    assert bench.session.state.runs[1].outcome is not None
+    bench.cluster.jobs["100"] = replace(bench.cluster.jobs["100"], state="PENDING", in_queue=True)
+    bench.run(400, lambda: only(bench).job.phase is JobPhase.QUEUED)
+    assert only(bench).job.restarts == 1 and not only(bench).logs["out"].complete
+    bench.cluster.start("100")
+    bench.cluster.put("100", keras_log(31, 6, 6))
+    bench.run(200, lambda: len(bench.session.state.runs[1].epochs) == 3)
+    assert bench.session.state.runs[1].phase is RunPhase.RUNNING
+    assert only(bench).logs["out"].segment == 1
+
+
+def test_nothing_is_asked_any_more_an_hour_after_the_end(bench: Bench) -> None:
+    accepted(bench)
+    bench.cluster.end("100")
+    bench.run(4200)
+    polls = bench.cluster.count("tick")
+    bench.run(3600)
+    assert bench.cluster.count("tick") == polls

@@ -1,0 +1,281 @@
+"""What a cluster says of itself, read and made a profile: shapes that the test clusters do not have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.slurm.probe import Association, QosLimits, SlurmProbe
+from labtui.slurm.remote_command import CommandResult
+from labtui.slurm.site_probe import (
+    PartitionGpus,
+    SiteLoad,
+    SitePartition,
+    SiteProbe,
+    gpus_of,
+    parse_load,
+    parse_site,
+)
+from labtui.slurm.site_profile import Choices, questions, site_profile
+
+MARK = "\x1dabc "
+PARTITION = (
+    "PartitionName={name} AllowGroups=ALL AllowAccounts={accounts} AllowQos={qos} Default={default} "
+    "MaxNodes=UNLIMITED MaxTime={time} State={state} TotalCPUs=256 TotalNodes=4 "
+    "TRES=cpu=256,mem=2000G,node=4,billing=256,gres/gpu=8\n"
+)
+
+
+def partition(name: str, **said: str) -> str:
+    words = {"accounts": "ALL", "qos": "ALL", "default": "NO", "time": "1-00:00:00", "state": "UP"}
+    return PARTITION.format(name=name, **(words | said))
+
+
+def answer(
+    out: dict[str, str], err: dict[str, str] | None = None, statuses: str = "0 0 0 0"
+) -> CommandResult:
+    names = ("partitions", "nodes", "config", "account")
+    codes = dict(zip(names, statuses.split(), strict=True))
+    text = "".join(
+        f"{MARK}{name}\n{out.get(name, '')}"
+        + (f"{MARK}{name}-status {codes[name]}\n" if name in codes else "")
+        for name in (*names, "programs", "modules", "python", "tensorflow", "data", "containers", "home")
+    )
+    errors = "".join(f"{MARK}{name}\n{words}\n" for name, words in (err or {}).items())
+    return CommandResult(text.encode(), errors.encode(), 0)
+
+
+SLURM = SlurmProbe(
+    user="me", shell="/bin/bash", server_time=0.0, missing=(), version=(24, 11, 5), version_text="slurm 24.11.5",
+    queue_problem="", accounting_problem="", associations=(Association(account="a", qos=("normal",)),),
+    qos=(), has_module=False,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gres", "found"),
+    [
+        ("gpu:4", ("", 4)),
+        ("gpu:h100:4(S:0-1),shard:8", ("h100", 4)),
+        ("gpu:a100_3g.20gb:2", ("a100_3g.20gb", 2)),
+        ("gpu:a100:2,gpu:v100:2", ("", 4)),
+        ("gpu", ("", 1)),
+        ("(null)", ("", 0)),
+        ("craynetwork:4", ("", 0)),
+    ],
+)
+def test_gpus_of_a_node(gres: str, found: tuple[str, int]) -> None:
+    assert gpus_of(gres) == found
+
+
+def test_nodes_that_differ_count_as_the_smallest_with_gpus() -> None:
+    rows = (
+        "2|128|1000000|gpu:h100:4(S:0-1)|2:32:2",
+        "3|64|500000|gpu:h100:2|2:16:2",
+        "1|32|64000|(null)|1:16:2",
+    )
+    nodes = "".join(f"gpu|{row}\n" for row in rows)
+    site = parse_site(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
+    (found,) = site.partitions
+    assert (found.nodes, found.cpus, found.gpus, found.gpu_type, found.threads_per_core) == (
+        6,
+        64,
+        2,
+        "h100",
+        2,
+    )
+    assert found.nodes_from == "sinfo"
+
+
+def test_refusals_are_kept_and_the_sums_are_shared_out() -> None:
+    site = parse_site(
+        answer(
+            {"partitions": partition("gpu"), "nodes": ""},
+            {"nodes": "slurm_load_partitions: Access/permission denied", "account": ""},
+            "0 1 0 1",
+        ),
+        "abc",
+    )
+    assert site.refused == {
+        "sinfo": "slurm_load_partitions: Access/permission denied",
+        "sacctmgr": "no answer",
+    }
+    (found,) = site.partitions
+    assert (found.cpus, found.gpus, found.memory_mb) == (64, 2, 512000)
+
+
+def test_modules_as_lmod_and_as_environment_modules_list_them() -> None:
+    text = "/apps/modulefiles:\nsingularity/\nsingularity/3.11.5(default)\ntensorflow/2.15-gpu\n\x1b[1modd\n"
+    site = parse_site(answer({"modules": text}), "abc")
+    assert site.modules == ("singularity/3.11.5", "tensorflow/2.15-gpu")
+
+
+def gpu(name: str = "gpu", **said: object) -> SitePartition:
+    return replace(SitePartition(name=name, cpus=64, gpus=4, max_seconds=86400.0, nodes_from="sinfo"), **said)  # type: ignore[arg-type]
+
+
+def values(site: SiteProbe, slurm: SlurmProbe = SLURM, **said: str) -> dict[str, object]:
+    return {key: value for key, value, _ in site_profile("h", slurm, site, Choices(**said)).values}
+
+
+def asked(site: SiteProbe, slurm: SlurmProbe = SLURM, **said: str) -> list[str]:
+    return [question.key for question in questions(slurm, site, Choices(**said))]
+
+
+def test_nothing_is_asked_that_is_known() -> None:
+    site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d/cifar-10-batches-py",))
+    assert asked(site) == []
+    assert values(site)["data_dir"] == "/d/cifar-10-batches-py"
+    assert asked(replace(site, data=(), tensorflow=False)) == ["data_dir", "training"]
+
+
+def test_partitions_that_are_down_or_closed_are_no_choice() -> None:
+    site = SiteProbe(partitions=(gpu("a", up=False), gpu("b", accounts=("other",)), gpu("c")))
+    assert values(site)["gpu_queue"] == "c" and "queue" not in asked(site)
+
+
+def test_the_shortest_of_an_hour_or_more_is_proposed() -> None:
+    site = SiteProbe(
+        partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short", max_seconds=7200.0))
+    )
+    question = next(q for q in questions(SLURM, site, Choices()) if q.key == "queue")
+    assert question.default == "short" and question.options[-1].startswith("debug (at most 15 min")
+    assert question.choose("2") == question.options[1].split(" ")[0]
+    assert question.choose("") == "short" and question.choose("mine") == "mine"
+
+
+def test_rules_of_the_site_make_jobs_name_their_qos() -> None:
+    """MareNostrum's way: any QoS may use any partition, says Slurm; a script of the site says otherwise."""
+    slurm = replace(
+        SLURM,
+        associations=(
+            Association(account="a", qos=("gp_debug", "acc_debug", "acc_long"), default_qos="gp_debug"),
+        ),
+        qos=(QosLimits(name="acc_debug", max_wall_s=7200.0, max_submit_per_user=1),),
+    )
+    config = {"AccountingStorageEnforce": "associations,limits,qos", "JobSubmitPlugins": "lua"}
+    site = SiteProbe(
+        partitions=(gpu("acc"), SitePartition(name="gpp", cpus=112, default=True)), config=config
+    )
+    found = values(site, slurm)
+    assert (found["queue_option"], found["gpu_queue"], found["cpu_queue"]) == ("qos", "acc_debug", "gp_debug")
+    open_site = replace(site, config=config | {"JobSubmitPlugins": "(null)"})
+    assert values(open_site, slurm)["queue_option"] == "partition"
+
+
+def test_without_accounting_the_account_is_asked_for_and_may_stay_empty() -> None:
+    slurm = replace(SLURM, associations=None, qos=None)
+    site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d",))
+    assert asked(site, slurm) == ["account"]
+    assert "default_account" not in values(site, slurm)
+
+
+def test_notes_keep_what_a_student_may_want_to_know() -> None:
+    site = SiteProbe(
+        partitions=(gpu(),),
+        programs=("apptainer",),
+        modules=("tensorflow/2.15",),
+        config={"DefMemPerCPU": "2048"},
+    )
+    slurm = replace(SLURM, associations=(Association(account="a", qos=("normal", "debug")),))
+    notes = " ".join(values(site, slurm)["notes"])  # type: ignore[call-overload]
+    for words in ("slurm 24.11.5", "apptainer", "tensorflow/2.15", "normal, debug", "2.0 GB for each CPU"):
+        assert words in notes
+    assert "notes" not in values(SiteProbe(partitions=(gpu(),)), replace(SLURM, version_text=""))
+
+
+def test_without_a_gpu_partition_the_profile_says_so() -> None:
+    site = SiteProbe(partitions=(SitePartition(name="cpu", cpus=64, default=True),))
+    made = site_profile("login.x.org", SLURM, site, Choices())
+    assert any("No partition with GPUs" in sentence for sentence in made.unknown)
+    assert "gpus_per_node" not in {key for key, _, _ in made.values}
+
+
+@pytest.mark.parametrize(
+    ("training", "programs", "launch"),
+    [
+        ("/i/tf.sif", ("singularity",), {"container": "/i/tf.sif", "runtime": "singularity", "modules": []}),
+        ("/i/tf.sif", ("apptainer",), {"container": "/i/tf.sif", "runtime": "apptainer", "modules": []}),
+        ("/i/tf.sif", (), {"container": "/i/tf.sif", "runtime": "singularity", "modules": ["singularity"]}),
+        ("tensorflow/2.15", (), {"modules": ["tensorflow/2.15"], "python": "python3"}),
+        ("/env/bin/python3.11", (), {"python": "/env/bin/python3.11"}),
+        ("python3", (), {"python": "python3"}),
+    ],
+)
+def test_how_python_is_started(training: str, programs: tuple[str, ...], launch: dict[str, object]) -> None:
+    site = SiteProbe(partitions=(gpu(),), programs=programs, modules=("singularity/4",))
+    made = site_profile("h", SLURM, site, Choices(training=training))
+    found = {key: value for key, value, _ in made.launch}
+    assert {key: found.get(key) for key in launch} == launch
+
+
+# ------------------------------------------------------------------ what is free now
+
+
+def load(
+    sinfo: str = "", sshare: str = "", *, errors: dict[str, str] | None = None, codes: str = "0 0"
+) -> SiteLoad:
+    first, second = codes.split()
+    out = f"{MARK}sinfo\n{sinfo}{MARK}sinfo-status {first}\n{MARK}sshare\n{sshare}{MARK}sshare-status {second}\n"
+    err = "".join(f"{MARK}{name}\n{words}\n" for name, words in (errors or {}).items())
+    return parse_load(CommandResult(out.encode(), err.encode(), 0), "abc")
+
+
+NODES = """\
+as01|acc|mixed|gpu:hopper:4(S:0-1)|gpu:hopper:1(IDX:0)|
+as02|acc|idle+planned|gpu:hopper:4|gpu:hopper:0(IDX:N/A)|
+as03|acc|idle+drain|gpu:hopper:4|gpu:hopper:0(IDX:N/A)|
+as04|acc|mixed+reserved|gpu:hopper:4|gpu:hopper:1(IDX:0)|
+as01|debug*|mixed|gpu:hopper:4(S:0-1)|gpu:hopper:1(IDX:0)|
+gs01|gpp|idle|(null)|gpu:0|
+"""
+
+
+def test_only_nodes_that_take_jobs_have_free_gpus() -> None:
+    found = load(NODES, "nct_000|nct01000|0.420000\n")
+    assert found.partitions == (PartitionGpus("acc", 7, 16), PartitionGpus("debug", 3, 4))
+    assert found.sentence == (
+        "Free now in acc: 7 of 16 GPUs. Free now in debug: 3 of 4 GPUs. Fair share of nct_000: 0.42."
+    )
+
+
+def test_what_is_refused_is_said() -> None:
+    denied = "slurm_load_node: Access/permission denied"
+    found = load(errors={"sinfo": denied, "sshare": "sshare: error: no"}, codes="1 1")
+    assert found.refused == {"sinfo": denied, "sshare": "sshare: error: no"}
+    assert found.sentence == (
+        f"Free GPUs: this site refuses sinfo to users ({denied}). "
+        "Fair share: sshare is refused (sshare: error: no)."
+    )
+    assert "names no node" in load().sentence and "counts none" in load().sentence
+
+
+def test_a_fair_share_that_is_none_is_absent() -> None:
+    assert load(sshare="a|me|nan\nb|me|\nc||0.5\nd|me|0.250000\n").fair_shares == {"d": 0.25}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 16), st.integers(0, 16), st.sampled_from(["idle", "mixed", "down", "idle+maint"])
+        )
+    )
+)
+def test_free_gpus_are_the_sums_of_usable_nodes(nodes: list[tuple[int, int, str]]) -> None:
+    text = "".join(
+        f"n{i}|p|{state}|gpu:{total}|gpu:{used}(IDX:N/A)|\n" for i, (total, used, state) in enumerate(nodes)
+    )
+    free = sum(max(0, total - used) for total, used, state in nodes if state in ("idle", "mixed"))
+    all_of_them = sum(total for total, _, _ in nodes)
+    assert load(text).partitions == ((PartitionGpus("p", free, all_of_them),) if all_of_them else ())
+
+
+@given(st.text(), st.text())
+def test_no_answer_breaks_the_reader(sinfo: str, sshare: str) -> None:
+    found = load(sinfo, sshare)
+    assert all(0 <= each.free <= each.total for each in found.partitions)
+    assert all(0.0 <= share < 2.0 for share in found.fair_shares.values())
+    assert found.sentence

@@ -1,0 +1,178 @@
+"""Rendered job scripts: as agreed (golden files), and accepted by bash and shellcheck."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labtui.domain.errors import TemplateError
+from labtui.domain.model import JobForm
+from labtui.domain.profile import Launch
+from labtui.session.folder import FORMS, read_template
+from labtui.slurm.job_script import JobContext, job_script, time_text, training_command
+from tests.slurm_templates.samples import CONTEXT, GOLDEN, PLAIN, PROFILE, draft, rendered, run
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+needs_shellcheck = pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
+
+
+def directives(script: str) -> dict[str, str]:
+    """The #SBATCH options of a script."""
+    found = re.findall(r"^#SBATCH --([a-z-]+)=(.*)$", script, re.MULTILINE)
+    return dict(found)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_golden(form: JobForm) -> None:
+    """If a template is meant to change, ``python -m tests.slurm_templates.samples`` rewrites them."""
+    assert rendered(form) == (GOLDEN / f"{form}.slurm").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@needs_bash
+def test_bash_reads_it(form: JobForm, tmp_path: Path) -> None:
+    for profile in (PROFILE, PLAIN):
+        file = tmp_path / "job.slurm"
+        file.write_text(rendered(form, profile))
+        subprocess.run(["bash", "-n", str(file)], check=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@needs_shellcheck
+def test_shellcheck_finds_nothing(form: JobForm, tmp_path: Path) -> None:
+    file = tmp_path / "job.slurm"
+    file.write_text(rendered(form))
+    done = subprocess.run(["shellcheck", str(file)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_directives(form: JobForm) -> None:
+    found = directives(rendered(form, reservation="lab_day"))
+    plan = draft(form)
+    assert found["job-name"] == plan.job_name
+    assert (found["account"], found["qos"], found["reservation"]) == ("nct_345", plan.qos, "lab_day")
+    assert (found["time"], found["nodes"]) == ("01:15:00", str(plan.nodes))
+    assert found["ntasks-per-node" if form == "torchrun" else "ntasks"] == "1"
+    assert found["cpus-per-task"] == str(plan.cpus)
+    assert found.get("gres") == (f"gpu:{plan.gpus}" if plan.gpus else None)
+    assert found.get("partition") == (None if plan.gpus else "gpp")
+    assert (found["output"], found["error"]) == ("%x.%j.out", "%x.%j.err")
+    assert "mem" not in found
+
+
+def test_sites_without_qos_and_account() -> None:
+    profile = msgspec.structs.replace(PLAIN, queue_option="partition")
+    found = directives(rendered("one-gpu", profile, account="", qos="", partition="gpusmall"))
+    assert found["partition"] == "gpusmall"
+    assert not found.keys() & {"qos", "account", "reservation"}
+
+
+def test_a_qos_stays_a_qos_where_queues_are_partitions() -> None:
+    profile = msgspec.structs.replace(PLAIN, queue_option="partition")
+    found = directives(rendered("one-gpu", profile, qos="acc_debug", partition="gpusmall"))
+    assert (found["qos"], found["partition"]) == ("acc_debug", "gpusmall")
+
+
+def test_commands_of_the_book() -> None:
+    plan = draft("one-job")
+    commands = [" ".join(training_command(item, plan, PROFILE, CONTEXT)) for item in plan.runs]
+    image = "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif"
+    assert commands[1] == (
+        f"singularity exec --nv {image} python -u ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2"
+    )
+    cpu = draft("cpu")
+    assert training_command(cpu.runs[0], cpu, PROFILE, CONTEXT)[:4] == (
+        "singularity",
+        "exec",
+        image,
+        "python",
+    )
+
+
+def test_commands_with_more_to_say() -> None:
+    plan = draft("one-gpu")
+    spec = run(1, learning_rate=0.05, extra_args=("--device", "cpu", "--images", "64"))
+    words = training_command(spec, plan, PLAIN, CONTEXT)
+    assert words[:3] == ("python", "-u", "ResNet50.py")
+    assert words[-6:] == ("--learning_rate", "0.05", "--device", "cpu", "--images", "64")
+    on_cpu = dataclasses.replace(run(0), script="ResNet50.py")
+    assert training_command(on_cpu, draft("cpu"), PLAIN, CONTEXT)[-2:] == ("--device", "cpu")
+
+
+def test_setup_lines_of_a_profile() -> None:
+    launch = Launch(
+        modules=("intel", "python/3.11 gcc"),
+        setup=("source venv/bin/activate",),
+        env={"A_B": "x y", "C": "{account}"},
+    )
+    script = rendered("cpu", msgspec.structs.replace(PLAIN, launch=launch), data_dir="/data/{account}/c 10")
+    lines = script.splitlines()
+    start = lines.index("module purge")
+    assert lines[start : start + 7] == [
+        "module purge",
+        "module load intel",
+        "module load 'python/3.11 gcc'",
+        "source venv/bin/activate",
+        "export A_B='x y'",
+        "export C=nct_345",
+        "export CIFAR10_DATA='/data/nct_345/c 10'",
+    ]
+    assert "module" not in rendered("cpu", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "text"), [(1, "00:01:00"), (75, "01:15:00"), (1440, "1-00:00:00"), (2910, "2-00:30:00")]
+)
+def test_time(minutes: int, text: str) -> None:
+    assert time_text(minutes) == text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"runs": ()},
+        {"job_name": "two words"},
+        {"job_name": "a/b"},
+        {"job_name": "%j"},
+        {"job_name": "-x"},
+        {"job_name": "x" * 200},
+        {"cpus": 0},
+        {"time_limit_minutes": 0},
+        {"gpus": 0},
+        {"account": "<account>"},
+        {"qos": "acc debug"},
+        {"reservation": "x;y"},
+        {"container": "/images/{user}.sif"},
+        {"container": "~/x.sif"},
+    ],
+)
+def test_what_cannot_be_a_job_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(TemplateError) as caught:
+        rendered("one-job", **change)
+    assert str(caught.value).endswith(".")
+
+
+def test_user_in_paths() -> None:
+    context = JobContext(token="t", remote_dir="/r", edition="e", practice=True, user="nct01345")
+    script = job_script(draft("cpu", container="/home/{user}/x.sif"), PLAIN, context, read_template("cpu"))
+    assert "singularity exec /home/nct01345/x.sif python -u" in script
+    assert "say practice yes" in script
+
+
+@pytest.mark.parametrize("path", ["data set/cifar", "~/data set/cifar"])
+def test_a_relative_data_folder_starts_at_home(path: str) -> None:
+    """Not in the job's directory, which is new for each job and never holds data."""
+    script = rendered("cpu", PLAIN, data_dir=path)
+    assert "export CIFAR10_DATA=\"$HOME\"/'data set/cifar'\n" in script
+
+
+def test_a_template_saved_on_windows() -> None:
+    template = read_template("cpu").replace("\n", "\r\n")
+    assert "\r" not in job_script(draft("cpu"), PROFILE, CONTEXT, template)

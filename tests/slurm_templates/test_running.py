@@ -1,0 +1,312 @@
+"""Rendered job scripts, run by a real bash with stand-ins for Python, Singularity and nvidia-smi."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from labtui.domain.errors import TemplateError
+from labtui.domain.model import JobForm
+from labtui.domain.profile import Launch
+from labtui.session.folder import read_template
+from labtui.slurm.job_script import HEADER_BEGIN, HEADER_END, job_script, training_command
+from labtui.slurm.submit import TWIN_STATUS
+from labtui.training_logs.gpu_sampler import read_samples
+from labtui.training_logs.reader import parse_log
+from tests.slurm_templates.samples import CONTEXT, PLAIN, draft, rendered, run
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bash") is None or shutil.which("stdbuf") is None, reason="needs bash and coreutils"
+)
+
+SAMPLER = """#!/bin/bash
+case "$*" in
+    *--query-gpu*)
+        echo "$BASHPID" > sampler.pid
+        echo "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], \\
+memory.total [MiB], power.draw [W]"
+        while :; do
+            echo "$(date '+%Y/%m/%d %H:%M:%S.000'), 0, 97, 60, 61000, 65247, 512.30"
+            sleep 0.05
+        done ;;
+    *) echo "| NVIDIA-SMI 535.86.10 |" ;;
+esac
+"""
+
+FAILING = """#!/bin/bash
+echo "trains $*"
+case "$*" in
+    *"n_gpus 1") exit 0 ;;
+    *"n_gpus 2") exit 5 ;;
+    *) exit 7 ;;
+esac
+"""
+EPOCHS = """#!/bin/bash
+echo 'Epoch 1/2'
+echo '25/25 - 29s - loss: 2.2 - accuracy: 0.1 - 29s/epoch - 1s/step'
+"""
+
+
+class Desk:
+    """A directory to run a job script in, with programs of its own in front of the PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.job_id = "31337"
+        self.programs = folder / "programs"
+        self.programs.mkdir()
+
+    def program(self, name: str, text: str) -> None:
+        """Put a program in front of the PATH."""
+        path = self.programs / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def start(self, script: str) -> subprocess.Popen[str]:
+        """Start the script as the batch system would: in its own session, with Slurm's variables."""
+        file = self.folder / f"job-{self.job_id}.slurm"
+        file.write_text(script)
+        slurm = {
+            "SLURM_JOB_ID": self.job_id, "SLURM_JOB_NAME": "ResNet50-x", "SLURM_JOB_ACCOUNT": "nct_345",
+            "SLURM_JOB_QOS": "acc_debug", "SLURM_JOB_PARTITION": "acc", "SLURM_JOB_NODELIST": "as01r1b09",
+            "SLURM_CPUS_PER_TASK": "80",
+        }  # fmt: skip
+        return subprocess.Popen(
+            ["bash", str(file)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={"PATH": f"{self.programs}:/usr/bin:/bin", "HOME": str(self.folder), **slurm},
+            start_new_session=True,
+        )
+
+    def run(self, script: str) -> tuple[int, str, str]:
+        """Exit status and both streams."""
+        process = self.start(script)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def until(condition: object, what: str) -> None:
+    """Wait for something another process does."""
+    assert callable(condition)
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(desk: Desk) -> None:
+    desk.program("python", FAILING)
+    status, out, err = desk.run(rendered("one-job", PLAIN))
+    assert status == 5
+    lines = [line for line in out.splitlines() if line.startswith(("+ ", "trains "))]
+    assert lines[0] == "+ python -u ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
+    assert [line.split()[0] for line in lines] == ["+", "trains"] * 3
+    assert err.splitlines() == [f"error: this training ended with exit status {code}" for code in (5, 7)]
+
+
+def test_all_well_is_zero(desk: Desk) -> None:
+    desk.program("python", "#!/bin/bash\necho unbuffered=$PYTHONUNBUFFERED data=$CIFAR10_DATA\n")
+    status, out, err = desk.run(rendered("one-gpu", PLAIN, data_dir="/some/where else"))
+    assert (status, err) == (0, "")
+    assert "unbuffered=1 data=/some/where else" in out
+    assert not list(desk.folder.glob("*.csv")), "no nvidia-smi, no samples, no error"
+
+
+def test_header_says_what_the_job_is(desk: Desk) -> None:
+    desk.program("python", "#!/bin/bash\n")
+    _, out, _ = desk.run(rendered("one-job", PLAIN))
+    block = out.split(HEADER_BEGIN + "\n")[1].split(HEADER_END)[0]
+    facts = {key: value.strip() for key, value in (line.split(":", 1) for line in block.splitlines())}
+    assert (facts["token"], facts["lab"], facts["task"]) == (CONTEXT.token, CONTEXT.edition, "10.5")
+    assert (facts["form"], facts["practice"], facts["gpus"]) == ("one-job", "no", "4")
+    assert (facts["job"], facts["node"], facts["cpus"]) == ("31337 ResNet50-x", "as01r1b09", "80")
+    assert facts["run-2"] == "model=ResNet50 device=gpu n_gpus=2 batch_size=4096 epochs=5 script=ResNet50.py"
+    assert facts["directory"] == str(desk.folder)
+    assert facts["start"][:2] == "20"
+
+
+def test_labtui_knows_the_runs_from_the_echoed_commands(desk: Desk) -> None:
+    """Scripts that print no banner, as the book's sequential one."""
+    desk.program("python", EPOCHS)
+    _, out, _ = desk.run(rendered("one-job", PLAIN))
+    runs = parse_log(out.encode()).runs
+    assert [(item.model, item.n_gpus, item.batch_size) for item in runs] == [
+        ("ResNet50", 1, 2048),
+        ("ResNet50", 2, 4096),
+        ("ResNet50", 4, 8192),
+    ]
+
+
+def test_sampler_writes_beside_the_log_and_ends_with_the_job(desk: Desk) -> None:
+    csv = "ResNet50-x.31337.gpu.csv"
+    desk.program("nvidia-smi", SAMPLER)
+    desk.program("python", f'#!/bin/bash\nuntil [ "$(wc -l < {csv})" -gt 3 ]; do sleep 0.02; done\n')
+    status, out, _ = desk.run(rendered("one-gpu", PLAIN))
+    assert status == 0
+    assert "NVIDIA-SMI" in out
+    reading = read_samples((desk.folder / csv).read_bytes())
+    assert len(reading.samples) >= 3 and reading.samples[0].utilization == 0.97
+    pid = int((desk.folder / "sampler.pid").read_text())
+    until(lambda: not alive(pid), "the sampler to end")
+
+
+def test_termination_ends_the_job_its_training_and_its_sampler(desk: Desk) -> None:
+    """SIGTERM to every process of the job, as Slurm sends it at scancel and at the time limit."""
+    desk.program("nvidia-smi", SAMPLER)
+    desk.program("python", "#!/bin/bash\necho $$ >> trainings\nexec sleep 600\n")
+    process = desk.start(rendered("one-job", PLAIN))
+    trainings = desk.folder / "trainings"
+    until(lambda: trainings.exists() and (desk.folder / "sampler.pid").exists(), "the first training")
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert len(trainings.read_text().split()) == 1, "the other trainings do not start"
+    pids = [int(trainings.read_text()), int((desk.folder / "sampler.pid").read_text())]
+    until(lambda: not any(map(alive, pids)), "training and sampler to end")
+
+
+def test_container(desk: Desk) -> None:
+    desk.program("singularity", '#!/bin/bash\nprintf "%s|" "$@"; echo\n')
+    _, out, _ = desk.run(rendered("cpu", PLAIN, container="/images/my image.sif"))
+    assert "exec|/images/my image.sif|python|-u|ResNet50_seq.py|--epochs|2|--batch_size|256|" in out
+    _, out, _ = desk.run(rendered("one-gpu", PLAIN, container="/images/x.sif"))
+    assert "exec|--nv|/images/x.sif|python|" in out
+
+
+# --------------------------------------------------------------------------- hostile values
+
+PIECES = st.sampled_from(
+    [
+        *("$(touch pwned)", "`touch pwned`", "; touch pwned;", "\ntouch pwned\n", "' touch pwned '"),
+        *("&& touch pwned", '"; touch pwned; "', "| touch pwned", "${x:=$(touch pwned)}", "<(touch pwned)"),
+        *("\n#SBATCH --mem=1\n", "\\", "'", '"', "#", " ", "*", "~", "!", "-", "@{token}", "\0", "\r\n", "é"),
+        *("$HOME", "{account}"),
+    ]
+)
+HOSTILE = st.lists(PIECES | st.text(max_size=3), min_size=1, max_size=4).map("".join)
+FIELDS = st.sampled_from(
+    [
+        *("task_id", "job_name", "account", "qos", "reservation", "data_dir", "container", "model", "script"),
+        *("extra", "token", "edition", "remote_dir", "module", "env", "python", "user", "gres"),
+    ]
+)
+FORM: JobForm = "one-gpu"
+
+
+def hostile_job(field: str, value: str) -> tuple[str, tuple[str, ...]]:
+    """The script, and the words its training must be called with, when a field holds a hostile value."""
+    spec, plan, profile, context = run(1), draft(FORM, data_dir="/data"), PLAIN, CONTEXT
+    if field in ("model", "script"):
+        spec = dataclasses.replace(spec, **{field: value})
+    elif field == "extra":
+        spec = dataclasses.replace(spec, extra_args=(value, "--images", "1"))
+    elif field in ("token", "edition", "remote_dir", "user"):
+        context = dataclasses.replace(context, **{field: value})
+    elif field == "gres":
+        profile = msgspec.structs.replace(profile, gres=value)
+    elif field in ("module", "env", "python"):
+        launch = {
+            "module": Launch(modules=(value,)),
+            "env": Launch(env={"X": value}),
+            "python": Launch(python=value),
+        }
+        profile = msgspec.structs.replace(profile, launch=launch[field])
+    else:
+        plan = dataclasses.replace(plan, **{field: value})
+    plan = dataclasses.replace(plan, runs=(spec,))
+    script = job_script(plan, profile, context, read_template(FORM))
+    return script, training_command(spec, plan, profile, context)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(field=FIELDS, value=HOSTILE)
+@example(field="extra", value="a b'c\"d$(touch pwned)`touch pwned`")
+@example(field="data_dir", value="/x y/$(touch pwned)")
+@example(field="token", value="'; touch pwned; '")
+def test_hostile_values_never_become_shell_words(
+    tmp_path_factory: pytest.TempPathFactory, field: str, value: str
+) -> None:
+    try:
+        script, words = hostile_job(field, value)
+    except TemplateError as error:
+        assert error.sentence
+        return
+    lines = script.splitlines()
+    first_code = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
+    assert [line for line in lines[:first_code] if line.startswith("#SBATCH")] == [
+        line for line in lines if line.startswith("#SBATCH")
+    ]
+    desk = Desk(tmp_path_factory.mktemp("hostile"))
+    recorder = '#!/bin/bash\nprintf \'%s\\0\' "${0##*/}" "$@" > words\n'
+    for name in ("python", "singularity"):
+        desk.program(name, recorder)
+    desk.program("module", "#!/bin/bash\n")
+    status, _, err = desk.run(script)
+    assert not (desk.folder / "pwned").exists()
+    assert "syntax error" not in err
+    if words[0] in ("python", "singularity"):
+        assert status == 0
+        assert (desk.folder / "words").read_bytes() == b"".join(word.encode() + b"\0" for word in words)
+
+
+def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(desk: Desk) -> None:
+    desk.program("python", EPOCHS)
+    (desk.folder / ".labtui").mkdir()
+    script = rendered("cpu", PLAIN)
+    first, out, _ = desk.run(script)
+    assert first == 0 and "Epoch 1/2" in out
+    desk.job_id = "31338"
+    twin, out, err = desk.run(script)
+    assert (twin, err) == (TWIN_STATUS, "")
+    assert out == (
+        "labtui: job 31338 is a twin of job 31337, which began first in this directory; it ends here.\n"
+    )
+    desk.job_id = "31337"
+    again, out, _ = desk.run(script)
+    assert again == 0 and "Epoch 1/2" in out, "Slurm started the same job again"
+
+
+def test_of_many_jobs_at_once_one_goes_on(desk: Desk) -> None:
+    desk.program("python", EPOCHS)
+    (desk.folder / ".labtui").mkdir()
+    script = rendered("cpu", PLAIN)
+    started = []
+    for number in range(8):
+        desk.job_id = str(40_000 + number)
+        started.append(desk.start(script))
+    ends = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
+    assert sorted(status for _, status in ends) == [0] + [TWIN_STATUS] * 7
+
+
+def test_a_script_that_is_no_submission_of_labtui_runs_as_often_as_one_likes(desk: Desk) -> None:
+    desk.program("python", EPOCHS)
+    script = rendered("cpu", PLAIN)
+    assert desk.run(script)[0] == 0
+    desk.job_id = "31338"
+    assert desk.run(script)[0] == 0
+    assert not (desk.folder / ".labtui").exists()

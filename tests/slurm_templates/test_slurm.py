@@ -1,0 +1,205 @@
+"""Rendered job scripts in a real Slurm: accepted as they are, run, sampled, cancelled."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+
+import msgspec
+import pytest
+
+from labtui.domain.model import JobForm
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_reports
+from labtui.session.folder import FORMS, list_remote, read_remote
+from labtui.slurm.job_script import HEADER_BEGIN
+from labtui.training_logs.gpu_sampler import read_samples
+from labtui.training_logs.reader import parse_log
+from tests.conftest import TORCH_PYTHON
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import wait_until
+from tests.slurm_templates.samples import PROFILE, ddp, rendered
+
+pytestmark = pytest.mark.cluster
+
+WAITING = "import sys, time\nprint('training', *sys.argv, flush=True)\ntime.sleep(600)\n"
+PASSING = "import os, sys\nprint('training', os.environ['CIFAR10_DATA'], *sys.argv, flush=True)\n"
+
+
+def script_for(student: Student, form: JobForm, **more: object) -> str:
+    """A job script for the test cluster, whose container is where the student sees it."""
+    profile = msgspec.structs.replace(PROFILE, container=student.container, data_dir=student.data_dir)
+    qos = student.cpu_qos if form == "cpu" else student.gpu_qos
+    return rendered(form, profile, **({"account": student.account, "qos": qos} | more))
+
+
+class Place:
+    """A directory of the student's on the cluster."""
+
+    def __init__(self, cluster: Cluster, student: Student, name: str) -> None:
+        self.cluster = cluster
+        self.path = f"{student.scratch}/templates/{name}"
+        self.shell(f"rm -rf {shlex.quote(self.path)} && mkdir -p {shlex.quote(self.path)}", cd=False)
+
+    def shell(self, command: str, *, stdin: str = "", cd: bool = True) -> str:
+        """Run a command there as the student; its output."""
+        place = f"cd {shlex.quote(self.path)} && " if cd else ""
+        done = self.cluster.as_student(place + command, stdin=stdin.encode())
+        assert done.status == 0, (command, done.out, done.err)
+        return done.out + done.err
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file."""
+        self.shell(f"cat > {shlex.quote(name)}", stdin=text)
+
+    def submit(self) -> str:
+        """Submit job.slurm; the job id."""
+        return self.shell("sbatch --parsable job.slurm").strip()
+
+    def read(self, pattern: str) -> str:
+        """What the file of this name holds; empty when it is not there."""
+        return self.cluster.as_student(f"cat {self.path}/{pattern} 2>/dev/null").out
+
+    def state(self, job: str) -> str:
+        """Slurm's word for the job, and its exit code."""
+        said = self.cluster.as_root("scontrol", "-o", "show", "job", job).out
+        words = dict(word.split("=", 1) for word in said.split() if "=" in word)
+        return f"{words['JobState']} {words['ExitCode']}"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_slurm_would_accept_it(cluster: Cluster, student: Student, form: JobForm) -> None:
+    place = Place(cluster, student, f"test-only-{form}")
+    one_node = {"runs": (ddp(4),), "gpus": 4, "nodes": 1} if form == "torchrun" else {}
+    place.write("job.slurm", script_for(student, form, **one_node))
+    said = place.shell("sbatch --test-only job.slurm")
+    assert "to start at" in said
+    assert ("partition gpp" if form == "cpu" else "partition acc") in said
+
+
+def test_slurm_would_refuse_another_account(cluster: Cluster, student: Student) -> None:
+    """The same check says no where it should, so its yes means something."""
+    place = Place(cluster, student, "test-only-no")
+    place.write("job.slurm", script_for(student, "cpu", account="nct_999"))
+    assert cluster.as_student(f"cd {place.path} && sbatch --test-only job.slurm").status != 0
+
+
+def test_a_job_runs_its_trainings_and_samples_its_gpus(cluster: Cluster, student: Student) -> None:
+    place = Place(cluster, student, "runs")
+    # Each training lasts until the sampler has written something, so there is something to read.
+    wait = (
+        "import glob, time\n"
+        "while not any(open(name).read().count('\\n') > 4 for name in glob.glob('*.gpu.csv')):\n"
+        "    time.sleep(0.05)\n"
+    )
+    place.write("ResNet50.py", PASSING + wait)
+    place.write("job.slurm", script_for(student, "one-job", job_name="ResNet50-zm2"))
+    job = place.submit()
+    wait_until(
+        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"), what="the job"
+    )
+    out, err = place.read(f"ResNet50-zm2.{job}.out"), place.read(f"ResNet50-zm2.{job}.err")
+    assert place.state(job) == "COMPLETED 0:0", (out, err)
+    assert HEADER_BEGIN in out and f"job:       {job} ResNet50-zm2" in out
+    assert "NVIDIA-SMI" in out
+    trainings = [line for line in out.splitlines() if line.startswith("training ")]
+    assert [line.split()[-1] for line in trainings] == ["1", "2", "4"]
+    assert all(student.data_dir in line for line in trainings)
+    reading = read_samples(place.read(f"ResNet50-zm2.{job}.gpu.csv").encode())
+    assert {sample.index for sample in reading.samples} == {0, 1, 2, 3}
+
+
+def test_nothing_outlives_a_cancelled_job(cluster: Cluster, student: Student) -> None:
+    place = Place(cluster, student, "cancelled")
+    place.write("ResNet50.py", WAITING)
+    place.write("job.slurm", script_for(student, "one-job", job_name="ResNet50-zm3"))
+    job = place.submit()
+    wait_until(lambda: "training " in place.read(f"ResNet50-zm3.{job}.out"), what="the first training")
+    wait_until(lambda: "2" in place.read(f"ResNet50-zm3.{job}.gpu.csv"), what="the first sample")
+    assert "--loop=2" in place.shell("ps -u $USER -o args=")
+    place.shell(f"scancel {job}")
+    wait_until(lambda: place.state(job).startswith("CANCELLED"), what="the job to be cancelled")
+    wait_until(lambda: "--loop=2" not in place.shell("ps -u $USER -o args="), what="the sampler to end")
+    assert "ResNet50.py" not in place.shell("ps -u $USER -o args=")
+    assert place.read(f"ResNet50-zm3.{job}.out").count("training ") == 1
+
+
+def test_a_failed_training_fails_the_job_and_not_the_others(cluster: Cluster, student: Student) -> None:
+    place = Place(cluster, student, "fails")
+    place.write("ResNet50.py", "import sys\nsys.exit(5 if sys.argv[-1] == '2' else 0)\n")
+    place.write("job.slurm", script_for(student, "one-job", job_name="ResNet50-zm4"))
+    job = place.submit()
+    wait_until(
+        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"), what="the job"
+    )
+    assert place.state(job) == "FAILED 5:0"
+    assert place.read(f"ResNet50-zm4.{job}.err").count("ended with exit status") == 1
+
+
+TORCHRUN = """#!/bin/bash
+echo "torchrun on $(hostname) with $(nproc) cores: $*"
+while ! grep -q "^2" *.gpu.csv 2> /dev/null; do sleep 0.05; done
+for word in "$@"; do [ "$word" != "--broken" ] || exit 9; done
+"""
+
+
+@pytest.mark.parametrize(("options", "state"), [((), "COMPLETED 0:0"), (("--broken",), "FAILED 9:0")])
+def test_torchrun_is_started_once_a_node_with_the_jobs_own_port_and_sampled(
+    cluster: Cluster, student: Student, options: tuple[str, ...], state: str
+) -> None:
+    place = Place(cluster, student, f"torchrun{len(options)}")
+    place.write("torchrun", TORCHRUN)
+    place.shell("chmod +x torchrun")
+    profile = msgspec.structs.replace(
+        PROFILE, containers={}, launch=msgspec.structs.replace(PROFILE.launch, setup=('PATH="$PWD:$PATH"',))
+    )
+    plan = {"runs": (ddp(2, extra_args=options),), "gpus": 2, "nodes": 1, "job_name": "vit-zm5", "cpus": 40}
+    place.write(
+        "job.slurm", rendered("torchrun", profile, account=student.account, qos=student.gpu_qos, **plan)
+    )
+    job = place.submit()
+    wait_until(
+        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"), what="the job"
+    )
+    out, err = place.read(f"vit-zm5.{job}.out"), place.read(f"vit-zm5.{job}.err")
+    assert place.state(job) == state, (out, err)
+    (started,) = (line for line in out.splitlines() if line.startswith("torchrun on "))
+    assert f"--rdzv_endpoint=localhost:{20000 + int(job) % 10000} --rdzv_id={job} " in started
+    assert "--nnodes=1 --nproc_per_node=2 --rdzv_backend=c10d" in started
+    samples = read_samples(place.read(f"vit-zm5.{job}.gpu.csv").encode()).samples
+    assert {sample.index for sample in samples} == {0, 1}
+    wait_until(lambda: "--loop=2" not in place.shell("ps -u $USER -o args="), what="the sampler to end")
+
+
+@pytest.mark.torch
+def test_real_torchrun_trains_through_the_template_and_its_log_is_read(
+    cluster: Cluster, student: Student
+) -> None:
+    """Two gloo processes on one node's CPUs, with synthetic images: PyTorch's own launcher, srun and our script."""
+    place = Place(cluster, student, "real-torchrun")
+    scripts = [name for name in list_remote() if name.startswith("pytorch/")]
+    place.shell("mkdir -p pytorch")
+    for name in scripts:
+        place.write(name, read_remote(name).decode())
+    launch = msgspec.structs.replace(PROFILE.launch, setup=(f"PATH={TORCH_PYTHON.parent}:$PATH",))
+    profile = msgspec.structs.replace(PROFILE, containers={}, launch=launch)
+    options = "--device cpu --images 64 --resolution 32 --epochs_eval 1 --eval_batch_size 8"
+    spec = ddp(2, data_set="synthetic", batch_size=16, epochs=3, extra_args=tuple(options.split()))
+    spec = dataclasses.replace(spec, model="vit_ti_16")
+    plan = {"runs": (spec,), "gpus": 2, "nodes": 1, "job_name": "vit-zm6", "cpus": 40}
+    place.write(
+        "job.slurm", rendered("torchrun", profile, account=student.account, qos=student.gpu_qos, **plan)
+    )
+    job = place.submit()
+    wait_until(
+        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"),
+        what="the training",
+        deadline_s=240,
+    )
+    out, err = place.read(f"vit-zm6.{job}.out"), place.read(f"vit-zm6.{job}.err")
+    assert place.state(job) == "COMPLETED 0:0", (out, err)
+    (run,) = parse_log(out.encode()).runs
+    assert (run.model, run.n_gpus, run.batch_size, run.batch_per_gpu) == ("vit_ti_16", 2, 16, 8)
+    assert (run.images, len(run.epochs), run.outcome, run.practice) == (64, 3, "completed", True)
+    row = compute_results(measured_from_reports([("vit.out", parse_log(out.encode()))])).rows[0]
+    assert row.configuration.whole_batches and row.throughput is not None

@@ -1,0 +1,126 @@
+"""What scripts say of a run before, between and after trainings, however it is laid out."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.domain.model import Interval, ParsedRun
+from labtui.training_logs.diagnosis import join_streams
+from labtui.training_logs.reader import parse_log
+
+
+def runs_of(text: str) -> tuple[ParsedRun, ...]:
+    return parse_log(text.encode()).runs
+
+
+def fit(steps: int, seconds: int, ms: int) -> str:
+    line = f"{steps}/{steps} - {seconds}s - loss: 1.2 - {seconds}s/epoch - {ms}ms/step\n"
+    return f"Epoch 1/2\n{line}Epoch 2/2\n{line}"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("prompt", ["", "+ ", "$ "])
+def test_a_command_over_several_lines_is_one(prompt: str, end: str) -> None:
+    text = ""
+    for gpus, steps in ((1, 25), (2, 13)):
+        text += f"{prompt}singularity exec --nv img.sif \\\n    python ResNet50.py \\\n  --epochs 2 \\\n"
+        text += f"  --batch_size {2048 * gpus} --n_gpus {gpus}\n" + fit(steps, 14, 544)
+    runs = runs_of(text.replace("\n", end))
+    assert [(run.model, run.n_gpus, run.batch_size) for run in runs] == [
+        ("ResNet50", 1, 2048),
+        ("ResNet50", 2, 4096),
+    ]
+    assert [len(run.epochs) for run in runs] == [2, 2]
+
+
+def test_what_follows_a_stray_backslash_is_still_read() -> None:
+    assert [len(run.epochs) for run in runs_of("see C:\\data\\\n" + fit(25, 14, 544))] == [2]
+
+
+def test_a_replica_count_after_a_training_is_the_next_ones() -> None:
+    text = "".join(
+        f"Number of devices: {gpus}\nBatch_size: {2048 * gpus}\n" + fit(steps, 14, 544)
+        for gpus, steps in ((1, 25), (2, 13), (4, 7))
+    )
+    assert [(run.n_gpus, run.batch_size) for run in runs_of(text)] == [(1, 2048), (2, 4096), (4, 8192)]
+
+
+def test_a_keras_summary_names_the_model_and_a_banner_does_so_better() -> None:
+    assert runs_of('Model: "resnet50v2"\n' + fit(25, 14, 544))[0].model == "ResNet50"
+    assert runs_of('Model: "sequential"\n' + fit(25, 14, 544))[0].model is None
+    text = " Model ResNet152 1 GPUs\nBatch_size: 2048\n" + 'Model: "resnet50v2"\n' + fit(25, 14, 544)
+    assert [run.model for run in runs_of(text)] == ["ResNet152"]
+
+
+def test_benchmarks_name_model_and_devices() -> None:
+    text = (
+        "Model:       resnet50_v1.5\nBatch size:  256 global\n             64 per device\n"
+        "Devices:     ['/gpu:0', '/gpu:1', '/gpu:2', '/gpu:3']\ntotal images/sec: 1249.28\n"
+    )
+    first, second = runs_of(text + text.replace("resnet50_v1.5", "resnet152").replace(", '/gpu:3'", ""))
+    assert (first.model, first.device, first.n_gpus, first.batch_size) == ("ResNet50", "gpu", 4, 256)
+    assert (second.model, second.n_gpus) == ("ResNet152", 3)
+
+
+def test_every_rank_says_it_and_the_chief_counts() -> None:
+    lines = [" Model ResNet50 2 GPUs ", "Batch_size: 4096", *fit(13, 8, 623).splitlines()]
+    (run,) = runs_of("".join(f"{rank}: {line}\n" for line in lines for rank in (1, 0)))
+    assert (run.model, run.n_gpus, run.batch_size, len(run.epochs)) == ("ResNet50", 2, 4096, 2)
+
+
+def test_the_books_training_under_torchrun_and_how_long_it_took() -> None:
+    lines = [
+        "### model_name: vit",
+        "### batch_size: 32",
+        "### epochs: 1",
+        "### Total training samples (batches): 12480 (390)",
+        "[EPOCH: 1] Starting training loop...",
+        "[EPOCH: 1] Training throughput: 344.000 imgs/s",
+        "[EPOCH: 1] Accuracy: 0.031 | Validation throughput: 200.1 imgs/s",
+        "Training finished!",
+        "Complete training Time: 826 s ",
+    ]
+    clock = ["10:00:00", "10:00:00", "10:00:00", "10:00:00", "10:00:00", "10:00:36"] + ["10:00:40"] * 3
+    stamped = (
+        f"[default0]:[01/27/2026 {now} AM] INFO - {line}\n" for now, line in zip(clock, lines, strict=True)
+    )
+    (run,) = runs_of("".join(stamped))
+    assert (run.model, run.batch_size, run.images, len(run.epochs)) == ("vit", 32, 12480, 1)
+    assert run.total_seconds == Interval(826.5, 826.0, 827.0)
+    assert runs_of("Epoch 1/1\n 5/5 - 1s - loss: 1.0\nTotal Time: 12.34 (s)\n")[0].total_seconds == Interval(
+        12.34, 12.34 - 0.005, 12.34 + 0.005
+    )
+
+
+def test_progress_printed_now_and_then_makes_an_epoch_once_its_end_is_proven() -> None:
+    lines = [
+        f"Epoch: [{epoch}][{done:2d}/50]\tTime  0.500 ( 0.500)\tData  0.001 ( 0.002)\tLoss 6.9e+00 (6.9e+00)\n"
+        for epoch in (0, 1)
+        for done in range(0, 50, 10)
+    ]
+    (run,) = runs_of("".join(lines))
+    (sample,) = run.epochs  # the second may have been cut
+    assert sample.seconds.lo < 25 < sample.seconds.hi
+    assert sample.seconds.value == pytest.approx(25, abs=0.01)
+
+
+def test_slurms_signal_says_no_more_than_its_time_limit() -> None:
+    out = parse_log(b" Model ResNet50 2 GPUs \nEpoch 1/5\n13/13 - 8s - loss: 1.0\n")
+    err = parse_log(
+        b"[2026-11-21T10:00:00.1] error: *** JOB 5 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***\n"
+        b"slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE to SIGNAL Terminated ***\n",
+        stream="err",
+    )
+    joined = join_streams(out, err)
+    assert [found.kind for found in joined.diagnosis] == ["time-limit"]
+    assert joined.runs[0].outcome == "time-limit"
+
+
+def test_slurms_signal_alone_is_a_cancelled_job() -> None:
+    out = parse_log(b" Model ResNet50 2 GPUs \nEpoch 1/5\n13/13 - 8s - loss: 1.0\n")
+    line = b"[2026-11-21T10:00:00.1] error: *** JOB 5 ON n CANCELLED AT 2026-11-21T10:00 DUE to SIGNAL Terminated ***"
+    joined = join_streams(out, parse_log(line, stream="err"))
+    assert ([found.kind for found in joined.diagnosis], joined.runs[0].outcome) == (
+        ["cancelled"],
+        "cancelled",
+    )

@@ -1,0 +1,151 @@
+"""verbose=1 in every generation of Keras: whatever the steps take, the truth lies in the interval, and it is narrow."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from labtui.domain.model import EpochSample
+from labtui.training_logs.reader import parse_log
+from tests.training_logs.test_truth import RECORDED, true_epochs
+
+GENERATIONS = ("to 2.0.8", "2.1 to 2.3", "2.2 to 2.5, late clock", "2.6 to 2.15", "3")
+
+
+def left(seconds: float) -> str:
+    """The time left as every release prints it: cut to whole seconds."""
+    whole = int(seconds)
+    if seconds > 3600:
+        return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+    return f"{whole // 60}:{whole % 60:02d}" if seconds > 60 else f"{whole}s"
+
+
+def per_step(seconds: float) -> str:
+    if seconds >= 1 or seconds == 0:
+        return f"{seconds:.0f}s/step"
+    return f"{seconds * 1e3:.0f}ms/step" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/step"
+
+
+def bars(generation: str, steps: list[float], validation: float = 0.0, *, separate: bool = False) -> bytes:
+    """What a generation prints for one epoch of these step times, with `validation` seconds behind them."""
+    count = len(steps)
+    late = steps[0] if "late" in generation else 0.0
+    newer = not generation.startswith(("to", "2.1"))
+    pieces: list[str] = []
+    now = shown = 0.0
+    first = steps[0]
+
+    def mean(done: int, now: float) -> float:
+        return (now - first) / (done - 1) if newer and done > 1 else (now - late) / done
+
+    def bar(done: int) -> str:
+        if generation == "3":
+            return f"\x1b[1m{done:{len(str(count))}d}/{count}\x1b[0m \x1b[32m{chr(0x2501) * 20}\x1b[0m"
+        return f"{done:{len(str(count))}d}/{count} [{'=' * 30 if done == count else '>'.ljust(30, '.')}]"
+
+    for done, step in enumerate(steps, start=1):
+        now += step
+        if (done == count and not newer) or (pieces and now - shown < 0.05):
+            continue
+        shown = now
+        eta = left(mean(done, now) * (count - done))
+        time = f"\x1b[1m{eta}\x1b[0m {per_step(mean(done, now))}" if generation == "3" else f"- ETA: {eta}"
+        pieces.append(f"{bar(done)} {time} - loss: 1.0000")
+    now += validation
+    taken, unit = now - late, per_step(mean(count, now))
+    if generation == "3":
+        pieces.append(f"{bar(count)} \x1b[1m{taken:.0f}s\x1b[0m {unit} - loss: 1.0000")
+    elif generation.startswith("to"):
+        pieces.append(f"{bar(count)} - {int(taken)}s - loss: 1.0000")
+    else:
+        pieces.append(f"{bar(count)} - {taken:.0f}s {unit} - loss: 1.0000")
+    between = "\n" if separate else "\b" * 60 + "\r"
+    return ("" if separate else "\r").encode() + between.join(pieces).encode() + b"\n"
+
+
+def read(epochs: list[bytes]) -> tuple[EpochSample, ...]:
+    text = b"".join(b"Epoch %d/%d\n%s" % (k, len(epochs), one) for k, one in enumerate(epochs, start=1))
+    (run,) = parse_log(text).runs
+    return run.epochs
+
+
+def holds(sample: EpochSample, seconds: float) -> bool:
+    return sample.seconds.lo - 1e-9 <= seconds <= sample.seconds.hi + 1e-9
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["overwritten", "one line each"])
+@pytest.mark.parametrize("generation", GENERATIONS)
+@settings(max_examples=60, deadline=None)
+@given(
+    mean=st.floats(0.002, 3.0),
+    first=st.floats(0.5, 2.0),
+    spread=st.lists(st.floats(0.8, 1.25), min_size=2, max_size=60),
+    validation=st.sampled_from([0.0, 0.0, 0.4, 5.0]),
+)
+def test_the_truth_lies_in_the_interval(generation, separate, mean, first, spread, validation):
+    steps = [mean * factor for factor in spread]
+    steps[0] *= first
+    if "late" in generation:  # the step it leaves out is bounded by two mean ones, where that can be seen
+        assume(sum(steps[1:]) > 1.1 and steps[0] < 1.8 * statistics.fmean(steps[1:]))
+    if (
+        separate
+    ):  # "N/N 0s" ends an epoch of less than half a second, and is drawn before the end of longer ones
+        assume(sum(steps[1:]) > 0.6)
+    one = bars(generation, steps, validation, separate=separate)
+    for sample in read([one, one]):
+        assert holds(sample, sum(steps) + validation), sample
+        assert sample.seconds.value == pytest.approx((sample.seconds.lo + sample.seconds.hi) / 2)
+
+
+@pytest.mark.parametrize("generation", ["2.6 to 2.15", "3"])
+def test_an_epoch_of_some_seconds_is_known_to_a_percent(generation):
+    """25 steps of 544 ms after a first one of 4 s: the seconds field alone says 16.5 to 17.5."""
+    steps = [4.0, *[0.544] * 24]
+    (sample, _) = read([bars(generation, steps)] * 2)
+    assert holds(sample, sum(steps)) and sample.seconds.hi - sample.seconds.lo < 0.01 * sum(steps)
+
+
+def test_the_time_of_a_bar_is_not_the_lower_end_of_what_it_may_be():
+    """7 steps of 768 ms: 5 s is printed, 4.6 s is the least, 5.4 s is the truth."""
+    for generation in GENERATIONS[1:]:
+        sample = read([bars(generation, [0.768] * 7)] * 2)[1]
+        assert abs(sample.seconds.value - 5.376) < 0.1
+
+
+def test_a_warning_between_the_bars_does_not_hide_the_first_step():
+    steps = [4.0, *[0.1] * 24]
+    whole = bars("2.6 to 2.15", steps)
+    cut = whole.index(b"\b")
+    broken = whole[:cut] + b"WARNING:tensorflow:Callback method is slow\n" + whole[cut:]
+    assert read([broken, broken])[0].seconds == read([whole, whole])[0].seconds
+
+
+def test_without_the_first_bar_the_interval_is_wider_and_holds_the_truth():
+    steps = [4.0, *[0.1] * 24]
+    whole = bars("2.6 to 2.15", steps)
+    lost = whole[whole.index(b"\b") :]
+    wide, narrow = read([lost, lost])[0].seconds, read([whole, whole])[0].seconds
+    assert wide.lo <= narrow.lo and narrow.hi <= wide.hi and wide.half_width > 3 * narrow.half_width
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, 64, 1000])
+def test_any_chunking_finds_the_first_bar(chunk):
+    text = b"Epoch 1/1\n" + bars("3", [2.0, *[0.05] * 30])
+    pieces = [text[at : at + chunk] for at in range(0, len(text), chunk)]
+    assert parse_log(pieces).runs == parse_log(text).runs
+
+
+def test_real_fits_of_every_recorded_generation():
+    """All true times of the recordings at verbose=1 lie inside; those of some seconds within 2 % of their size."""
+    widths, epochs = [], 0
+    for path in sorted(RECORDED.glob("*/verbose1*.json")):
+        (run,) = parse_log(path.with_suffix(".log").read_bytes()).runs
+        for sample, true in zip(run.epochs, true_epochs(path), strict=True):
+            assert sample.seconds.lo <= true["hi"] and true["lo"] <= sample.seconds.hi, (path, sample)
+            epochs += 1
+            if "long" in path.stem:
+                widths.append((sample.seconds.hi - sample.seconds.lo) / true["seconds"])
+    assert epochs >= 50 and len(widths) >= 6 and statistics.median(widths) <= 0.02

@@ -1,0 +1,136 @@
+"""Any cutting of the bytes gives the same events, and no bytes make the reader raise."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.training_logs.lines import LineCutter
+from labtui.training_logs.reader import LogReader, diagnose, parse_log
+from tests.training_logs import samples
+
+SAMPLES = [text.encode() for text in samples.ALL]
+
+
+def events(chunks: list[bytes]) -> list[object]:
+    reader = LogReader()
+    found: list[object] = []
+    for chunk in chunks:
+        found += reader.feed(chunk)
+    found += reader.finish()
+    return [repr(event) for event in found] + [repr(reader.runs), repr(reader.diagnosis)]
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 1 << 20), max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_any_chunking_gives_the_same_events(data: bytes, places: list[int]) -> None:
+    assert events(cut(data, places)) == events([data])
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_byte_by_byte_gives_the_same_events(data: bytes) -> None:
+    assert events([data[place : place + 1] for place in range(len(data))]) == events([data])
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=10))
+@settings(max_examples=400, deadline=None)
+def test_no_bytes_raise_and_chunking_does_not_matter(data: bytes, places: list[int]) -> None:
+    assert events(cut(data, places)) == events([data])
+
+
+WORDS = (
+    *(
+        b"\r",
+        b"\b",
+        b"\b\b\b",
+        b"\n",
+        b" ",
+        b"\x1b[0m",
+        b"\x1b[",
+        b"\x1b]8;;x\x07",
+        b"\xe2\x94",
+        b"\x81",
+        b"abc",
+    ),
+    *(
+        b"Epoch 1/2",
+        b"25/25 - 5s - loss: 1.0",
+        b"24/25 [====>.] - ETA: 1s",
+        b"Epoch 2/2",
+        b"0: ",
+        b"[default1]:",
+    ),
+    b':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1, "seconds": 3}}',
+    *(b"Traceback (most recent call last):", b"ValueError: no", b" Model ResNet50 2 GPUs ", b"9" * 30, b"/"),
+    *(b"Killed", b"x" * 50, b"\x00"),
+)
+PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
+
+
+@given(PARTS, st.lists(st.integers(0, 2000), max_size=10), st.integers(30, 90))
+@settings(max_examples=500, deadline=None)
+def test_the_cutter_gives_the_same_lines_for_any_chunking(data: bytes, places: list[int], limit: int) -> None:
+    def lines(chunks: list[bytes]) -> list[str]:
+        cutter = LineCutter(piece_limit=limit)
+        found = [line for chunk in chunks for line in cutter.feed(chunk)]
+        return [str(line) for line in [*found, *cutter.finish()] if not is_bar(line.text)] + [
+            str(cutter.lines)
+        ]
+
+    assert lines(cut(data, places)) == lines([data])
+
+
+def is_bar(text: str) -> bool:
+    """A bar on its way: skipped in stretches, or given as a line that means nothing; both are right."""
+    return "24/25" in text
+
+
+@given(PARTS, st.lists(st.integers(0, 2000), max_size=10))
+@settings(max_examples=500, deadline=None)
+def test_pieces_of_real_lines_in_any_order_never_raise(data: bytes, places: list[int]) -> None:
+    assert events(cut(data, places)) == events([data])
+
+
+def test_damaged_real_logs_never_raise() -> None:
+    source = random.Random(20261121)
+    for _ in range(400):
+        data = bytearray(source.choice(SAMPLES))
+        for _ in range(source.randint(1, 30)):
+            place = source.randrange(len(data))
+            match source.randrange(4):
+                case 0:
+                    data[place] = source.randrange(256)
+                case 1:
+                    del data[place : place + source.randrange(1, 40)]
+                case 2:
+                    data[place:place] = bytes(data[place : place + source.randrange(1, 200)])
+                case _:
+                    data[place:place] = bytes(source.randrange(256) for _ in range(source.randrange(1, 8)))
+            data = data or bytearray(b"x")
+        report = parse_log(bytes(data))
+        assert report.size == len(data)
+        diagnose(bytes(data))
+
+
+def test_broken_utf8_in_a_line_keeps_the_rest() -> None:
+    report = parse_log(b"Epoch 1/1\n10/10 - 2s - loss: 1.0 - caf\xe9\xff: 0.5 - val_loss: 3.0\n")
+    assert report.runs[0].epochs[0].metrics == {"loss": 1.0, "caf\ufffd\ufffd": 0.5, "val_loss": 3.0}
+
+
+def test_a_line_without_end_costs_no_memory_and_no_data() -> None:
+    reader = LogReader()
+    for _ in range(50):
+        reader.feed(b"x" * 1_000_000)
+    reader.feed(b"\nEpoch 1/1\n10/10 - 2s - loss: 1.0\n")
+    reader.finish()
+    assert reader.runs[0].epochs[0].line == 3
+    assert len(reader._cutter._piece) < 100_000

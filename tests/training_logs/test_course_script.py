@@ -1,0 +1,179 @@
+"""Lines of the course book's train.py and train_ddp.py: images of one process, the rate of all of them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from labtui.domain.model import Interval, ParsedRun
+from labtui.training_logs.reader import parse_log
+
+
+class Script:
+    """Prints what the script prints, with its clock."""
+
+    def __init__(self, *, samples: int, steps: int, batch: int, epochs: int, device: str = "cuda:0") -> None:
+        self.now = datetime(2026, 11, 21, 11, 59, 50)
+        self.lines: list[str] = []
+        self.say("############# Config #############")
+        self.say(f"### batch_size: {batch}")
+        self.say(f"### num_epochs: {epochs}")
+        self.say(f"### Device: {device}")
+        self.say(f"### Total training samples (batches): {samples} ({steps})")
+
+    def say(self, text: str, after: float = 0.0) -> None:
+        self.now += timedelta(seconds=after)
+        self.lines.append(f"[{self.now:%m/%d/%Y %I:%M:%S %p}] INFO - {text}\n")
+
+    def epoch(self, number: int, images: int, seconds: float) -> None:
+        self.say(f"[EPOCH: {number}] Starting training loop...")
+        self.say(f"[EPOCH: {number}] Loss at iteration 1: 5.321", after=seconds / 2)
+        self.say(f"[EPOCH: {number}] Training throughput: {images / seconds:.3f} imgs/s", after=seconds / 2)
+        self.say(f"[EPOCH: {number}] Starting validation loop...")
+        self.say(f"[EPOCH: {number}] Accuracy: 0.031 | Validation throughput: 500.0 imgs/s", after=3)
+
+    def end(self, rate: float) -> str:
+        self.say("Training finished!")
+        self.say(f"Complete training Time: {300} s ")
+        self.say(f"Training throughput:    {int(rate)} imgs/s")
+        return "".join(self.lines)
+
+
+def only_run(text: str) -> ParsedRun:
+    report = parse_log(text.encode())
+    assert len(report.runs) == 1, report.runs
+    return report.runs[0]
+
+
+def test_one_process() -> None:
+    script = Script(samples=12480, steps=390, batch=32, epochs=2)
+    script.epoch(1, 12480, 159.7)
+    script.epoch(2, 12480, 36.3)
+    run = only_run(script.end(12480 / 36.3))
+    assert (run.batch_size, run.batch_per_gpu, run.epochs_planned, run.images) == (32, 32, 2, 12480)
+    assert (run.outcome, run.n_gpus, run.notes) == ("completed", 1, ())
+    assert [sample.seconds.value for sample in run.epochs] == pytest.approx([159.7, 36.3], abs=1e-3)
+    assert all(sample.seconds.half_width < 0.01 for sample in run.epochs)
+    assert [sample.starts_process for sample in run.epochs] == [True, False]
+    assert run.epochs[1].metrics == {"val_accuracy": 0.031} and run.throughput is not None
+
+
+@pytest.mark.parametrize(
+    "command", ["", "+ torchrun --nnodes 2 --nproc_per_node 4 train_ddp.py --batch_size 128\n"]
+)
+def test_eight_processes_are_not_read_eight_times_too_fast(command: str) -> None:
+    script = Script(samples=12416, steps=97, batch=128, epochs=2)
+    script.epoch(1, 8 * 12416, 61.2)
+    script.epoch(2, 8 * 12416, 54.6)
+    run = only_run(command + script.end(8 * 12416 / 54.6))
+    assert [sample.seconds.value for sample in run.epochs] == pytest.approx([61.2, 54.6], abs=1e-3)
+    assert (run.n_gpus, run.batch_per_gpu, run.batch_size, run.images) == (8, 128, 1024, 8 * 12416)
+    assert [sample.steps for sample in run.epochs] == [97, 97] and not run.contradictions
+
+
+def test_short_epochs_leave_the_number_of_processes_open() -> None:
+    """Three batches an epoch: by the clock it may have been 14 to 54 processes, so times are the clock's."""
+    script = Script(samples=384, steps=3, batch=128, epochs=3)
+    for number in (1, 2, 3):
+        script.epoch(number, 32 * 384, 2.36)
+    run = only_run(script.end(5205))
+    assert (run.n_gpus, run.batch_size, run.images) == (None, None, None)
+    assert all(sample.seconds.contains(2.36) for sample in run.epochs)
+    assert all(sample.seconds.half_width >= 0.9 for sample in run.epochs)
+    assert any("how many processes" in note for note in run.notes)
+
+
+def test_a_later_epoch_settles_the_earlier_ones() -> None:
+    script = Script(samples=1280, steps=10, batch=128, epochs=2)
+    script.epoch(1, 2 * 1280, 1.9)
+    script.epoch(2, 2 * 1280, 95.0)
+    run = only_run(script.end(27))
+    assert [sample.seconds.value for sample in run.epochs] == pytest.approx([1.9, 95.0], abs=0.01)
+    assert run.epochs[0].seconds.half_width < 0.01 and run.notes == ()
+    assert run.epochs[0].metrics == {"val_accuracy": 0.031}
+
+
+def test_without_clock_and_command_there_is_no_time() -> None:
+    script = Script(samples=12480, steps=390, batch=32, epochs=1)
+    script.epoch(1, 12480, 40.0)
+    text = "".join(line.split(" - ", 1)[1] for line in script.lines)
+    run = only_run(text)
+    assert run.epochs == () and any("times are unknown" in note for note in run.notes)
+
+
+def test_a_command_that_the_clock_refutes() -> None:
+    script = Script(samples=12480, steps=390, batch=32, epochs=1)
+    script.epoch(1, 12480, 40.0)
+    run = only_run("+ torchrun --nproc_per_node 4 train.py --batch_size 32\n" + script.end(312))
+    assert run.contradictions and run.epochs[0].seconds.contains(40.0)
+
+
+def test_a_sweep_of_batch_sizes() -> None:
+    text = ""
+    for size in (16, 32):
+        script = Script(samples=12480, steps=12480 // size, batch=size, epochs=1)
+        script.epoch(1, 12480, 52.0)
+        text += f">>>>... Running with batch size {size}\n" + script.end(240)
+    report = parse_log(text.encode())
+    assert [(run.batch_size, run.outcome) for run in report.runs] == [(16, "completed"), (32, "completed")]
+    assert all(run.throughput is not None and run.throughput.contains(240) for run in report.runs)
+
+
+def test_integers_of_the_script_are_cut_off_not_rounded() -> None:
+    """`int(344.9)` prints 344: the truth lies in [344, 345), and the printed digits stay the printed reading's."""
+    script = Script(samples=1280, steps=10, batch=128, epochs=2)
+    script.epoch(1, 1280, 40.0)
+    script.epoch(2, 1280, 3.7)
+    run = only_run(script.end(344))
+    assert run.throughput == Interval(344.5, 344.0, 345.0) and run.printed_rate == 344.0
+    assert run.total_seconds == Interval(300.5, 300.0, 301.0)
+
+
+REHEARSED = """\
+:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "device", "value": "cpu", "metadata": {"practice": true}}
+:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "n_gpus", "value": 32, "metadata": {}}
+:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": 4096, "metadata": {}}
+:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "POINT_IN_TIME", "key": "train_samples", "value": 12288, "metadata": {}}
+[11/22/2026 01:00:10 PM] INFO - ### model_name: vit
+[11/22/2026 01:00:10 PM] INFO - ### batch_size: 128
+[11/22/2026 01:00:10 PM] INFO - ### num_epochs: 1
+[11/22/2026 01:00:10 PM] INFO - ### device: cpu
+[11/22/2026 01:00:10 PM] INFO - ### Total number of parameters 631021000
+[11/22/2026 01:00:10 PM] INFO - ### Total training samples (batches): 384 (3)
+:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "INTERVAL_START", "key": "run_start", "value": null, "metadata": {}}
+[11/22/2026 01:00:10 PM] INFO - [EPOCH: 1] Starting training loop...
+:::MLLOG {"namespace": "", "time_ms": 1795352410000, "event_type": "INTERVAL_START", "key": "epoch_start", "value": null, "metadata": {"epoch_num": 1}}
+[11/22/2026 01:00:12 PM] INFO - [EPOCH: 1] Training throughput: 5205.000 imgs/s
+:::MLLOG {"namespace": "", "time_ms": 1795352412361, "event_type": "INTERVAL_END", "key": "epoch_stop", "value": null, "metadata": {"epoch_num": 1, "seconds": 2.3608, "steps": 3}}
+[11/22/2026 01:00:12 PM] INFO - [EPOCH: 1] Starting validation loop...
+[11/22/2026 01:00:13 PM] INFO - [EPOCH: 1] Accuracy: 0.031 | Validation throughput: 500.000 imgs/s
+:::MLLOG {"namespace": "", "time_ms": 1795352413000, "event_type": "POINT_IN_TIME", "key": "tracked_stats", "value": {"top1": 2.5, "val_top1": 3.125}, "metadata": {"epoch_num": 1}}
+[11/22/2026 01:00:13 PM] INFO - Training finished!
+[11/22/2026 01:00:13 PM] INFO - Complete training Time: 3 s\x20
+[11/22/2026 01:00:13 PM] INFO - Training throughput:    5205 imgs/s
+[11/22/2026 01:00:13 PM] INFO - GPU memory reserved:    53 GB
+:::MLLOG {"namespace": "", "time_ms": 1795352413000, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}
+"""  # noqa: E501 (lines as printed)
+
+
+def test_records_between_the_lines_tell_how_many_processes() -> None:
+    """Three batches an epoch leave it open by the clock; the records of our own script settle it."""
+    run = only_run(REHEARSED)
+    (epoch,) = run.epochs
+    assert (run.n_gpus, run.batch_size, run.batch_per_gpu, run.images) == (32, 4096, 128, 12288)
+    assert (run.outcome, run.practice, run.device) == ("completed", True, None)
+    assert epoch.seconds.contains(12288 / 5205) and epoch.seconds.half_width < 0.002
+    assert epoch.metrics == {"top1": 2.5, "val_top1": 3.125, "val_accuracy": 0.031}
+    assert not run.interleaved and run.notes == ()
+
+
+def test_the_same_lines_with_the_marks_of_a_launcher() -> None:
+    """`torchrun --tee 3` under `srun -l`, and a second node that repeats what it must not."""
+    marked = "".join(f"0: [default0]:{line}" for line in REHEARSED.splitlines(keepends=True))
+    run = only_run(marked + "1: [default0]:[11/22/2026 01:00:12 PM] INFO - Training finished!\n")
+    assert (run.n_gpus, run.images, len(run.epochs)) == (32, 12288, 1)
+
+
+def test_memory_is_cut_off_too() -> None:
+    assert only_run(REHEARSED).gpu_memory == Interval(53.5, 53.0, 54.0)

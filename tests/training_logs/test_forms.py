@@ -1,0 +1,235 @@
+"""Every log form that the documentation names is read, as it says; and a person's own forms."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.commands.parse import ParsedFile, file_text
+from labtui.domain.errors import DataError
+from labtui.domain.model import ParsedRun
+from labtui.training_logs.patterns import FORMS_READ, own_pattern, read_bar, read_hand_written, seconds_of
+from labtui.training_logs.reader import parse_log
+
+PAGE = (Path(__file__).parents[2] / "docs" / "log-forms.md").read_text(encoding="utf-8")
+SECTIONS = dict(
+    re.findall(
+        r"^### (.+?)\n(.*?)(?=^### |\Z)", PAGE.split("\n## The forms\n", 1)[1], re.MULTILINE | re.DOTALL
+    )
+)
+ROWS = re.findall(r"^\| \[(.+?)\]\(#(\S+?)\) \| (.+?) \| `(.+)` \|$", PAGE, re.MULTILINE)
+
+
+def block(section: str, kind: str) -> str:
+    found = re.search(rf"^```{kind}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert found is not None, kind
+    return found[1]
+
+
+def read_section(title: str) -> tuple[ParsedRun, ...]:
+    pattern = re.search(r"--pattern '(.+)'", SECTIONS[title])
+    own = [own_pattern(pattern[1])] if pattern else []
+    return parse_log(block(SECTIONS[title], "log").encode(), patterns=own).runs
+
+
+def test_the_table_names_each_form_once() -> None:
+    assert [title for title, _, _, _ in ROWS] == list(SECTIONS) and len(SECTIONS) >= 20
+    assert all(generation.strip() for _, _, generation, _ in ROWS)
+
+
+@pytest.mark.parametrize("title", list(SECTIONS))
+def test_a_form_is_read_as_documented(title: str) -> None:
+    pattern = re.search(r"--pattern '(.+)'", SECTIONS[title])
+    own = [own_pattern(pattern[1])] if pattern else []
+    report = parse_log(block(SECTIONS[title], "log").encode(), patterns=own)
+    assert file_text(ParsedFile("log", report)).split("\n", 1)[1].lstrip("\n") + "\n" == block(
+        SECTIONS[title], "read"
+    )
+    assert any(run.epochs or run.throughput for run in report.runs)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_the_line_of_the_table_is_what_is_read(row: tuple[str, str, str, str]) -> None:
+    """Without the lines like the example's, nothing is left of what is read."""
+    title, line = row[0], row[3].replace("\\|", "|").split("…")[0]
+    log = block(SECTIONS[title], "log")
+    assert any(each.strip().replace("\t", " ").startswith(line) for each in log.splitlines()), line
+
+
+@pytest.mark.parametrize(
+    "prefix", ["0: ", "[default0]:", "[rank0]: ", "[1,0]<stdout>:", "[0]<stdout>:", "trainer-0  | "]
+)
+@pytest.mark.parametrize("title", list(SECTIONS))
+def test_a_form_is_read_behind_the_mark_of_its_rank(title: str, prefix: str) -> None:
+    """One rank's mark changes nothing; a second rank that repeats every line adds nothing."""
+    pattern = re.search(r"--pattern '(.+)'", SECTIONS[title])
+    own = [own_pattern(pattern[1])] if pattern else []
+    lines = block(SECTIONS[title], "log").splitlines(keepends=True)
+    other = prefix.replace("0", "1")
+    for repeated in (False, True):
+        text = "".join(prefix + line + (other + line if repeated else "") for line in lines)
+        runs = parse_log(text.encode(), patterns=own).runs
+        (run,), (plain,) = runs, read_section(title)
+        assert [(one.epoch, one.seconds, one.steps) for one in run.epochs] == [
+            (one.epoch, one.seconds, one.steps) for one in plain.epochs
+        ]
+        assert (run.throughput, run.batch_size, run.n_gpus, run.outcome) == (
+            plain.throughput,
+            plain.batch_size,
+            plain.n_gpus,
+            plain.outcome,
+        )
+
+
+def test_parse_and_the_page_name_the_same_programs() -> None:
+    words = (
+        "Keras",
+        "MLPerf",
+        "ImageNet",
+        "torchvision",
+        "timm",
+        "tf_cnn",
+        "Horovod",
+        "train_ddp",
+        "Hugging",
+        "Lightning",
+    )
+    for word in (*words, "tqdm", "hand-written"):
+        assert any(word in form for form in FORMS_READ), word
+        assert any(word.lower() in title.lower() for title in SECTIONS), word
+
+
+HAND_WRITTEN = {
+    "Epoch [3] | Train Loss: 0.52 | Val Acc: 0.81 | Time: 47.04s": (3, 47.035, 47.045),
+    "Epoch 3/10, loss=0.512, time: 47.04 s": (3, 47.035, 47.045),
+    "Epoch: 03 | Epoch Time: 1m 23s": (3, 82.5, 84.0),
+    "[Epoch 3] time: 12.34 sec": (3, 12.335, 12.345),
+    "Epoch 3 completed in 0:01:23": (3, 82.5, 84.0),
+    "Epoch #5 done in 1 min 3.5 sec": (5, 63.45, 63.55),
+    "epoch 7 | time: 1234 ms | loss 0.5": (7, 1.2335, 1.235),
+    "| end of epoch   1 | time: 61.24s | valid loss  1.23 |": (1, 61.235, 61.245),
+    "Epoch 2 | avg time: 0.1s | time: 30.1s": (2, 30.05, 30.15),
+    "Epoch 2 - loss 0.4 - duration 0:00:47.25": (2, 47.245, 47.255),
+}
+
+
+@pytest.mark.parametrize("line", HAND_WRITTEN)
+def test_hand_written_lines(line: str) -> None:
+    groups = read_hand_written(line)
+    assert groups is not None
+    seconds = seconds_of(groups, cut=False)
+    assert seconds is not None
+    assert (int(groups["epoch"]), seconds.lo, seconds.hi) == pytest.approx(HAND_WRITTEN[line])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch 4 time: 47.04",
+        "Epoch 3: total time 50s",
+        "Epoch 3 elapsed time: 40 s",
+        "Epoch [3/10], Step [100/500], Loss: 0.3, Time: 0.5s",
+        "Epoch 4 Validation: time 5.0s",
+        "Epoch 4, data time: 0.3 s, batch time: 0.5 s",
+        "Epoch 0.5 time: 3 s",
+        "Download took 3 s",
+    ],
+)
+def test_what_is_no_epochs_time_is_left_out(line: str) -> None:
+    assert read_hand_written(line) is None
+    assert parse_log(f"{line}\n".encode()).runs == ()
+
+
+def test_bars_that_are_no_training() -> None:
+    for line in (
+        "Map: 100%|███| 100/100 [00:24<00:00,  8.06it/s]",
+        "Epoch 1 [Val]: 100%|█| 3/3 [00:01<00:00, 3it/s]",
+        "Epoch 1: 50%|█| 3/6 [00:01<00:01, 3it/s]",
+    ):
+        assert read_bar(line) is None
+    assert parse_log("100%|███| 170498071/170498071 [00:24<00:00, 8.06it/s]\n".encode()).runs == ()
+
+
+def test_a_bar_that_is_redrawn_counts_once() -> None:
+    bars = [
+        f"Epoch 1/2: {done}%|█| {done}/100 [00:{done // 4:02d}<00:00, 4.0it/s]" for done in (0, 50, 100, 100)
+    ]
+    for joint in ("\r", "\n"):
+        (run,) = parse_log((joint.join(bars) + "\n").encode()).runs
+        (sample,) = run.epochs
+        assert (sample.seconds.lo, sample.seconds.hi, sample.steps) == (25, 26, 100)
+
+
+def test_epochs_that_are_not_printed_one_by_one_have_no_time() -> None:
+    text = "".join(f"Epoch: {number} | Time: {number * 1.17:.3f} sec\n" for number in (100, 200, 300))
+    (run,) = parse_log(text.encode()).runs
+    assert run.epochs == () and any("one by one" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("epochs", [2, 5])
+def test_a_running_total_is_no_epochs_time(epochs: int) -> None:
+    text = "".join(f"Epoch {number} | Time: {number * 47.1:.2f}s\n" for number in range(1, epochs + 1))
+    (run,) = parse_log(text.encode()).runs
+    assert run.epochs == () and any("running total" in note for note in run.notes)
+
+
+def test_a_callback_beside_keras_adds_nothing() -> None:
+    text = "".join(
+        f"Epoch {n}/2\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\nEpoch {n} took 14.2 s\n"
+        for n in (1, 2)
+    )
+    (run,) = parse_log(text.encode()).runs
+    assert [sample.source for sample in run.epochs] == ["keras", "keras"]
+
+
+def test_an_own_pattern_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "job.out"
+    log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")
+    assert main(["parse", str(log)]) == 1
+    assert "No epoch or rate that labtui can read." in capsys.readouterr().out
+    assert main(["parse", str(log), "--pattern", r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"]) == 0
+    assert "47.035 to 47.045" in capsys.readouterr().out
+
+
+def test_an_own_pattern_with_a_rate_or_a_step_time() -> None:
+    rate = parse_log(b"it 5 at 812.5 img a second\n", patterns=[own_pattern(r"at (?P<rate>[\d.]+) img")])
+    assert rate.runs[0].throughput is not None and rate.runs[0].throughput.contains(812.5)
+    steps = own_pattern(r"ep (?P<epoch>\d+): (?P<steps>\d+) x (?P<step_milliseconds>[\d.]+)")
+    (run,) = parse_log(b"ep 0: 100 x 20.5\nep 1: 100 x 19.5\n", patterns=[steps]).runs
+    assert [(one.epoch, one.seconds.lo, one.seconds.hi) for one in run.epochs] == [
+        (1, pytest.approx(2.045), pytest.approx(2.055)),
+        (2, pytest.approx(1.945), pytest.approx(1.955)),
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])
+def test_what_is_no_pattern(pattern: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DataError) as told:
+        own_pattern(pattern)
+    assert told.value.hint
+    log = tmp_path / "job.out"
+    log.write_text("x\n")
+    assert main(["parse", str(log), "--pattern", pattern]) == 2
+    assert "pattern" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch 0: {'accuracy': 0.68, 'f1': 0.81}",
+        "[GPU0] Epoch 3 | Batchsize: 32 | Steps: 32",
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300000",
+    ],
+)
+def test_epochs_without_a_time_are_named(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(f"hello\n{line}\n")
+    assert main(["parse", str(log)]) == 1
+    shown = capsys.readouterr().out
+    assert "No epoch or rate that labtui can read." in shown and "Line 2 may tell an epoch or a rate" in shown
+    assert "--pattern" in shown and "Hugging Face Trainer" in shown

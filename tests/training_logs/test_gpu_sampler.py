@@ -1,0 +1,79 @@
+"""The GPU sampler's CSV: every form nvidia-smi writes, and its place beside the epochs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.results.run_charts import gpu_chart
+from labtui.training_logs.gpu_sampler import align, read_samples
+from tests.results.helpers import epoch
+
+HEADER = (
+    "timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], memory.total [MiB], "
+    "power.draw [W]\n"
+)
+START = 1_763_718_000.0  # 2025-11-21 09:40:00 UTC
+
+
+def line(second: int, index: int, busy: int, *, hour: int = 9) -> str:
+    clock = f"{hour:02d}:{40 + second // 60:02d}:{second % 60:02d}.250"
+    return f"2025/11/21 {clock}, {index}, {busy}, 30, 60000, 65247, 500.5\n"
+
+
+def test_the_templates_form():
+    reading = read_samples((HEADER + line(0, 0, 97) + line(0, 1, 0)).encode())
+    first, second = reading.samples
+    assert (first.at, first.index, first.utilization, first.memory_mib) == (START + 0.25, 0, 0.97, 60000)
+    assert (second.utilization, second.power_watts, reading.skipped) == (0.0, 500.5, 1)
+    assert reading.gpus == (0, 1)
+
+
+def test_units_missing_header_and_unknown_values():
+    data = (
+        b"2025/11/21 09:40:00.000, 0, 97 %, 30 %, 60000 MiB, 500.25 W\n"
+        b"2025/11/21 09:40:02, 0, [N/A], 1, 2, 3, [Not Supported]\n"
+    )
+    first, second = read_samples(data).samples
+    assert (first.utilization, first.memory_mib, first.power_watts) == (0.97, 60000, 500.25)
+    assert (second.utilization, second.memory_utilization, second.power_watts) == (None, 0.01, None)
+
+
+def test_a_cut_last_line_and_messages_are_counted_not_believed():
+    reading = read_samples((line(0, 0, 50) + "Unable to determine the device handle\n2025/11/2").encode())
+    assert len(reading.samples) == 1 and reading.skipped == 2
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_can_be_read(data):
+    reading = read_samples(data)
+    assert reading.skipped >= 0
+
+
+def test_utilisation_beside_the_epochs():
+    busy = "".join(
+        line(second, gpu, 100 if second >= 10 else 0) for second in range(0, 40, 2) for gpu in (0, 1)
+    )
+    epochs = [epoch(1, 20, ended_at=START + 20), epoch(2, 10, ended_at=START + 30)]
+    samples = read_samples((HEADER + busy).encode()).samples
+    first, second = align(samples, epochs, n_gpus=1)
+    assert first.warmup and not second.warmup
+    assert first.per_gpu == {0: pytest.approx(0.5)}
+    assert second.per_gpu == {0: 1.0} and second.mean == 1.0
+    assert second.start == pytest.approx(19.75) and second.end == pytest.approx(29.75)
+    chart = gpu_chart(samples, [first, second])
+    assert [series.name for series in chart.series] == ["GPU 0", "GPU 1"]
+    assert [label for _, label in chart.x_ticks] == ["epoch 1", "epoch 2"]
+    assert chart.notes == ("Epoch 1 (warm-up): GPU 0 50%.", "Epoch 2: GPU 0 100%.")
+
+
+def test_local_time_is_found_out():
+    """A node one hour ahead of UTC: the sampler's clock is shifted, not the epochs'."""
+    local = "".join(line(second, 0, 100, hour=10) for second in range(0, 40, 2))
+    (only,) = align(read_samples(local.encode()).samples, [epoch(2, 10, ended_at=START + 30)])
+    assert only.samples == 5 and only.start == pytest.approx(19.75)
+
+
+def test_logs_without_a_clock_are_not_aligned():
+    assert align(read_samples(line(0, 0, 1).encode()).samples, [epoch(1, 5)]) == ()

@@ -1,0 +1,219 @@
+# ruff: noqa: E501 (lines of logs)
+"""Keras's lines of every generation, their rounding, and what only looks like an epoch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.domain.model import EpochSample, ParsedRun
+from labtui.training_logs.keras import epoch_interval, read_header, read_summary
+from labtui.training_logs.reader import parse_log
+from tests.training_logs import samples
+
+
+def only_run(text: str) -> ParsedRun:
+    report = parse_log(text.encode())
+    assert len(report.runs) == 1, report.runs
+    return report.runs[0]
+
+
+def only_epoch(line: str) -> EpochSample:
+    run = only_run(line + "\n")
+    assert len(run.epochs) == 1
+    return run.epochs[0]
+
+
+GENERATIONS = {
+    "standalone 2.3": (" - 41s - loss: 2.0176 - accuracy: 0.2584", None, None, (40.5, 41.5)),
+    "standalone to 2.2": (" - 41s - loss: 2.0176 - acc: 0.2584", None, None, (40.5, 42.0)),
+    "to 2.6": ("196/196 - 41s - loss: 2.0176 - accuracy: 0.2584", 196, None, (40.5, 41.5)),
+    "2.7 to 2.15": ("196/196 - 24s - loss: 2.0176 - accuracy: 0.2584 - 24s/epoch - 121ms/step", 196, 121, (23.618, 23.814)),
+    "2.x validation": ("10/10 - 0s - loss: 1.2259 - accuracy: 0.3 - val_loss: 1.2 - val_accuracy: 0.3 - 223ms/epoch - 22ms/step", 10, 22, (0.2225, 0.2235)),
+    "3.x": ("10/10 - 0s - 41ms/step - accuracy: 0.3641 - loss: 1.1179", 10, 41, (0.405, 0.415)),
+    "3.x validation": ("10/10 - 0s - 39ms/step - accuracy: 0.3328 - loss: 1.2904 - val_accuracy: 0.3328 - val_loss: 1.2794", 10, 39, (0.385, 0.395)),
+    "bar 2.x": ("10/10 [==============================] - 1s 74ms/step - loss: 1.2259", 10, 74, (0.6615, 1.5)),
+    "bar 3.x": ("\x1b[1m10/10\x1b[0m \x1b[32m" + "\u2501" * 20 + "\x1b[0m\x1b[37m\x1b[0m \x1b[1m2s\x1b[0m 222ms/step - loss: 1.2259", 10, 222, (1.9935, 2.5)),
+    "samples": ("60000/60000 [==============================] - 3s 50us/sample - loss: 0.3", None, None, (2.97, 3.03)),
+    "hours": ("196/196 - 4000s - loss: 2.0 - 4000s/epoch - 20s/step", 196, 20000, (3999.5, 4000.5)),
+    "sub-second": ("7/7 - 0s - loss: 2.0 - 5ms/epoch - 714us/step", 7, 0.714, (0.0049945, 0.0050015)),
+    "bound by the unit": ("25/25 - 29s - loss: 2.2484 - 29s/epoch - 1s/step", 25, 1000, (28.5, 29.5)),
+    "a second a step": ("2/2 - 2s - loss: 1.0 - 2s/epoch - 1s/step", 2, 1000, (2.0, 2.5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+def test_every_generation(name: str) -> None:
+    line, steps, per_step, (low, high) = GENERATIONS[name]
+    sample = only_epoch(line)
+    assert sample.steps == steps
+    assert sample.ms_per_step == (None if per_step is None else pytest.approx(per_step))
+    assert (sample.seconds.lo, sample.seconds.hi) == pytest.approx((low, high))
+    assert low - 1e-9 <= sample.seconds.value <= high + 1e-9
+
+
+def test_the_figures_of_the_book() -> None:
+    runs = parse_log(samples.THREE_RUNS.encode()).runs
+    assert [(run.model, run.n_gpus, run.batch_size, run.device) for run in runs] == [
+        ("ResNet50", 1, 2048, "gpu"),
+        ("ResNet50", 2, 4096, "gpu"),
+        ("ResNet50", 4, 8192, "gpu"),
+    ]
+    second = [run.epochs[1] for run in runs]
+    assert [sample.printed_seconds for sample in second] == [14, 8, 5]
+    assert [sample.seconds.value for sample in second] == pytest.approx([13.6, 8.099, 5.376])
+    assert [sample.seconds.half_width for sample in second] == pytest.approx([0.0125, 0.0065, 0.0035])
+    assert [run.outcome for run in runs] == ["completed"] * 3
+    assert second[0].metrics == {"loss": 2.1255, "accuracy": 0.2195}
+
+
+@pytest.mark.parametrize("text", ["Epoch 1/5", "Epoch 1/5   ", "  Epoch 12/500"])
+def test_headers(text: str) -> None:
+    assert read_header(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["Epoch 1/5 of it", "Epoch: 1/5", "My Epoch 1/5", "Epoch 1", "Epoch 1/Unknown"]
+)
+def test_no_headers(text: str) -> None:
+    assert read_header(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "24/25 [===========================>..] - ETA: 1s - loss: 2.0",
+        "24/25 [===========================>..] - ETA: 1:05:03 - loss: 2.0",
+        "      1/Unknown - 0s 428ms/step - loss: 2.0",
+        "24/25 - 14s - loss: 2.0 - 14s/epoch - 544ms/step",
+        "25/25 "
+        + "\u2501" * 20
+        + " 0s 200ms/step - loss: 2.0",  # Keras 3 says "time left" there, without a word
+    ],
+)
+def test_bars_on_their_way_are_no_epochs(text: str) -> None:
+    summary = read_summary(text)
+    assert summary is None or not summary.finished
+    assert parse_log(f"Epoch 1/2\n{text}\n".encode()).runs[0].epochs == ()
+
+
+def test_strange_metrics() -> None:
+    sample = only_epoch(
+        "10/10 - 1s - loss: nan - val_loss: inf - neg: -1.2000e-01 - top_5_accuracy: 9.9e-04 - my head/acc: 1.0000"
+        " - precision_1: -inf - 1s/epoch - 100ms/step"
+    )
+    assert math.isnan(sample.metrics.pop("loss"))  # type: ignore[attr-defined]
+    assert sample.metrics == {
+        "val_loss": math.inf,
+        "neg": -0.12,
+        "top_5_accuracy": 9.9e-4,
+        "my head/acc": 1.0,
+        "precision_1": -math.inf,
+    }
+
+
+def test_evaluate_is_no_epoch() -> None:
+    run = only_run(
+        "Epoch 1/2\n25/25 - 3s - loss: 2.0\n40/40 - 1s - loss: 9.0 - accuracy: 0.1\n"
+        "Epoch 2/2\n25/25 - 2s - loss: 1.5\n40/40 - 1s - loss: 8.0\n40/40 - 1s - loss: 8.0\n"
+    )
+    assert [sample.metrics["loss"] for sample in run.epochs] == [2.0, 1.5]
+    assert run.outcome == "completed"
+
+
+def test_one_epoch_has_no_header() -> None:
+    run = only_run(samples.banner("ResNet50", 1, 256) + "196/196 - 24s - loss: 2.0\n40/40 - 1s - loss: 9.0\n")
+    assert [sample.printed_seconds for sample in run.epochs] == [24]
+    assert (run.epochs_planned, run.outcome) == (1, "completed")
+
+
+def test_evaluate_alone_is_no_epoch_of_a_longer_run() -> None:
+    run = only_run("+ python ResNet50.py --epochs 5 --batch_size 256 --n_gpus 1\n40/40 - 1s - loss: 9.0\n")
+    assert run.epochs == () and run.outcome == "unfinished"
+
+
+def test_bars_as_they_lie_in_files() -> None:
+    run = only_run(samples.BARS)
+    assert [sample.printed_seconds for sample in run.epochs] == [2, 2, 3]
+    assert [sample.line for sample in run.epochs] == [2, 4, 6]
+    assert run.epochs[1].metrics == {"loss": 2.0}
+
+
+def test_old_keras_counts_samples() -> None:
+    run = only_run(
+        "Train on 50000 samples, validate on 10000 samples\nEpoch 1/1\n50000/50000 - 41s - loss: 2.0\n"
+    )
+    assert (run.images, run.epochs[0].steps) == (50000, None)
+
+
+def test_windows_line_ends() -> None:
+    runs = parse_log(samples.THREE_RUNS.replace("\n", "\r\n").encode()).runs
+    assert [len(run.epochs) for run in runs] == [2, 2, 2]
+
+
+def test_unknown_length_is_closed_by_the_next_header() -> None:
+    first = samples.joined([f"{done:7d}/Unknown - {done}s 1s/step - loss: 2.0" for done in range(1, 6)])
+    run = only_run(
+        "Epoch 1/2\n" + first + "Epoch 2/2\n" + samples.old_epoch(total=5, seconds=4, step="800ms/step")
+    )
+    assert [(sample.epoch, sample.printed_seconds, sample.steps) for sample in run.epochs] == [
+        (1, 5, 5),
+        (2, 4, 5),
+    ]
+
+
+def test_a_bar_written_on_after_a_print_is_one_epoch() -> None:
+    """A callback that prints at the end of an epoch cuts Keras 3's bar in two; the second half has the time."""
+    cut = samples.new_bar(5, 5, "0s", "20ms/step - loss: 2.0")
+    final = "\b" * 50 + "\r" + samples.new_bar(5, 5, "3s", "20ms/step - loss: 2.0 - val_loss: 3.0")
+    run = only_run(f"Epoch 1/1\n{cut}\nsaved the model\n{final}\n")
+    assert [(sample.printed_seconds, sample.metrics) for sample in run.epochs] == [
+        (3, {"loss": 2.0, "val_loss": 3.0})
+    ]
+
+
+def test_contradicting_fields_fall_back_to_the_seconds() -> None:
+    sample = only_epoch("50000/50000 - 41s - loss: 2.0 - 121ms/step")
+    assert (sample.seconds.lo, sample.seconds.hi) == (40.5, 41.5)
+
+
+def keras_line(seconds: float, steps: int, generation: int) -> str:
+    """What Keras prints at verbose=2, by its own formatting."""
+
+    def unit(value: float, name: str) -> str:
+        if value >= 1 or value == 0:
+            return f"{value:.0f}s/{name}"
+        return f"{value * 1e3:.0f}ms/{name}" if value >= 1e-3 else f"{value * 1e6:.0f}us/{name}"
+
+    step = unit(seconds / steps, "step")
+    if generation == 3:
+        return f"{steps}/{steps} - {seconds:.0f}s - {step} - loss: 2.0000"
+    if generation == 2:
+        return f"{steps}/{steps} - {seconds:.0f}s - loss: 2.0000 - {unit(seconds, 'epoch')} - {step}"
+    return f"{steps}/{steps} - {seconds:.0f}s - loss: 2.0000"
+
+
+@given(st.floats(1e-6, 1e5), st.integers(1, 10_000), st.sampled_from([1, 2, 3]))
+@settings(max_examples=600, deadline=None)
+def test_the_true_time_always_lies_within_the_bounds(seconds: float, steps: int, generation: int) -> None:
+    summary = read_summary(keras_line(seconds, steps, generation))
+    assert summary is not None
+    interval = epoch_interval(summary)
+    slack = 1e-9 * max(1.0, seconds)  # rounding of our own multiplications
+    assert interval.lo - slack <= seconds <= interval.hi + slack
+
+
+@given(st.floats(1e-3, 1e4), st.floats(0, 1e3), st.integers(2, 3000))
+@settings(max_examples=400, deadline=None)
+def test_the_true_time_lies_within_the_bounds_of_a_bar(rest: float, first: float, steps: int) -> None:
+    """A bar's step time leaves the first step out."""
+    seconds, step = first + rest, rest / (steps - 1)
+    unit = f"{step:.0f}s" if step >= 1 else f"{step * 1e3:.0f}ms" if step >= 1e-3 else f"{step * 1e6:.0f}us"
+    summary = read_summary(f"{steps}/{steps} [{'=' * 30}] - {seconds:.0f}s {unit}/step - loss: 2.0000")
+    assert summary is not None
+    interval = epoch_interval(summary)
+    slack = 1e-9 * max(1.0, seconds)
+    assert interval.lo - slack <= seconds <= interval.hi + slack

@@ -1,0 +1,148 @@
+"""An epoch's own line among those of `evaluate`, and a header that comes twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.training_logs.events import EpochRead
+from labtui.training_logs.reader import LogReader, parse_log
+
+BAR = "[==============================]"
+
+
+def log(*lines: str) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def own(seconds: int, ms: int, steps: int = 25, extra: str = "") -> str:
+    return f"{steps}/{steps} - {seconds}s - loss: 1.2 - accuracy: 0.3{extra} - {seconds}s/epoch - {ms}ms/step"
+
+
+def evaluated(steps: int = 79) -> str:
+    return f"{steps}/{steps} - 1s - loss: 1.3 - accuracy: 0.2 - 1s/epoch - 13ms/step"
+
+
+def steps_of(data: bytes) -> list[list[int | None]]:
+    return [[sample.steps for sample in run.epochs] for run in parse_log(data).runs]
+
+
+def test_a_callback_that_evaluates_prints_before_the_epochs_own_line() -> None:
+    lines = []
+    for epoch in (1, 2, 3):
+        lines += [f"Epoch {epoch}/3", evaluated(), own(14, 544)]
+    assert steps_of(log(*lines)) == [[25, 25, 25]]
+
+
+def test_with_as_many_steps_the_place_tells() -> None:
+    lines = []
+    for epoch in (1, 2, 3):
+        lines += [f"Epoch {epoch}/3", evaluated(25), own(14, 544)]
+    (run,) = parse_log(log(*lines)).runs
+    assert [sample.printed_seconds for sample in run.epochs] == [14, 14, 14]
+
+
+def test_before_27_the_own_line_comes_first() -> None:
+    lines = []
+    for epoch in (1, 2):
+        lines += [f"Epoch {epoch}/2", "25/25 - 14s - loss: 1.2 - accuracy: 0.3", "79/79 - 1s - loss: 1.3"]
+    assert steps_of(log(*lines)) == [[25, 25]]
+
+
+def test_validation_metrics_tell_the_own_line() -> None:
+    lines = []
+    for epoch in (1, 2):
+        lines += [f"Epoch {epoch}/2", own(14, 544, extra=" - val_loss: 1.1"), evaluated(25)]
+    (run,) = parse_log(log(*lines)).runs
+    assert [sample.metrics["val_loss"] for sample in run.epochs] == [1.1, 1.1]
+
+
+def test_an_evaluation_now_and_then_is_no_epoch() -> None:
+    lines = ["Epoch 1/3", own(29, 999), "Epoch 2/3", own(14, 544), "Epoch 3/3", evaluated(), own(14, 544)]
+    assert steps_of(log(*lines)) == [[25, 25, 25]]
+
+
+def test_a_training_that_ends_after_a_callbacks_line_has_no_last_epoch() -> None:
+    lines = ["Epoch 1/3", evaluated(), own(29, 999), "Epoch 2/3", evaluated()]
+    assert steps_of(log(*lines)) == [[25]]
+
+
+def test_evaluation_after_the_fit_stays_out() -> None:
+    lines = ["Epoch 1/2", own(29, 999), "Epoch 2/2", own(14, 544), evaluated(), evaluated(25)]
+    (run,) = parse_log(log(*lines)).runs
+    assert [(sample.steps, sample.printed_seconds) for sample in run.epochs] == [(25, 29), (25, 14)]
+
+
+@pytest.mark.parametrize("bar", [True, False])
+def test_bars_of_a_callback_within_an_epoch(bar: bool) -> None:
+    last = f"25/25 {BAR} - 14s 544ms/step - loss: 1.2" if bar else own(14, 544)
+    lines = []
+    for epoch in (1, 2):
+        lines += [f"Epoch {epoch}/2", f"\r 1/79 [>...] - ETA: 1s\b\b\r79/79 {BAR} - 1s 13ms/step - loss: 1.3"]
+        lines += [("\b\b\r" if bar else "") + last]
+    assert steps_of(log(*lines)) == [[25, 25]]
+
+
+def test_a_correction_is_told() -> None:
+    reader = LogReader()
+    told = reader.feed(log("Epoch 1/2", evaluated(), own(14, 544), "Epoch 2/2"))
+    assert [event.sample.steps for event in told if isinstance(event, EpochRead)] == [79, 25]
+
+
+def test_one_epoch_after_an_evaluation_is_known_by_its_validation() -> None:
+    assert steps_of(log(evaluated(), own(14, 544, extra=" - val_loss: 1.1"), evaluated())) == [[25]]
+
+
+def test_an_evaluation_before_a_training_that_died_is_no_epoch() -> None:
+    assert steps_of(log(evaluated(), "Epoch 1/2")) == [[]]
+
+
+# --------------------------------------------------------------------------- a header twice
+
+
+def fit(first: int, *rest: int) -> list[str]:
+    planned = 1 + len(rest)
+    lines = []
+    for epoch, ms in enumerate((first, *rest), start=1):
+        lines += [f"Epoch {epoch}/{planned}", own(round(ms * 25 / 1000), ms)]
+    return lines
+
+
+@pytest.mark.parametrize("epochs", [2, 3, 5])
+def test_a_training_that_died_before_its_first_epoch_is_no_second_worker(epochs: int) -> None:
+    (run,) = parse_log(log(f"Epoch 1/{epochs}", *fit(*range(999, 999 + epochs)))).runs
+    assert [sample.ms_per_step for sample in run.epochs] == list(range(999, 999 + epochs))
+    assert not run.interleaved
+    assert run.outcome == "completed"
+
+
+@pytest.mark.parametrize("order", ["EESSEESS", "EESESESS"], ids=["together", "alternating"])
+def test_alternating_epochs_are_two_workers(order: str) -> None:
+    lines, headers, ends = [], 0, 0
+    for letter in order:
+        if letter == "E":
+            headers += 1
+            lines.append(f"Epoch {(headers + 1) // 2}/2")
+        else:
+            ends += 1
+            lines.append(own(29, 999) if ends <= 2 else own(14, 544))
+    (run,) = parse_log(log(*lines)).runs
+    assert [sample.printed_seconds for sample in run.epochs] == [29, 14]
+    assert run.interleaved
+
+
+def test_another_plan_is_another_run() -> None:
+    first, second = parse_log(log("Epoch 1/5", *fit(999, 544))).runs
+    assert (len(first.epochs), len(second.epochs)) == (0, 2)
+
+
+def test_a_fit_with_other_steps_has_another_batch() -> None:
+    lines = [" Model ResNet50 1 GPUs", "Batch_size: 2048", *fit(999, 544)]
+    lines += ["Epoch 1/2", own(29, 600, 49), "Epoch 2/2", own(14, 290, 49)]
+    first, second = parse_log(log(*lines)).runs
+    assert (first.batch_size, second.batch_size) == (2048, None)
+    assert second.model == "ResNet50"
+
+
+def test_a_fit_with_the_same_steps_keeps_the_batch() -> None:
+    lines = [" Model ResNet50 1 GPUs", "Batch_size: 2048", *fit(999, 544), *fit(999, 545)]
+    assert [run.batch_size for run in parse_log(log(*lines)).runs] == [2048, 2048]

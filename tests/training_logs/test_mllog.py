@@ -1,0 +1,248 @@
+"""MLPerf logging records: ours, the reference library's, other programs'."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from labtui.domain.model import ParsedRun
+from labtui.training_logs.events import EpochRead
+from labtui.training_logs.mlperf import read_record
+from labtui.training_logs.reader import LogReader, parse_log
+from tests.training_logs import samples
+from tests.training_logs.samples import mllog
+
+
+def only_run(text: str) -> ParsedRun:
+    report = parse_log(text.encode())
+    assert len(report.runs) == 1, report.runs
+    return report.runs[0]
+
+
+def test_records_give_the_time_and_keras_what_it_prints() -> None:
+    run = only_run(samples.MIXED)
+    assert [sample.seconds.value for sample in run.epochs] == [31.0004, 8.0991]
+    assert all(sample.seconds.half_width == pytest.approx(0.001) for sample in run.epochs)
+    assert [(sample.printed_seconds, sample.ms_per_step, sample.steps) for sample in run.epochs] == [
+        (31, 2000, 13),
+        (8, 623, 13),
+    ]
+    assert run.epochs[1].metrics == {"loss": 2.1533, "accuracy": 0.2064}
+    assert {sample.source for sample in run.epochs} == {"mllog"}
+    assert (run.images, run.batch_size, run.outcome) == (50000, 4096, "completed")
+
+
+def test_each_epoch_is_told_once_whatever_comes_first() -> None:
+    keras = "13/13 - 31s - loss: 2.2603 - 31s/epoch - 2s/step\n"
+    start = "Epoch 1/1\n" + mllog("epoch_start", epoch_num=1)
+    stop = mllog("epoch_stop", epoch_num=1, seconds=31.25)
+    for text in (start + keras + stop, start + stop + keras):
+        reader = LogReader()
+        events = [*reader.feed(text.encode()), *reader.finish()]
+        told = [event.sample for event in events if isinstance(event, EpochRead)]
+        assert [(sample.seconds.value, sample.printed_seconds) for sample in told] == [(31.25, 31)]
+
+
+def test_the_record_of_an_end_may_come_after_the_next_header() -> None:
+    """Callbacks run before or after Keras's own bar, as the release has it."""
+    text = (
+        samples.banner("ResNet50", 1, 256) + mllog("run_start")
+        + "Epoch 1/2\n" + mllog("epoch_start", epoch_num=1) + "196/196 - 24s - loss: 1.8\n"
+        + "Epoch 2/2\n" + mllog("epoch_stop", epoch_num=1, seconds=24.007) + mllog("tracked_stats", {"loss": 1.8})
+        + mllog("epoch_start", epoch_num=2) + "196/196 - 14s - loss: 1.6\n"
+        + mllog("epoch_stop", epoch_num=2, seconds=14.347) + mllog("run_stop", status="success")
+    )  # fmt: skip
+    reader = LogReader()
+    events = [*reader.feed(text.encode()), *reader.finish()]
+    (run,) = reader.runs
+    assert [(one.seconds.value, one.printed_seconds) for one in run.epochs] == [(24.007, 24), (14.347, 14)]
+    assert not run.interleaved and run.outcome == "completed"
+    assert len([event for event in events if isinstance(event, EpochRead)]) == 2
+
+
+def test_a_record_glued_to_a_bar() -> None:
+    bar = samples.new_bar(25, 25, "0s", "200ms/step - loss: 2.0")
+    text = (
+        "Epoch 1/1\n"
+        + mllog("epoch_start", epoch_num=1)
+        + "\r"
+        + bar
+        + mllog("epoch_stop", epoch_num=1, seconds=6.5)
+    )
+    run = only_run(text + "\b" * 40 + "\r" + samples.new_bar(25, 25, "6s", "200ms/step - loss: 2.0") + "\n")
+    assert [(sample.seconds.value, sample.printed_seconds) for sample in run.epochs] == [(6.5, 6)]
+
+
+def test_other_programs_clocks() -> None:
+    """A benchmark of somebody else: other keys, epochs counted from 0, no seconds of its own."""
+    text = (
+        mllog("submission_benchmark", "resnet")
+        + mllog("global_batch_size", 3264)
+        + mllog("train_samples", 1281167)
+        + mllog("init_start", event="INTERVAL_START")
+        + mllog("init_stop", event="INTERVAL_END")
+        + mllog("run_start", ms=1_700_000_000_000, event="INTERVAL_START")
+        + "".join(
+            mllog(
+                "epoch_start",
+                None,
+                ms=1_700_000_000_000 + 60_000 * epoch,
+                event="INTERVAL_START",
+                epoch_num=epoch,
+            )
+            + mllog(
+                "epoch_stop",
+                None,
+                ms=1_700_000_059_500 + 60_000 * epoch,
+                event="INTERVAL_END",
+                epoch_num=epoch,
+            )
+            + mllog("eval_accuracy", 0.1 * epoch, ms=1_700_000_059_900, epoch_num=epoch)
+            for epoch in range(3)
+        )
+        + mllog("run_stop", ms=1_700_000_200_000, event="INTERVAL_END", status="success")
+    )
+    run = only_run(text)
+    assert [sample.epoch for sample in run.epochs] == [1, 2, 3]
+    assert [sample.seconds.value for sample in run.epochs] == pytest.approx([59.5] * 3)
+    assert run.epochs[2].metrics == {"eval_accuracy": pytest.approx(0.2)}
+    assert (run.model, run.batch_size, run.images, run.outcome) == ("resnet", 3264, 1281167, "completed")
+
+
+def test_blocks_give_the_mean_of_their_epochs() -> None:
+    text = mllog("block_start", ms=0, event="INTERVAL_START", first_epoch_num=1, epoch_count=4) + mllog(
+        "block_stop", ms=40_000, event="INTERVAL_END", first_epoch_num=1
+    )
+    block = text.replace('"first_epoch_num": 1}}\n', '"first_epoch_num": 1, "epoch_count": 4}}\n')
+    run = only_run(block)
+    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
+        (1, 10.0),
+        (2, 10.0),
+        (3, 10.0),
+        (4, 10.0),
+    ]
+    assert {sample.source for sample in run.epochs} == {"mllog-block"}
+
+
+def test_two_runs_of_records() -> None:
+    one = mllog("global_batch_size", 64) + mllog("run_start") + mllog("epoch_start", epoch_num=1)
+    one += mllog("epoch_stop", epoch_num=1, seconds=3.0) + mllog("run_stop", status="success")
+    runs = parse_log((one + one.replace("64", "128")).encode()).runs
+    assert [(run.batch_size, len(run.epochs), run.outcome) for run in runs] == [
+        (64, 1, "completed"),
+        (128, 1, "completed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"), [("out of memory", "oom"), ("terminated", "cancelled"), ("ValueError", "failed")]
+)
+def test_aborted_runs(reason: str, outcome: str) -> None:
+    run = only_run(mllog("run_start") + mllog("run_stop", status="aborted", reason=reason))
+    assert run.outcome == outcome
+
+
+def test_a_run_that_stopped_early_with_success_is_complete() -> None:
+    run = only_run(
+        "Epoch 1/9\n" + mllog("epoch_start", epoch_num=1) + mllog("epoch_stop", epoch_num=1, seconds=2.0)
+        + mllog("run_stop", status="success")
+    )  # fmt: skip
+    assert (run.outcome, len(run.epochs), run.epochs_planned) == ("completed", 1, 9)
+
+
+def test_ranks_that_repeat_the_records_are_counted_once() -> None:
+    lines = (mllog("epoch_start", epoch_num=1) + mllog("epoch_stop", epoch_num=1, seconds=2.0)).splitlines(
+        keepends=True
+    )
+    run = only_run("".join(line * 4 for line in lines))
+    assert len(run.epochs) == 1 and run.interleaved
+
+
+def test_cpu_devices_that_stand_in_for_gpus_are_practice() -> None:
+    text = samples.banner("ResNet50", 2, 64) + mllog("device", "cpu", practice=True) + mllog("n_gpus", 2)
+    run = only_run(text)
+    assert (run.device, run.n_gpus, run.practice) == ("gpu", 2, True)
+    real = only_run(
+        samples.banner("ResNet50", 0, 64) + mllog("device", "cpu", practice=False) + mllog("num_replicas", 1)
+    )
+    assert (real.device, real.n_gpus, real.practice) == ("cpu", 0, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ":::MLLOG",
+        ":::MLLOG {",
+        ':::MLLOG {"key": 3}',
+        ":::MLLOG [1]",
+        ":::MLLOG " + "[" * 100_000,
+        ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": 1e400, "seconds": NaN}}',
+        ':::MLLOG {"key": "epoch_stop", "metadata": {"epoch_num": -5, "seconds": -1}}',
+        ':::MLLOG {"key": "epoch_start", "time_ms": "soon", "metadata": [1]}',
+        ':::MLLOG {"key": "global_batch_size", "value": ' + "9" * 4000 + "}",
+        ':::MLLOG {"key": "block_stop", "metadata": {"epoch_count": 1e11}}',
+    ],
+)
+def test_broken_records_mean_nothing(text: str) -> None:
+    report = parse_log((text + "\n").encode())
+    assert all(run.epochs == () and run.batch_size is None for run in report.runs)
+
+
+def test_the_form_of_mlperf_0_6() -> None:
+    record = read_record(
+        ':::MLPv0.6.0 resnet 1557348823.250 (resnet/main.py:12) epoch_start: {"epoch_num": 3}'
+    )
+    assert record is not None
+    assert (record.key, record.time_ms, record.number("epoch_num")) == ("epoch_start", 1557348823250, 3)
+
+
+def test_records_of_the_reference_library() -> None:
+    mllog_library = pytest.importorskip("mlperf_logging.mllog")
+    constants = pytest.importorskip("mlperf_logging.mllog.constants")
+    stream = io.StringIO()
+    logger = mllog_library.get_mllogger()
+    handler = logging.StreamHandler(stream)
+    logger.logger.addHandler(handler)
+    try:
+        logger.event(key=constants.GLOBAL_BATCH_SIZE, value=512)
+        logger.start(key=constants.RUN_START)
+        logger.start(key=constants.EPOCH_START, metadata={constants.EPOCH_NUM: 1})
+        logger.end(key=constants.EPOCH_STOP, metadata={constants.EPOCH_NUM: 1})
+        logger.end(key=constants.RUN_STOP, metadata={"status": "success"})
+    finally:
+        logger.logger.removeHandler(handler)
+    run = only_run(stream.getvalue())
+    assert (run.batch_size, len(run.epochs), run.outcome) == (512, 1, "completed")
+
+
+def test_a_block_that_says_its_length_at_the_start_only() -> None:
+    text = mllog("run_start", ms=0) + mllog("block_start", ms=0, first_epoch_num=1, epoch_count=4)
+    text += mllog("block_stop", ms=40_000, first_epoch_num=1) + mllog(
+        "block_start", ms=41_000, first_epoch_num=5
+    )
+    text += mllog("block_stop", ms=52_000, first_epoch_num=5)
+    run = only_run(text)
+    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
+        (1, 10.0),
+        (2, 10.0),
+        (3, 10.0),
+        (4, 10.0),
+        (5, 11.0),
+    ]
+
+
+def test_epoch_numbers_with_fractions_are_counted() -> None:
+    text = mllog("run_start", ms=0)
+    for place, number in enumerate((0.5, 1.0, 1.5, 2.0)):
+        text += mllog("epoch_start", ms=place * 5000, epoch_num=number)
+        text += mllog("epoch_stop", ms=(place + 1) * 5000, epoch_num=number)
+    run = only_run(text)
+    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
+        (1, 5.0),
+        (2, 5.0),
+        (3, 5.0),
+        (4, 5.0),
+    ]
+    assert not run.interleaved

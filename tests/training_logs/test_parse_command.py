@@ -1,0 +1,191 @@
+"""`labtui parse`: the shape other programs rely on, and a sentence for every input that cannot be read."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labtui.commands.cli import main
+from labtui.commands.parse import file_text, parse_files
+from tests.training_logs import samples
+
+FILE_KEYS = {"path", "diagnosis", "runs"}
+RUN_KEYS = {"model", "device", "n_gpus", "batch_size", "epochs_planned", "outcome", "epochs"}
+EPOCH_KEYS = {"epoch", "seconds", "lo", "hi", "printed_seconds", "steps", "ms_per_step", "metrics"}
+
+
+def parse(capsys: pytest.CaptureFixture[str], *paths: str | Path) -> tuple[int, list[dict], str]:
+    code = main(["parse", "--json", *map(str, paths)])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out)["files"], captured.err
+
+
+def test_the_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(samples.THREE_RUNS)
+    code, (entry,), err = parse(capsys, log)
+    assert (code, err) == (0, "")
+    assert entry.keys() >= FILE_KEYS and entry["path"] == str(log) and entry["err_path"] is None
+    assert [run.keys() >= RUN_KEYS for run in entry["runs"]] == [True] * 3
+    run = entry["runs"][1]
+    assert {key: run[key] for key in RUN_KEYS - {"epochs"}} == {
+        "model": "ResNet50",
+        "device": "gpu",
+        "n_gpus": 2,
+        "batch_size": 4096,
+        "epochs_planned": 2,
+        "outcome": "completed",
+    }
+    epoch = run["epochs"][1]
+    assert epoch.keys() >= EPOCH_KEYS
+    assert (epoch["epoch"], epoch["printed_seconds"], epoch["steps"], epoch["ms_per_step"]) == (2, 8, 13, 623)
+    assert (epoch["seconds"], epoch["lo"], epoch["hi"]) == pytest.approx((8.099, 8.0925, 8.1055))
+    assert epoch["metrics"] == {"loss": 2.1533, "accuracy": 0.2064}
+
+
+def test_every_bad_input_gets_a_sentence_and_the_rest_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, empty, binary, missing = (tmp_path / name for name in ("a.out", "b.out", "c.out", "d.out"))
+    good.write_text(samples.THREE_RUNS)
+    empty.touch()
+    binary.write_bytes(bytes(range(256)) * 100)
+    paths = [empty, good, binary, missing, tmp_path]
+    code, entries, err = parse(capsys, *paths)
+    assert code == 2
+    assert [entry["path"] for entry in entries] == [str(path) for path in paths]
+    assert [len(entry["runs"]) for entry in entries] == [0, 3, 0, 0, 0]
+    assert [set(entry.get("error", ())) for entry in entries] == [
+        {"sentence", "hint"},
+        set(),
+        *[{"sentence", "hint"}] * 3,
+    ]
+    for entry in entries:
+        assert "error" not in entry or entry["error"]["sentence"] in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = tmp_path / "a.out"
+    closed.write_text("x")
+    closed.chmod(0)
+    code, (entry,), _ = parse(capsys, closed)
+    assert code == 2 and "may not read" in entry["error"]["sentence"]
+
+
+def test_the_err_beside_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = tmp_path / "ResNet50.31337.out", tmp_path / "ResNet50.31337.err"
+    out.write_text(samples.banner("ResNet50", 1, 2048) + "Epoch 1/2\n")
+    err.write_text(samples.ERRORS)
+    code, (first, second), _ = parse(capsys, out, err)
+    assert code == 0
+    assert first["err_path"] == str(err)
+    assert [(found["kind"], found["stream"], found["line"]) for found in first["diagnosis"]] == [
+        ("oom", "err", 1)
+    ]
+    assert [run["outcome"] for run in first["runs"]] == ["oom"]
+    assert [found["kind"] for found in second["diagnosis"]] == ["oom"]
+    assert second["stream"] == "err" and second["runs"] == []
+
+
+def test_an_empty_out_beside_an_err_that_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.out").touch()
+    (tmp_path / "x.err").write_text("x.py: error: unrecognized arguments: -- epochs 5\n")
+    code, (entry,), _ = parse(capsys, tmp_path / "x.out")
+    assert code == 0
+    assert [found["kind"] for found in entry["diagnosis"]] == ["bad-arguments"]
+
+
+def test_stdin(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(samples.MIXED.encode())))
+    code, (entry,), _ = parse(capsys, "-")
+    assert (code, entry["path"], len(entry["runs"])) == (0, "-", 1)
+
+
+def test_the_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(
+        samples.THREE_RUNS + "slurmstepd: error: *** JOB 1 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
+    )
+    assert main(["parse", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "run 3: ResNet50, 4 GPUs, global batch 8192, 2 of 2 epochs, completed" in shown
+    assert "5.373 to 5.380" in shown and "time-limit, line" in shown
+
+
+def test_a_step_takes_the_epochs_time_over_its_steps_not_keras_s_whole_second(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(
+        "Epoch 1/2\n196/196 - 220s - loss: 2.0 - accuracy: 0.2 - 220s/epoch - 1s/step\n"
+        "Epoch 2/2\n196/196 - 14s - loss: 1.9 - accuracy: 0.3 - 14s/epoch - 73ms/step\n"
+    )
+    assert main(["parse", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "1,122 ±3" in shown and "73.0 ±0.5" in shown
+    assert "1000" not in shown
+    _, (entry,), _ = parse(capsys, log)
+    first, second = entry["runs"][0]["epochs"]
+    assert (first["ms_per_step"], second["ms_per_step"]) == (1000, 73), "as printed"
+    step = first["step_seconds"]
+    assert (step["lo"], step["value"], step["hi"]) == pytest.approx((219.5 / 196, 220 / 196, 220.5 / 196))
+
+
+def test_the_step_time_of_a_mean_over_batches_is_as_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(samples.PYTORCH_OLD)
+    _, (entry,), _ = parse(capsys, log)
+    sample = entry["runs"][0]["epochs"][0]
+    assert sample["step_seconds"] is None and sample["ms_per_step"] is not None
+    assert main(["parse", str(log)]) == 0
+    assert f"{sample['ms_per_step']:g}" in capsys.readouterr().out
+
+
+def test_in_a_window_the_table_is_stacked_and_no_cell_is_broken(tmp_path: Path) -> None:
+    log = tmp_path / "job.out"
+    metrics = " - ".join(
+        f"{name}: 0.{place}125" for place, name in enumerate(("loss", "accuracy", "val_loss"), 1)
+    )
+    log.write_text(f"Epoch 1/1\n196/196 - 220s - {metrics} - 220s/epoch - 1s/step\n")
+    (one,) = parse_files([str(log)])
+    whole = file_text(one).splitlines()
+    table = [line.split() for line in whole[-2:]]
+    for width in (80, 60, 40):
+        lines = file_text(one, width).splitlines()[3:]
+        assert max(map(len, lines)) <= width
+        first = next(place for place, line in enumerate(lines) if line.split()[:1] == ["epoch"])
+        shown = [line.split() for line in lines[first:] if line.strip()]
+        assert [row[0] for row in shown] == ["epoch", "1"] * (len(shown) // 2)
+        assert [cell for row in shown[0::2] for cell in row[1:]] == table[0][1:]
+        assert [cell for row in shown[1::2] for cell in row[1:]] == table[1][1:]
+
+
+def test_a_log_without_any_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "job.out"
+    log.write_text("hello\n")
+    assert main(["parse", str(log)]) == 1
+    assert "No epoch or rate that labtui can read." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("variant", ["lines", "joined", "lines3", "joined3", "pytorch", "pytorch-ranks"])
+def test_the_big_logs_of_the_benchmark_are_read_completely(variant: str, tmp_path: Path) -> None:
+    """The benchmark's own logs, small: every epoch is found. (Its ratios are not held here.)"""
+    script = Path(__file__).parents[2] / "benchmarks" / "parse_big_log.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--megabytes", "3", "--rounds", "1", "--variant", variant],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found, total = done.stdout.split("labtui read ")[1].split(" epochs")[0].split(" of ")
+    assert int(found) == int(total) > 0

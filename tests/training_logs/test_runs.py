@@ -1,0 +1,268 @@
+# ruff: noqa: E501 (lines of logs)
+"""Several runs in one log: where each begins, what is known of it, how it ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from labtui.domain.model import ParsedRun
+from labtui.training_logs.diagnosis import join_streams
+from labtui.training_logs.events import EpochRead, RunBegan, RunClosed
+from labtui.training_logs.reader import LogReader, parse_log
+from labtui.training_logs.run_headers import read_command
+from tests.training_logs import samples
+
+
+def runs_of(text: str) -> tuple[ParsedRun, ...]:
+    return parse_log(text.encode()).runs
+
+
+def epochs(seconds: list[int], steps: int = 25) -> str:
+    return "".join(
+        f"Epoch {number}/{len(seconds)}\n{steps}/{steps} - {time}s - loss: 2.0\n"
+        for number, time in enumerate(seconds, start=1)
+    )
+
+
+def test_runs_begin_at_echoed_commands() -> None:
+    runs = runs_of(
+        "+ module load singularity\n"
+        "+ singularity exec --nv /gpfs/x.sif python ResNet50.py --epochs 2 --batch_size 2048 --n_gpus 1\n"
+        + epochs([29, 14])
+        + "+ singularity exec --nv /gpfs/x.sif python ResNet152.py --epochs=2 --batch_size=4096 --n_gpus=2\n"
+        + epochs([31, 8])
+    )
+    assert [(run.model, run.n_gpus, run.batch_size, run.epochs_planned, run.device) for run in runs] == [
+        ("ResNet50", 1, 2048, 2, "gpu"),
+        ("ResNet152", 2, 4096, 2, "gpu"),
+    ]
+    assert [[sample.printed_seconds for sample in run.epochs] for run in runs] == [[29, 14], [31, 8]]
+
+
+def test_runs_begin_at_epoch_one_when_nothing_else_tells() -> None:
+    runs = runs_of(epochs([29, 14]) + epochs([31, 8]))
+    assert [[sample.printed_seconds for sample in run.epochs] for run in runs] == [[29, 14], [31, 8]]
+
+
+def test_a_command_and_its_banner_are_one_run() -> None:
+    text = (
+        "+ python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n"
+        "+ python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n" + samples.banner("ResNet50", 2, 4096)
+    )
+    assert len(runs_of(text + epochs([31, 8]))) == 1
+
+
+def test_a_run_that_crashed_before_its_first_epoch_keeps_its_place() -> None:
+    runs = runs_of(
+        samples.banner("ResNet50", 1, 9999)
+        + "Epoch 1/2\n"
+        + samples.ERRORS
+        + samples.banner("ResNet50", 1, 2048)
+        + epochs([29, 14])
+    )
+    assert [(run.batch_size, run.outcome, len(run.epochs)) for run in runs] == [
+        (9999, "oom", 0),
+        (2048, "completed", 2),
+    ]
+
+
+def test_without_a_banner_a_traceback_parts_two_runs() -> None:
+    runs = runs_of("Epoch 1/2\n" + samples.ERRORS + epochs([29, 14]))
+    assert [(run.outcome, len(run.epochs)) for run in runs] == [("oom", 0), ("completed", 2)]
+
+
+def test_a_job_cut_short() -> None:
+    runs = runs_of(
+        samples.banner("ResNet50", 1, 2048)
+        + "Epoch 1/5\n25/25 - 29s - loss: 2.0\nEpoch 2/5\n"
+        + "slurmstepd: error: *** JOB 31337 ON as01r1b09 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***\n"
+    )
+    assert [(run.outcome, len(run.epochs), run.epochs_planned) for run in runs] == [("time-limit", 1, 5)]
+
+
+def test_early_stopping_is_the_end_only_when_the_script_says_so() -> None:
+    assert runs_of("Epoch 1/9\n25/25 - 3s - loss: 2.0\nEpoch 1: early stopping\n")[0].outcome == "completed"
+    assert runs_of("Epoch 1/9\n25/25 - 3s - loss: 2.0\n")[0].outcome == "unfinished"
+
+
+# ------------------------------------------------------------------ several processes in one log
+
+
+def prefixed(text: str, prefix: str) -> str:
+    return "".join(prefix + line for line in text.splitlines(keepends=True))
+
+
+@pytest.mark.parametrize("form", ["{}: ", " {}: ", "[default{}]:", "[{}]: ", "[1,{}]<stdout>:"])
+def test_prefixes_of_one_process_are_taken_off(form: str) -> None:
+    run = runs_of(prefixed(epochs([29, 14]), form.format(0)))[0]
+    assert [sample.printed_seconds for sample in run.epochs] == [29, 14]
+    assert not run.interleaved
+
+
+@pytest.mark.parametrize("form", ["{}: ", "[default{}]:"])
+def test_the_lowest_rank_speaks_for_all(form: str) -> None:
+    lines = epochs([29, 14]).splitlines(keepends=True)
+    text = "".join(
+        form.format(rank) + line.replace("29", f"2{9 - rank}") for line in lines for rank in (2, 0, 1, 3)
+    )
+    runs = runs_of(text)
+    assert len(runs) == 1
+    assert len(runs[0].epochs) == 2 and runs[0].interleaved
+    assert runs[0].outcome == "completed"
+
+
+def test_bars_of_several_ranks() -> None:
+    """A bar's last piece has lost the rank that stands at the beginning of its line."""
+    first, second = (
+        samples.old_epoch(seconds=5, step="500ms/step"),
+        samples.new_epoch(seconds=9, step="900ms/step"),
+    )
+    text = (
+        "0: Epoch 1/2\n1: Epoch 1/2\n0: " + first + "0: Epoch 2/2\n1: " + second + "1: Epoch 2/2\n0: " + first
+    )
+    (run,) = runs_of(text + "1: " + second)
+    assert [(one.epoch, one.printed_seconds) for one in run.epochs] == [(1, 5), (2, 5)]
+    assert run.interleaved
+
+
+def test_repeated_lines_without_prefix_are_counted_once() -> None:
+    lines = epochs([29, 14, 13]).splitlines(keepends=True)
+    runs = runs_of("".join(line * 2 for line in lines))
+    assert len(runs) == 1
+    assert [sample.printed_seconds for sample in runs[0].epochs] == [29, 14, 13]
+    assert runs[0].interleaved
+
+
+def test_workers_that_run_ahead_do_not_shift_the_epochs() -> None:
+    text = (
+        "Epoch 1/2\nEpoch 1/2\n25/25 - 29s - loss: 2.0\nEpoch 2/2\n25/25 - 28s - loss: 2.0\nEpoch 2/2\n"
+        "25/25 - 14s - loss: 2.0\n25/25 - 13s - loss: 2.0\n"
+    )
+    (run,) = runs_of(text)
+    assert [(sample.epoch, sample.printed_seconds) for sample in run.epochs] == [(1, 29), (2, 14)]
+    assert run.interleaved
+
+
+def test_glued_lines_are_flagged_and_their_metric_is_not_believed() -> None:
+    (run,) = runs_of(
+        "Epoch 1/1\n25/25 - 29s - loss: 2.0 - accuracy: 0.225/25 - 28s - loss: 2.0 - accuracy: 0.2\n"
+    )
+    assert run.interleaved
+    assert "accuracy" not in run.epochs[0].metrics or run.epochs[0].metrics["accuracy"] == 0.2
+
+
+# ------------------------------------------------------------------ what is known of a run
+
+
+COMMANDS = {
+    "python ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2": ("ResNet50", "gpu", 2, 4096, 5),
+    "+ singularity exec --nv $C python ResNet50_seq.py --epochs 1 --batch_size 256": ("ResNet50", "gpu", 1, 256, 1),
+    "+ singularity exec /x.sif python ResNet50_seq.py --epochs 1 --batch_size 256": ("ResNet50", "cpu", 0, 256, 1),
+    "+ singularity exec /x.sif python ResNet50.py --epochs 1 --n_gpus 2": ("ResNet50", "cpu", 0, None, 1),
+    "++ python3 /home/u/ResNet152.py --epochs=3 --batch-size=64": ("ResNet152", None, None, 64, 3),
+    "+ python -u ResNet101_seq.py --device cpu --epochs 2": ("ResNet101", "cpu", 0, None, 2),
+    "+ python ResNet50.py --device cpu --n_gpus 4 --epochs 2 --batch_size 64": ("ResNet50", "gpu", 4, 64, 2),
+    "mpirun -np 4 -bind-to none python3.6 scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --model resnet50 --batch_size 32": ("ResNet50", "gpu", 4, 128, None),
+    "mpirun -np 8 python3.6 pytorch-horovod-imagenet.py --bs 128 --lr 0.4 --epochs 1": (None, "gpu", 8, 1024, 1),
+    "srun python ./main.py -a resnet50 --print-freq 1 --batch-size 128 --epochs 1 $TMPDIR/x/": ("ResNet50", None, None, 128, 1),
+    "torchrun --nproc_per_node=4 --nnodes 2 train_ddp.py --batch_size 32 --epochs 5": (None, "gpu", 8, 256, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_commands(text: str) -> None:
+    command = read_command(text)
+    assert command is not None
+    facts = command.facts
+    assert (facts.model, facts.device, facts.n_gpus, facts.batch_size, facts.epochs_planned) == COMMANDS[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'File "ResNet50.py", line 3, in <module>',
+        "python: can't open file 'ResNet50.py': [Errno 2] No such file or directory",
+        "usage: ResNet50.py [-h] [--epochs EPOCHS]",
+        "ResNet50.py: error: unrecognized arguments: -- epochs 5",
+        "+ python -c 'print(1)'",
+        "+ python plot.py",
+        "python 'unclosed ResNet50",
+    ],
+)
+def test_lines_that_start_no_training(text: str) -> None:
+    assert read_command(text) is None
+
+
+def test_a_container_without_gpu_access_is_a_cpu_run_whatever_the_banner_says() -> None:
+    report = parse_log(
+        (
+            "+ singularity exec /x.sif python ResNet50.py --epochs 2 --batch_size 4096 --n_gpus 2\n"
+            + samples.banner("ResNet50", 2, 4096)
+            + epochs([220, 215])
+        ).encode()
+    )
+    assert (report.runs[0].device, report.runs[0].n_gpus) == ("cpu", 0)
+    assert [(found.kind, found.line) for found in report.diagnosis] == [("no-gpu", 1)]
+
+
+def test_tensorflows_own_warning_makes_a_cpu_run() -> None:
+    warning = b"WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
+    out = parse_log((samples.banner("ResNet50", 1, 2048) + epochs([220, 215])).encode())
+    assert (out.runs[0].device, out.runs[0].n_gpus) == ("gpu", 1)
+    joined = join_streams(out, parse_log(warning, stream="err"))
+    assert (joined.runs[0].device, joined.runs[0].n_gpus) == ("cpu", 0)
+    assert [(found.kind, found.stream) for found in joined.diagnosis] == [("no-gpu", "err")]
+    inside = parse_log(warning + (samples.banner("ResNet50", 1, 2048) + epochs([220, 215])).encode())
+    assert (inside.runs[0].device, inside.runs[0].n_gpus) == ("cpu", 0)
+
+
+def test_the_head_of_labtuis_own_job_script() -> None:
+    text = (
+        "---- labtui job ----\ntoken:     k3v9\nlab:       hpc4ai-ch10\npractice:  yes\n"
+        "run-1:     model=ResNet50 device=gpu n_gpus=1 batch_size=2048 epochs=2 script=mine.py learning_rate=0.01\n"
+        "run-2:     model=ResNet50 device=gpu n_gpus=2 batch_size=4096 epochs=2 script=mine.py\n"
+        "job:       31337 ResNet50-k3v9\n---- end ----\n\n"
+        "+ python mine.py --epochs 2\n"
+        + samples.mllog("device", "gpu", practice=False)
+        + epochs([29, 14])
+        + "\n+ python mine.py --epochs 2\n"
+        + epochs([31, 8])
+    )
+    runs = runs_of(text)
+    assert [(run.n_gpus, run.batch_size, run.device, run.practice) for run in runs] == [
+        (1, 2048, "gpu", True),
+        (2, 4096, "gpu", True),
+    ]
+    assert runs[0].learning_rate == 0.01
+
+
+def test_a_jobs_name_fills_gaps_only() -> None:
+    assert parse_log(epochs([220, 215]).encode(), job_name="ResNet50_seq_CPU").runs[0].device == "cpu"
+    named = parse_log(
+        (samples.banner("ResNet152", 2, 64) + epochs([1])).encode(), job_name="ResNet50_seq_CPU"
+    ).runs[0]
+    assert (named.model, named.device, named.n_gpus) == ("ResNet152", "gpu", 2)
+    head = runs_of("Job Name: ResNet101_seq_GPU\n" + epochs([24, 14]))[0]
+    assert (head.model, head.device, head.n_gpus) == ("ResNet101", "gpu", 1)
+
+
+def test_the_events_of_a_log_are_its_runs() -> None:
+    reader = LogReader()
+    events = [*reader.feed(samples.THREE_RUNS.encode()), *reader.finish()]
+    began = [event for event in events if isinstance(event, RunBegan)]
+    closed = [event for event in events if isinstance(event, RunClosed)]
+    told = [(event.index, event.sample) for event in events if isinstance(event, EpochRead)]
+    assert [event.index for event in began] == [event.index for event in closed] == [0, 1, 2]
+    assert told == [(index, sample) for index, run in enumerate(reader.runs) for sample in run.epochs]
+    assert tuple(event.run for event in closed) == reader.runs
+    assert reader.finish() == []
+
+
+def test_a_run_is_seen_while_it_grows() -> None:
+    reader = LogReader()
+    reader.feed(
+        samples.banner("ResNet50", 2, 4096).encode() + b"Epoch 1/3\n25/25 - 5s - loss: 1.0\nEpoch 2/3\n25/2"
+    )
+    assert [(run.outcome, len(run.epochs)) for run in reader.runs] == [("unfinished", 1)]
+    reader.feed(b"5 - 4s - loss: 1.0\n")
+    assert len(reader.runs[0].epochs) == 2

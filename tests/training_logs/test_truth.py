@@ -1,0 +1,66 @@
+"""Real fits whose true epoch times were recorded beside their logs: the truth lies in the interval, always.
+
+The recordings are in tests/fixtures/keras/<TensorFlow version>/; record.py there says how the truth was
+taken.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labtui.training_logs.reader import parse_log
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "keras"
+TRUTHS = sorted(RECORDED.glob("*/*.json"))
+
+
+def true_epochs(path: Path) -> list[dict[str, float]]:
+    """The true times of a recording: seconds, and the bounds between which they were measured."""
+    epochs: list[dict[str, float]] = json.loads(path.read_text())["epochs"]
+    return epochs
+
+
+def test_there_are_recordings_of_several_generations() -> None:
+    versions = {path.parent.name for path in TRUTHS}
+    assert len(versions) >= 2
+    assert {"verbose1", "verbose2"} <= {path.stem.partition("-")[0] for path in TRUTHS}
+    assert any("validation" in path.stem for path in TRUTHS)
+
+
+@pytest.mark.parametrize("path", TRUTHS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_truth_lies_within_every_interval(path: Path) -> None:
+    truth = json.loads(path.read_text())
+    report = parse_log(path.with_suffix(".log").read_bytes())
+    assert len(report.runs) == 1
+    run = report.runs[0]
+    assert run.outcome == "completed"
+    assert [sample.epoch for sample in run.epochs] == [entry["epoch"] for entry in truth["epochs"]]
+    assert not report.diagnosis
+    for sample, entry in zip(run.epochs, truth["epochs"], strict=True):
+        assert sample.seconds.lo <= entry["hi"], (sample, entry)
+        assert sample.seconds.hi >= entry["lo"], (sample, entry)
+        assert sample.steps == entry["steps"]
+        assert sample.seconds.hi - sample.seconds.lo <= 1.0
+        assert sample.metrics.keys() == entry["metrics"].keys()
+        for name, value in sample.metrics.items():
+            assert value == pytest.approx(entry["metrics"][name], abs=5.1e-5, rel=1e-4)
+
+
+NARROW = [
+    path
+    for path in TRUTHS
+    if path.parent.name != "2.6.5" and path.stem.startswith("verbose2") and "slow" not in path.stem
+]
+
+
+@pytest.mark.parametrize("path", NARROW, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_step_time_makes_the_interval_narrow(path: Path) -> None:
+    """From 2.7 on, verbose=2 prints milliseconds: the bounds are those of the rounded step x the steps."""
+    run = parse_log(path.with_suffix(".log").read_bytes()).runs[0]
+    for sample in run.epochs:
+        assert sample.steps is not None and sample.ms_per_step is not None
+        unit = 1e-6 if sample.ms_per_step < 1 else 1e-3
+        assert sample.seconds.half_width <= 0.5 * unit * sample.steps * 1.001

@@ -1,0 +1,137 @@
+"""The straight path through chapter 10, every key counted: typed answers are text, everything else is a key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from labtui.tui.app import LabApp
+from labtui.tui.widgets.answers_pane import AnswersPane
+from tests.tui.replay import ReplayedSession, finished_run, make_folder, online, open_session
+from tests.tui.waiting import text_of, until
+
+MOST_KEYS = 45
+
+
+class Student:
+    """Presses keys and counts them; runs that are submitted finish at once."""
+
+    def __init__(self, pilot: Pilot[int], app: LabApp, session: ReplayedSession) -> None:
+        self.pilot, self.app, self.session = pilot, app, session
+        self.keys = 0
+        self.runs = 0
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            self.keys += 1
+            await self.pilot.press(key)
+            await self.pilot.pause()
+
+    async def see(self, condition: Callable[[], Any], what: str) -> None:
+        await until(self.pilot, condition, what)
+
+    async def at(self, task: str) -> None:
+        await self.see(lambda: self.app.view_model.task_id == task, f"task {task}")
+
+    async def answer(self, count: int) -> None:
+        for number in range(count):
+            await self.press("ctrl+n")
+            await self.see(self._writing, "the editor")
+            await self.pilot.press(*f"answer{number}")
+        await self.press("ctrl+n")
+
+    def _writing(self) -> bool:
+        main = self.app.main
+        return main is not None and any(pane.writing for pane in main.query(AnswersPane))
+
+    async def submit(self) -> None:
+        task = self.app.view_model.task_id
+        self.session.asked.clear()
+        await self.press("s")
+        await self.see(
+            lambda: "No problem found" in text_of(self.app) or "Findings" in text_of(self.app), "the plan"
+        )
+        await self.see(lambda: bool(getattr(self.app.screen, "previews", None)), "the previews")
+        await self.press("s")
+        await self.see(lambda: "Submit 1 job" in text_of(self.app), "the question")
+        await self.press("y")
+        await self.see(lambda: self.app.screen is self.app.main, "the main screen")
+        for name, what, _ in list(self.session.asked):
+            if name == "submit":
+                for run in what[0].runs:
+                    self._finish(task, run)
+        await self.see(
+            lambda: all(
+                item.met
+                for item in self.app.view_model.checks[task].items
+                if item.kind in {"runs", "constant-batch", "learning-rate"}
+            ),
+            f"the runs of {task}",
+        )
+
+    def _finish(self, task: str, run: Any) -> None:
+        self.runs += 1
+        token = f"lt{self.runs:018d}"
+        self.session.feed(*finished_run(token, task, self.runs, run, f"{31000 + self.runs}"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+async def test_the_straight_path_takes_at_most_45_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder(tmp_path / "lab")
+    (tmp_path / "lab" / "scripts" / "ResNet152.py").unlink()  # the student makes it, as in a real lab folder
+    session = open_session(tmp_path / "lab", start=False)
+    session.asked = []
+    session.feed(*online())
+
+    def editor(self: LabApp, path: Path) -> bool:
+        path.write_text(path.read_text().replace("ResNet50V2", "ResNet152V2"))
+        return True
+
+    monkeypatch.setattr(LabApp, "open_editor", editor)
+    app = LabApp(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        student = Student(pilot, app, session)
+        await student.see(lambda: bool(app.view_model.checks), "the checks")
+        await student.press("right_square_bracket")
+        await student.at("10.2")
+        await student.answer(2)
+        await student.at("10.3")
+        await student.submit()
+        await student.answer(2)
+        await student.at("10.4")
+        await student.submit()
+        await student.answer(3)
+        await student.at("10.5")
+        await student.submit()
+        await student.answer(5)
+        await student.press("right_square_bracket")
+        await student.at("10.6")
+        await student.press("b", "y")
+        await student.see(
+            lambda: all(i.met for i in app.view_model.checks["10.6"].items if i.kind == "edited"), "the copy"
+        )
+        await student.submit()
+        await student.answer(3)
+        await student.press("right_square_bracket")
+        await student.at("10.7")
+        await student.press("x")
+        await student.see(lambda: app.exporting is not None, "the export")
+        assert app.exporting is not None
+        await asyncio.wrap_future(app.exporting)
+        await student.answer(5)
+        await student.see(
+            lambda: all(check.status == "done" for check in app.view_model.checks.values()),
+            "all boxes ticked",
+        )
+        assert "All tasks are done" in text_of(app)
+        assert "deck." in text_of(app)  # it names what to hand in
+    session.close()
+    assert student.keys <= MOST_KEYS, student.keys

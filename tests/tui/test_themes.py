@@ -1,0 +1,62 @@
+"""Our themes can be read: the contrast of every text on every ground, as WCAG 2.2 computes it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from textual.color import Color
+from textual.theme import Theme
+
+from labtui.tui import themes
+from labtui.tui.widgets import plot_values
+
+TEXTS = ("foreground", "primary", "secondary", "accent", "success", "warning", "error")
+GROUNDS = ("background", "surface", "panel")
+LEAST_TEXT, LEAST_MARK = 4.5, 3.0
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's contrast ratio, 1 to 21."""
+
+    def luminance(name: str) -> float:
+        parts = [part / 255 for part in Color.parse(name).rgb]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_the_contrast_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", themes.OURS, ids=lambda theme: theme.name)
+def test_every_text_of_our_themes_has_enough_contrast_on_every_ground(theme: Theme) -> None:
+    low = {
+        f"{text} on {ground}": round(contrast(str(getattr(theme, text)), str(getattr(theme, ground))), 2)
+        for text, ground in product(TEXTS, GROUNDS)
+        if contrast(str(getattr(theme, text)), str(getattr(theme, ground))) < LEAST_TEXT
+    }
+    assert not low
+
+
+@pytest.mark.parametrize("theme", themes.OURS, ids=lambda theme: theme.name)
+def test_text_on_a_ground_of_colour_can_be_read(theme: Theme) -> None:
+    for ground in ("primary", "accent"):  # the focused button, the practice mark, jump labels
+        assert contrast(str(theme.background), str(getattr(theme, ground))) >= LEAST_TEXT, ground
+
+
+@pytest.mark.parametrize(
+    ("theme", "palette"),
+    [(themes.DARK, plot_values.DARK), (themes.DUSK, plot_values.DARK), (themes.LIGHT, plot_values.LIGHT)],
+    ids=["dark", "dusk", "light"],
+)
+def test_marks_and_words_of_charts_stand_out(theme: Theme, palette: plot_values.Palette) -> None:
+    for colour in (*palette.series, palette.quiet):
+        assert isinstance(colour, tuple)
+        assert contrast("#{:02x}{:02x}{:02x}".format(*colour), str(theme.background)) >= LEAST_MARK
+    assert isinstance(palette.text, tuple)
+    assert contrast("#{:02x}{:02x}{:02x}".format(*palette.text), str(theme.background)) >= LEAST_TEXT
