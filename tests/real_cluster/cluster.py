@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.real_cluster import keys
 from tests.real_cluster.control import ControlFailed, Done, ask, execute
 from tests.real_cluster.requirements import missing_requirements
-from tests.real_cluster.settings import ClusterSettings, free_ports
+from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings, free_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
 START_DEADLINE_S = 120.0
@@ -286,16 +286,15 @@ class Cluster:
 
     def start_sshd(self) -> None:
         """Let both sshd listen (again)."""
-        self.daemon("ssh", "start")
-        self.daemon("ssh_code", "start")
-        self.daemon("ssh_pam", "start")
+        for name in SSH_DAEMONS:
+            self.daemon(name, "start")
 
     def change_host_keys(self) -> None:
         """Give the login node new host keys; running sessions live on, new connections see the new ones."""
         keys.replace_host_keys(self.folder / "keys")
         for name in ("test_host_ed25519", "test_host_ecdsa"):
             self.outside(f"/etc/ssh/{name}").write_bytes((self.folder / "keys" / name).read_bytes())
-        for name in ("ssh", "ssh_code", "ssh_pam"):
+        for name in SSH_DAEMONS:
             self.daemon(name, "stop")
             self.daemon(name, "start")
 

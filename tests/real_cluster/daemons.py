@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.real_cluster import configs
 from tests.real_cluster.requirements import SEARCH_PATH
-from tests.real_cluster.settings import ClusterSettings
+from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings
 
 START_DEADLINE_S = 60.0
 ENVIRONMENT = {
@@ -99,12 +99,20 @@ class Daemons:
         return process is not None and process.poll() is None
 
     def kill_sessions(self) -> int:
-        """End every process named sshd in this cluster, listeners included, as a reboot would; how many."""
+        """End every process named sshd in this cluster, listeners included, as a reboot would; how many.
+
+        Returns when nobody listens any more: a killed process keeps its socket until it is gone.
+        """
         ended: set[int] = set()
+        deadline = time.monotonic() + START_DEADLINE_S
         while True:  # one that was being forked during a pass is seen in the next
             found = set(self._pids_of("sshd")) - ended
             if not found:
-                return len(ended)
+                if not any(self._answers(name) for name in SSH_DAEMONS):
+                    return len(ended)
+                if time.monotonic() > deadline:
+                    raise NotReady("a killed sshd still listens")
+                time.sleep(0.01)
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -156,7 +164,7 @@ class Daemons:
     def start_all(self) -> None:
         """munged, MariaDB, slurmdbd, accounts, slurmctld, one slurmd a node, the two sshd."""
         self._install_database()
-        for name in ("munged", "mariadb", "ssh", "ssh_code", "ssh_pam", "slurmdbd"):
+        for name in ("munged", "mariadb", *SSH_DAEMONS, "slurmdbd"):
             self.start(name)
         for command in configs.account_commands(self.settings):
             self.run("sacctmgr", "-i", *command)

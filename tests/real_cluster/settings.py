@@ -11,10 +11,9 @@ from pathlib import Path
 
 from tests.real_cluster.sites import SiteName
 
+SSH_DAEMONS = ("ssh", "ssh_code", "ssh_pam")
 PORT_NAMES = (
-    "ssh",
-    "ssh_code",
-    "ssh_pam",
+    *SSH_DAEMONS,
     "mariadb",
     "slurmdbd",
     "slurmctld",
