@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import Diagnosis
 from labtui.domain.profile import Queue
-from labtui.lab.batch_search import Boundary, boundary, halved, search
 from labtui.lab.plan import (
     PlanOverrides,
     copies_to_start,
@@ -20,9 +18,8 @@ from labtui.lab.plan import (
     in_queue,
     task_drafts,
 )
-from labtui.preflight import preflight
 from labtui.session.labs import load_edition
-from tests.lab.builders import EDITION, full, with_runs
+from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE
 
 
@@ -160,82 +157,6 @@ def test_copies_the_student_makes():
 
 
 # --------------------------------------------------------------------------- batch search
-
-
-def test_halving_keeps_all_sizes_equal():
-    drafts = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(form="job-per-size"))
-    proposal = halved(drafts, EDITION)
-    assert [run.batch_size for d in proposal.drafts for run in d.runs] == [512, 1024, 2048]
-    assert "512 images per GPU" in proposal.sentence
-    assert proposal.gpu_hours is not None
-    tiny = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(per_gpu_batch=1))
-    assert halved(tiny, EDITION) is None
-
-
-def test_search_in_one_job_shows_its_cost_and_passes_preflight():
-    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
-    proposal = search(draft, EDITION, PROFILE, known=Boundary(too_large=4096))
-    (job,) = proposal.drafts
-    assert [run.batch_size for run in job.runs] == [256, 512, 1024, 2048]
-    assert (job.form, job.gpus, job.cpus) == ("one-job", 1, 20)
-    assert {run.n_gpus for run in job.runs} == {1}
-    assert proposal.gpu_hours.hi > proposal.gpu_hours.lo > 0
-    lines = [f"python ResNet152.py --epochs {r.epochs} --batch_size {r.batch_size}" for r in job.runs]
-    script = "#!/bin/bash\n" + "\n".join(lines) + "\n"
-    found = preflight({"job.slurm": script.encode(), "ResNet152.py": b""}, job, PROFILE)
-    assert "one-epoch" not in {finding.rule for finding in found}
-
-
-def test_search_narrows_and_then_ends():
-    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
-    between = search(draft, EDITION, PROFILE, known=Boundary(fits=1024, too_large=2048))
-    assert [run.batch_size for run in between.drafts[0].runs] == [1536]
-    assert search(draft, EDITION, PROFILE, known=Boundary(fits=1984, too_large=2048)) is None
-    assert search(draft, EDITION, PROFILE, known=Boundary(fits=4096)) is None
-
-
-def test_boundary_from_runs():
-    def change(run):
-        if run.spec.model != "ResNet152":
-            return run
-        batch = {1: 1024, 2: 2 * 2048, 4: 4 * 4096}[run.spec.n_gpus]
-        run = replace(run, spec=replace(run.spec, batch_size=batch))
-        return run if run.spec.n_gpus == 1 else replace(run, outcome="oom", epochs=())
-
-    found = boundary(with_runs(full(), change).state.runs.values(), "ResNet152")
-    assert found == Boundary(fits=1024, too_large=2048)
-    assert found.sentence == "1,024 images per GPU fit, 2,048 do not."
-
-
-def test_main_memory_says_nothing_about_the_batch():
-    """The node's memory ran out, not the GPU's: the batch may well fit, and half of it is no cure."""
-    told = Diagnosis(kind="host-memory", line=9, text="oom_kill", advice="Ask for more CPUs.", stream="err")
-
-    def change(run):
-        return replace(run, outcome="oom", epochs=(), diagnosis=(told,))
-
-    runs = with_runs(full(), change).state.runs.values()
-    assert not any(run.gpu_memory_ran_out for run in runs)
-    assert boundary(runs, "ResNet152") == Boundary()
-    both = (told, replace(told, kind="oom"))
-    assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)
-
-
-def test_boundaries_in_words():
-    assert Boundary().sentence == "No batch has been tried yet."
-    assert Boundary(fits=512).sentence == "512 images per GPU fit; nothing larger has been tried."
-    assert (
-        Boundary(too_large=512).sentence == "512 images per GPU do not fit; nothing smaller has been tried."
-    )
-
-
-def test_what_cannot_be_searched_or_halved():
-    (cpu,) = task_drafts(EDITION, "10.3", PROFILE)
-    assert search(cpu, EDITION, PROFILE) is None
-    assert halved([], EDITION) is None
-    edition = load_edition("sa-miri-2021-ex12")
-    drafts = task_drafts(edition, "3", PROFILE)
-    assert halved(drafts, edition).gpu_hours is None
 
 
 def test_more_than_one_gpu_is_no_job_for_the_form_of_one():

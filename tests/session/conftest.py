@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.model import JobPhase, RunSpec, SubmissionDraft
-from labtui.session.assembly import make_worker
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.folder import LabFolder
+from labtui.session.lab_cluster import make_worker
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from tests.session.scripted import FakeClock, ScriptedCluster

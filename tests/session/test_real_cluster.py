@@ -12,8 +12,8 @@ import pytest
 
 from labtui.domain.events import ConnectionChanged, SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.session.ports import SystemClock
 from labtui.session.session import Session
+from labtui.session.worker_context import SystemClock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.campaign import draft, make_lab

@@ -51,7 +51,7 @@ PRACTICE_HINT = (
 
 
 class SlurmCluster:
-    """A connection with Slurm behind it.
+    """A connection with Slurm behind it. Blocking; every call has a deadline of its own and raises `LabError`s.
 
     Files, `push` and `connect` belong to one thread; everything else may run beside it.
     """

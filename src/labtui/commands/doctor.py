@@ -100,7 +100,7 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
 def run_doctor(args: argparse.Namespace) -> int:
     """Examine and report; each check as soon as it is known."""
     from labtui.doctor.examine import examine
-    from labtui.session.checkup import repair
+    from labtui.session.lab_cluster import repair
 
     profile, overrides, wanted, folder = meant_cluster(args)
     if args.show_commands:
@@ -153,10 +153,10 @@ def meant_cluster(
     args: argparse.Namespace,
 ) -> tuple[Profile, Overrides, Requirements, LabFolder | None]:
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
-    from labtui.session.assembly import overrides_of as overrides_of_settings
-    from labtui.session.checkup import requirements_of
     from labtui.session.folder import LabFolder
+    from labtui.session.lab_cluster import requirements_of
     from labtui.session.settings import load_profile
+    from labtui.session.settings import overrides_of as overrides_of_settings
 
     overrides, wanted = overrides_of(args), wanted_of(args)
     path = Path(args.folder) if args.folder else _here(args)
@@ -251,7 +251,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
 def run_key(args: argparse.Namespace) -> int:
     """Do it, and say what was done."""
     from labtui.doctor.setup import AGENT, default_key, public_half, set_up_key
-    from labtui.session.checkup import use_key
+    from labtui.session.lab_cluster import use_key
 
     profile, overrides, _, folder = meant_cluster(args)
     path = _named(overrides) or default_key()

@@ -17,8 +17,8 @@ from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
 if TYPE_CHECKING:
     from labtui.domain.model import SubmissionDraft
     from labtui.domain.profile import Profile
-    from labtui.lab.job_file import Answers
     from labtui.preflight import Finding
+    from labtui.session.own_jobs import Answers
     from labtui.session.planning import Preview
 
 
@@ -48,7 +48,7 @@ def answers_of(args: argparse.Namespace) -> Answers:
     Raises:
         UsageError: --gpus is no single number.
     """
-    from labtui.lab.job_file import Answers
+    from labtui.session.own_jobs import Answers
 
     gpus: str | None = args.gpus
     if gpus is not None and not (gpus.isascii() and gpus.isdecimal()):

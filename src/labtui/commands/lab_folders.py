@@ -66,9 +66,8 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 def run_init(args: argparse.Namespace) -> int:
     """Make the folder; say what to do next."""
     from labtui.lab.plan import withheld_scripts
-    from labtui.session.assembly import check_settings
-    from labtui.session.checkup import lab_of_site
     from labtui.session.folder import LabFolder
+    from labtui.session.lab_cluster import check_settings, lab_of_site
     from labtui.session.labs import list_editions, load_edition
     from labtui.session.settings import Settings, changed, load_profile, profile_of_host
 
@@ -135,8 +134,8 @@ def _kept(name: str) -> str:
 
 def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
     """Ask the cluster what it is like, and on the terminal what it cannot tell."""
-    from labtui.session.checkup import ask_cluster, site_words
     from labtui.session.folder import refuse_lab_folder
+    from labtui.session.lab_cluster import ask_cluster, site_words
     from labtui.session.settings import list_profiles
     from labtui.slurm.site_profile import Choices
 

@@ -45,8 +45,8 @@ from labtui.domain.model import AcceptedFinding, SubmissionDraft, SubmissionStat
 from labtui.results.report import devices
 
 if TYPE_CHECKING:
-    from labtui.lab.batch_search import Proposal
     from labtui.lab.plan import PlanOverrides
+    from labtui.session.batches import Proposal
     from labtui.session.planning import Preview
 
 _UNKNOWN_LIMIT_S = 400.0

@@ -1,23 +1,160 @@
 """What to submit after a run that failed, or to find the largest batch that fits a GPU, with its cost.
 
+Memory needed grows with the per-GPU batch, so what fits and what does not is a boundary between two batches.
 Proposals only: whoever asked shows sentence and GPU-hours, and submits the drafts when the student agrees.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import SubmissionDraft, SubmissionStatus
+from labtui.domain.events import RunState, SubmissionState
+from labtui.domain.model import Interval, RunSpec, SubmissionDraft, SubmissionStatus
+from labtui.domain.profile import Profile
+from labtui.lab.edition import Edition
+from labtui.lab.plan import PlanOverrides, allocation, expectation, job_name, time_limit
+from labtui.results.rows import Results
+from labtui.session.own_jobs import job_file_draft
+from labtui.session.planned_submission import SCRIPT_NAME
 from labtui.session.planning import run_of
 
 if TYPE_CHECKING:
-    from labtui.domain.events import SubmissionState
-    from labtui.domain.model import RunSpec
-    from labtui.lab.batch_search import Boundary, Proposal
-    from labtui.lab.plan import PlanOverrides
     from labtui.session.session import Session
+
+SEARCH_EPOCHS = 1
+"""Whether a batch fits shows in the first step; one epoch is enough, and it is not used for timing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """What is known about per-GPU batches: the largest that trained, the smallest that ran out of memory."""
+
+    fits: int | None = None
+    too_large: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        if self.fits and self.too_large:
+            return f"{self.fits:,} images per GPU fit, {self.too_large:,} do not."
+        if self.fits:
+            return f"{self.fits:,} images per GPU fit; nothing larger has been tried."
+        if self.too_large:
+            return f"{self.too_large:,} images per GPU do not fit; nothing smaller has been tried."
+        return "No batch has been tried yet."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """Drafts to submit in place of some that failed, why, and what they should cost (None: unknown)."""
+
+    drafts: tuple[SubmissionDraft, ...]
+    sentence: str
+    gpu_hours: Interval | None
+
+
+def boundary(runs: Iterable[RunState], model: str) -> Boundary:
+    """What the runs of a model tell. A run that trained one epoch or more fitted, whatever ended it later."""
+    fits: list[int] = []
+    failed: list[int] = []
+    for run in runs:
+        if run.spec.model != model or run.spec.device != "gpu":
+            continue
+        if run.epochs:
+            fits.append(run.spec.per_gpu_batch)
+        elif run.gpu_memory_ran_out:
+            failed.append(run.spec.per_gpu_batch)
+    largest = max(fits, default=None)
+    # An out-of-memory below a batch that trained came from something else (a shared GPU); the larger one
+    # counts.
+    above = [batch for batch in failed if largest is None or batch > largest]
+    return Boundary(fits=largest, too_large=min(above, default=None))
+
+
+def halved(
+    drafts: Iterable[SubmissionDraft], edition: Edition, results: Results | None = None
+) -> Proposal | None:
+    """The same drafts with half the batch per GPU, on every size: the per-GPU batch must stay equal.
+
+    None when a batch of one image cannot be halved.
+    """
+    changed = []
+    for draft in drafts:
+        if any(run.per_gpu_batch < 2 for run in draft.runs):
+            return None
+        runs = tuple(replace(run, batch_size=run.per_gpu_batch // 2 * run.replicas) for run in draft.runs)
+        changed.append(replace(draft, runs=runs))
+    if not changed:
+        return None
+    batches = sorted({run.per_gpu_batch for draft in changed for run in draft.runs})
+    sentence = (
+        f"Out of memory: try {' and '.join(f'{b:,}' for b in batches)} images per GPU, on all sizes, so that "
+        "they stay comparable."
+    )
+    return Proposal(drafts=tuple(changed), sentence=sentence, gpu_hours=_cost(changed, edition, results))
+
+
+def search(
+    draft: SubmissionDraft,
+    edition: Edition,
+    profile: Profile,
+    *,
+    smallest: int = 256,
+    largest: int = 4096,
+    known: Boundary | None = None,
+) -> Proposal | None:
+    """One job on one GPU that tries doubled batches between what fits and what does not, small ones first.
+
+    None when nothing is left to try in the range. The trainings run in turn; the ones that do not fit fail
+    within their first steps, and the job goes on.
+    """
+    if not draft.runs or draft.runs[0].device != "gpu" or smallest < 1:
+        return None
+    low, high = (known.fits if known else None) or 0, known.too_large if known else None
+    batches = [b for b in _doublings(smallest, largest) if b > low and (high is None or b < high)]
+    if not batches and high is not None and low and high - low > max(1, low // 8):
+        batches = [(low + high) // 2]
+    if not batches:
+        return None
+    runs = tuple(_trial(draft.runs[0], batch) for batch in batches)
+    job = replace(
+        draft,
+        form="one-job",
+        runs=runs,
+        gpus=1,
+        nodes=1,
+        cpus=profile.cpus_per_gpu,
+        job_name=f"{job_name(runs[:1])}-batch",
+    )
+    job = replace(job, time_limit_minutes=time_limit(job, edition, profile))
+    sentence = (
+        f"One job tries {', '.join(f'{b:,}' for b in batches)} images on one GPU, one epoch each, "
+        "and shows the largest that fits."
+    )
+    return Proposal(drafts=(job,), sentence=sentence, gpu_hours=_cost([job], edition, None))
+
+
+def _trial(run: RunSpec, batch: int) -> RunSpec:
+    return replace(run, n_gpus=1, nodes=1, batch_size=batch, epochs=SEARCH_EPOCHS)
+
+
+def _doublings(smallest: int, largest: int) -> list[int]:
+    batches = []
+    batch = smallest
+    while batch <= largest:
+        batches.append(batch)
+        batch *= 2
+    return batches
+
+
+def _cost(drafts: Iterable[SubmissionDraft], edition: Edition, results: Results | None) -> Interval | None:
+    costs = [expectation(draft, edition, results)[1] for draft in drafts]
+    if any(cost is None for cost in costs):
+        return None
+    known = [cost for cost in costs if cost is not None]
+    return Interval(sum(c.value for c in known), sum(c.lo for c in known), sum(c.hi for c in known))
 
 
 def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None = None) -> Proposal:
@@ -26,9 +163,6 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
     Raises:
         UsageError: no such run, it did not run out of memory, or there is nothing left to halve.
     """
-    from labtui.lab.batch_search import halved
-    from labtui.lab.plan import PlanOverrides
-
     run = run_of(session.state, run_id)
     if run.outcome != "oom":
         raise UsageError(
@@ -53,7 +187,6 @@ def halve_after(session: Session, run_id: int, overrides: PlanOverrides | None =
 
 
 def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
-    from labtui.lab.plan import allocation
 
     runs = tuple(run for run in draft.runs if run.model == model and run.device == "gpu")
     if not runs:
@@ -75,8 +208,6 @@ def search_largest(
     Raises:
         UsageError: the task trains nothing on a GPU, or the boundary is known closely enough already.
     """
-    from labtui.lab.batch_search import search
-
     draft = _first_on_gpu(session, task_id, overrides)
     model = draft.runs[0].model
     known = known_boundary(session, model)
@@ -93,8 +224,6 @@ def search_largest(
 
 def known_boundary(session: Session, model: str) -> Boundary:
     """What this folder's runs of a model tell about the batch that fits."""
-    from labtui.lab.batch_search import boundary
-
     return boundary(session.state.runs.values(), model)
 
 
@@ -115,8 +244,6 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     Raises:
         UsageError: no such run, it is not over, or its own job file holds what would have to change.
     """
-    from labtui.lab.batch_search import Proposal
-
     run = run_of(session.state, run_id)
     submission = session.state.submissions[run.token]
     if run.outcome is None and submission.status not in (
@@ -156,8 +283,6 @@ def _again(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
     """The draft of a submission once more, for these of its runs."""
-    from labtui.lab.plan import allocation
-
     settings, profile = session.settings, session.profile
     nodes, gpus = allocation(specs)
     whole = gpus == submission.gpus
@@ -181,9 +306,6 @@ def _again(
 
 def _own_again(session: Session, submission: SubmissionState, minutes: int) -> SubmissionDraft:
     """The draft of a student's own job file once more, the file as it was sent."""
-    from labtui.lab.job_file import job_file_draft
-    from labtui.session.planned_submission import SCRIPT_NAME
-
     files = session.files_of(submission.token)
     given = dict(option.removeprefix("--").split("=", 1) for option in submission.options)
     if minutes != submission.time_limit_minutes:

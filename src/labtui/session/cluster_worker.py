@@ -25,7 +25,7 @@ from labtui.slurm.job_evidence import live
 
 if TYPE_CHECKING:
     from labtui.cluster.push import PushReport
-    from labtui.session.ports import Cluster
+    from labtui.cluster.slurm_cluster import SlurmCluster
     from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
 
@@ -117,7 +117,7 @@ class ClusterWorker:
         self._put_in_background(lambda offline: self._submitter.hold(token, held, done, offline))
         return done
 
-    def ask(self, question: Callable[[Cluster], _T]) -> Future[_T]:
+    def ask(self, question: Callable[[SlurmCluster], _T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
         future: Future[_T] = Future()
 

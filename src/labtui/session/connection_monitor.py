@@ -8,8 +8,7 @@ from collections.abc import Callable
 from labtui.domain.errors import ConnectionLost, HostKeyProblem, LabError, LoginRefused
 from labtui.domain.events import ConnectionChanged
 from labtui.domain.policy import key_press_retry_at, reconnect_delay
-from labtui.session.ports import Clock
-from labtui.session.worker_context import WorkerContext
+from labtui.session.worker_context import Clock, WorkerContext
 
 RHYTHM_S = 1.0
 JUMP_S = 5.0

@@ -215,8 +215,7 @@ def needed_places(folder: LabFolder) -> tuple[str, ...]:
         DataError: when the profile cannot be understood.
     """
     from labtui.lab.plan import fill
-    from labtui.session.assembly import configured_user
-    from labtui.session.settings import load_profile
+    from labtui.session.settings import cluster_user, load_profile
 
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
@@ -226,7 +225,7 @@ def needed_places(folder: LabFolder) -> tuple[str, ...]:
     )
     user = settings.user or profile.user
     if not user and any("{user}" in path for path in templates_of_paths):
-        user = configured_user(settings, profile)
+        user = cluster_user(settings, profile)
     places = {"account": settings.account or profile.default_account, "user": user}
     filled = (fill(path, places) for path in templates_of_paths)
     return tuple(dict.fromkeys(path for path in filled if path and "{" not in path))

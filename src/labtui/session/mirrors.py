@@ -14,12 +14,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labtui.domain.events import AnyEvent, LabState, LogGrew, SubmissionState
 from labtui.domain.model import Stream
 from labtui.session.folder import LabFolder, file_name
-from labtui.session.ports import Cluster
 from labtui.slurm.job_control import expand_pattern, first_node
+
+if TYPE_CHECKING:
+    from labtui.cluster.slurm_cluster import SlurmCluster
 
 SUFFIXES: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
 STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
@@ -147,7 +150,7 @@ class LogCopy:
         """The line was broken, or the job ended: compare the beginning, too, at the next look."""
         self._compare_all = True
 
-    def step(self, cluster: Cluster) -> CopyStep:
+    def step(self, cluster: SlurmCluster) -> CopyStep:
         """Look once. Raises ConnectionLost or RemoteFailure from the cluster, OSError from our own disk."""
         stat = cluster.stat(self.remote)
         if stat is None:
@@ -170,11 +173,11 @@ class LogCopy:
             return CopyStep()
         return self._read_on(cluster, size, stat.size, stat.mtime)
 
-    def _alike(self, cluster: Cluster, offset: int, size: int) -> bool:
+    def _alike(self, cluster: SlurmCluster, offset: int, size: int) -> bool:
         length = min(size - offset, OVERLAP)
         return cluster.read(self.remote, offset, length) == self.mirrored(offset, length)
 
-    def _read_on(self, cluster: Cluster, size: int, remote_size: int, modified: float) -> CopyStep:
+    def _read_on(self, cluster: SlurmCluster, size: int, remote_size: int, modified: float) -> CopyStep:
         overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
         mirror = _Mirror(self.local, size, self.mirrored(size - overlap, overlap))
         limit = overlap + remote_size - size

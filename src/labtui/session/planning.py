@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from labtui.session.folder import LabFolder
     from labtui.session.journal import FaultLog
     from labtui.session.planned_submission import FileChange, SharedCopy
-    from labtui.session.ports import Clock
     from labtui.session.settings import Settings
+    from labtui.session.worker_context import Clock
     from labtui.slurm.job_script import JobContext
     from labtui.slurm.remote_command import CommandRecord
 

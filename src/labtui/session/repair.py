@@ -28,12 +28,11 @@ from labtui.domain.events import (
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.reduce import reduce_all
 from labtui.session import mirrors
-from labtui.session.assembly import configured_user
 from labtui.session.folder import FolderLock, LabFolder, hashes
 from labtui.session.own_jobs import ScriptFacts, read_script_facts
 from labtui.session.planned_submission import SCRIPT_NAME, lab_root, logs_of, own_logs_of
 from labtui.session.run_matcher import SubmissionReader
-from labtui.session.settings import load_profile
+from labtui.session.settings import cluster_user, load_profile
 from labtui.session.store import Store, raw_events, raw_snapshots
 
 _CHUNK = 4 * 1024 * 1024
@@ -133,7 +132,7 @@ def _from_scripts(folder: LabFolder, state: LabState) -> Iterator[SubmissionPlan
 def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> SubmissionPlanned:
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
-    user = settings.user or profile.user or configured_user(settings, profile)
+    user = cluster_user(settings, profile)
     remote_dir = f"{lab_root(profile, settings, user=user, account=facts.account)}/{facts.token}"
     return SubmissionPlanned(
         at=path.stat().st_mtime,

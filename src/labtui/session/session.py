@@ -24,19 +24,19 @@ from labtui.session import mirrors
 from labtui.session.folder import FolderLock, LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
 from labtui.session.planned_submission import SharedCopy
-from labtui.session.ports import Clock, ClusterFactory, SystemClock
-from labtui.session.settings import Settings, load_profile
+from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
+from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 
 if TYPE_CHECKING:
     from labtui.cluster.push import PushReport
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
-    from labtui.lab.job_file import Answers
     from labtui.lab.plan import PlanOverrides
     from labtui.results.chart_spec import ChartSpec
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
+    from labtui.session.own_jobs import Answers
     from labtui.session.planning import Preview
     from labtui.slurm.job_control import JobEfficiency
     from labtui.slurm.job_evidence import MyJob
@@ -129,7 +129,7 @@ class Session:
         if self.read_only:
             self.only_follow()
             return
-        from labtui.session.assembly import make_worker, not_started
+        from labtui.session.lab_cluster import make_worker, not_started
 
         try:
             self._worker = make_worker(self, self._journal, self._store, self._prompter, self._factory)
@@ -211,11 +211,7 @@ class Session:
     @functools.cached_property
     def user(self) -> str:
         """The user name on the cluster: as set, or as the SSH configuration says; empty when that cannot be read."""
-        if self.settings.user or self.profile.user:
-            return self.settings.user or self.profile.user
-        from labtui.session.assembly import configured_user
-
-        return configured_user(self.settings, self.profile)
+        return cluster_user(self.settings, self.profile)
 
     @property
     def commands(self) -> tuple[CommandRecord, ...]:
@@ -301,8 +297,7 @@ class Session:
             FolderError: when the file, or one beside it, cannot be read.
             UsageError: when the edition has no such task.
         """
-        from labtui.lab.job_file import Answers
-        from labtui.session.own_jobs import own_draft
+        from labtui.session.own_jobs import Answers, own_draft
 
         if task_id:
             self.edition.task(task_id)

@@ -1,18 +1,21 @@
-"""A lab folder's settings (`lab.toml`), the user's own, and the cluster profiles they name."""
+"""A lab folder's settings (`lab.toml`), the cluster profile they name, and the connection they describe."""
 
 from __future__ import annotations
 
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from labtui.cluster.atomic_file import write_atomic
-from labtui.domain.errors import DataError, FolderError, UsageError
+from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
 from labtui.training_logs.patterns import own_pattern
+
+if TYPE_CHECKING:
+    from labtui.cluster.target import Overrides, Target
 
 _LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications")
 _CLUSTER_KEYS = (
@@ -243,3 +246,37 @@ def parse_profile(text: str, name: str) -> Profile:
         raise DataError(
             f"The cluster profile {name} does not fit: {error}.", "Correct that entry."
         ) from error
+
+
+def overrides_of(settings: Settings) -> Overrides:
+    """What a lab folder says about the connection."""
+    from labtui.cluster.target import Overrides
+
+    return Overrides(
+        hosts=(settings.host,) if settings.host else (),
+        port=settings.port,
+        user=settings.user,
+        identity_file=settings.identity,
+        host_key=settings.host_key,
+    )
+
+
+def target_of(settings: Settings, profile: Profile) -> Target:
+    """Where a lab folder's settings lead, as OpenSSH would fill them in.
+
+    Raises:
+        LabError: they name no login host, or the SSH configuration cannot be read.
+    """
+    from labtui.cluster.target import resolve_target
+
+    return resolve_target(profile, overrides_of(settings))
+
+
+def cluster_user(settings: Settings, profile: Profile) -> str:
+    """The user name on the cluster: as set, or as the SSH configuration says; empty when that cannot be read."""
+    if settings.user or profile.user:
+        return settings.user or profile.user
+    try:
+        return target_of(settings, profile).endpoints[0].user
+    except LabError:
+        return ""

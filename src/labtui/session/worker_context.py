@@ -1,4 +1,4 @@
-"""What the duties of the cluster worker share, and the queue of requests to it, each with a future."""
+"""What the duties of the cluster worker share: folder, state, cluster and clock; and the queue of requests to it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,54 @@ import heapq
 import itertools
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError
 from labtui.domain.events import AnyEvent, ErrorCleared, ErrorRaised, LabState
 from labtui.domain.profile import Profile
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal
-from labtui.session.ports import Clock, Cluster
 from labtui.session.store import Store
 
+if TYPE_CHECKING:
+    from labtui.cluster.slurm_cluster import SlurmCluster
+    from labtui.cluster.target import Prompter
+    from labtui.slurm.remote_command import CommandRecord
+
 _T = TypeVar("_T")
+
+
+class ClusterFactory(Protocol):
+    """Makes the (unconnected) cluster of a lab folder: it asks `prompter` and reports each remote command."""
+
+    def __call__(self, prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> SlurmCluster: ...
+
+
+class Clock(Protocol):
+    """Time as the worker sees it; tests bring their own."""
+
+    def wall(self) -> float:
+        """UNIX seconds, as this computer believes."""
+        ...
+
+    def steady(self) -> float:
+        """Seconds that never jump; may stand still while the computer sleeps."""
+        ...
+
+
+class SystemClock:
+    """This computer's."""
+
+    def wall(self) -> float:
+        return time.time()
+
+    def steady(self) -> float:
+        return time.monotonic()
 
 
 class Urgency(IntEnum):
@@ -149,7 +182,7 @@ class WorkerContext:
     profile: Profile
     store: Store
     journal: Journal
-    cluster: Cluster
+    cluster: SlurmCluster
     clock: Clock
     faults: FaultLog
     luck: random.Random = field(default_factory=random.Random)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from textual.content import Content
 
-    from labtui.lab.batch_search import Boundary
     from labtui.preflight import Finding, FindingKey
+    from labtui.session.batches import Boundary
     from labtui.session.planned_submission import FileChange
     from labtui.session.planning import Preview
     from labtui.session.session import Session

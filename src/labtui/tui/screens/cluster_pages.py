@@ -254,12 +254,13 @@ class DoctorScreen(Modal[None]):
     def _examine(self) -> None:
         from labtui.cluster.target import NobodyThere
         from labtui.doctor.examine import examine
-        from labtui.session.assembly import doctor_requirements, overrides_of
+        from labtui.session.lab_cluster import requirements_of
+        from labtui.session.settings import overrides_of
 
         seen: dict[str, bool] = {}
         try:
             settings = self._session.settings
-            overrides, wanted = overrides_of(settings), doctor_requirements(settings)
+            overrides, wanted = overrides_of(settings), requirements_of(self._session.folder, settings)
             prompter = self._prompter or NobodyThere()
             for check in examine(self._session.profile, overrides, wanted, prompter, seen.update):
                 self.post_message(Checked(check))

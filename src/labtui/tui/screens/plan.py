@@ -16,7 +16,6 @@ from textual.widgets import DataTable, Input, Static
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
-from labtui.lab.job_file import Answers
 from labtui.lab.plan_table import (
     EDITABLE,
     OWN_WORDS,
@@ -31,6 +30,7 @@ from labtui.lab.plan_table import (
     scaled,
 )
 from labtui.session.labs import files_stamp
+from labtui.session.own_jobs import Answers
 from labtui.tui import actions, plan_words
 from labtui.tui.messages import ActionEnded
 from labtui.tui.screens.plan_fixing import COLUMNS, PlanFixing, Previewed
@@ -39,8 +39,8 @@ from labtui.tui.themes import roles
 from labtui.tui.widgets.tables_and_tabs import KeyedTable, KeyLine, MessageLines, Row
 
 if TYPE_CHECKING:
-    from labtui.lab.batch_search import Boundary
     from labtui.preflight import FindingKey
+    from labtui.session.batches import Boundary
     from labtui.session.planning import Preview
 
 VIEWS = ("findings", "script", "files", "difference")

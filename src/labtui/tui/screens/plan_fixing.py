@@ -20,8 +20,8 @@ from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import SubmissionDraft
-from labtui.lab.job_file import Answers
 from labtui.lab.plan_table import form_of, own_answer, rows_of
+from labtui.session.own_jobs import Answers
 from labtui.tui import plan_words
 from labtui.tui.themes import roles
 from labtui.tui.widgets.tables_and_tabs import KeyedTable, TableColumn

@@ -202,7 +202,7 @@ class WizardScreen(Screen[None]):
 
     def _check(self, settings: Settings) -> None:
         """Refuse what no connection could ever begin with."""
-        from labtui.session.assembly import check_settings
+        from labtui.session.lab_cluster import check_settings
         from labtui.session.settings import load_profile
 
         try:
@@ -270,7 +270,7 @@ def try_connection(
         if choices is not None:
             post(_ask_site(settings, prompter, choices, place))
             return
-        from labtui.session.assembly import ssh_factory
+        from labtui.session.lab_cluster import ssh_factory
         from labtui.session.settings import load_profile
 
         cluster = ssh_factory(settings, load_profile(settings.profile))(prompter, lambda record: None)
@@ -288,7 +288,7 @@ def try_connection(
 
 def _ask_site(settings: Settings, prompter: Any, choices: Choices, place: str) -> TestEnded:
     from labtui.lab.plan import withheld_scripts
-    from labtui.session.checkup import ask_cluster, lab_of_site, site_words
+    from labtui.session.lab_cluster import ask_cluster, lab_of_site, site_words
     from labtui.session.labs import load_edition
 
     setup = ask_cluster(settings, prompter, choices, lambda question: question.default, lambda host: None)

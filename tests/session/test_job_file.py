@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.lab.job_file import Answers, job_file_draft, log_folders
+from labtui.session.own_jobs import Answers, job_file_draft, log_folders
 from tests.preflight.test_corpus import CORPUS
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"

@@ -1,25 +1,39 @@
-"""The doctor for a lab folder, the repairs labtui can make by itself, and the folder of a cluster without a profile.
+"""The cluster of a lab folder: reached as its settings say, examined, and asked about itself where it is unknown.
 
-What `labtui doctor` and the screens both use.
+What a session, `labtui doctor`, `labtui init` and the screens share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labtui.cluster.target import NobodyThere, Prompter
 from labtui.domain.errors import LabError, UsageError
-from labtui.session.assembly import overrides_of
-from labtui.session.settings import changed, load_profile, write_settings
+from labtui.domain.events import AnyEvent, ConnectionChanged, ErrorRaised
+from labtui.domain.profile import Profile
+from labtui.session.cluster_worker import ClusterWorker
+from labtui.session.journal import Journal
+from labtui.session.planned_submission import shared_dir
+from labtui.session.settings import (
+    Settings,
+    changed,
+    cluster_user,
+    load_profile,
+    target_of,
+    write_settings,
+)
+from labtui.session.store import Store
+from labtui.session.worker_context import ClusterFactory, WorkerContext
 
 if TYPE_CHECKING:
-    from labtui.cluster.target import Prompter
-    from labtui.doctor.examine import Seen
+    from labtui.cluster.slurm_cluster import SlurmCluster
     from labtui.doctor.findings import Check, Requirements
     from labtui.doctor.setup import Answer, SiteSetup
     from labtui.session.folder import LabFolder
-    from labtui.session.settings import Settings
+    from labtui.session.planning import OpenLab
+    from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
 IN_PROFILE = ("account", "qos", "partition", "data_dir", "container")
@@ -28,17 +42,57 @@ SETTABLE = ("account", "data_dir", "container")
 """The settings that a check may correct."""
 
 
-def examine_folder(folder: LabFolder, prompter: Prompter, seen: Seen | None = None) -> Iterator[Check]:
-    """The doctor's checks for this folder, each as soon as it is known; nothing is changed anywhere.
+def ssh_factory(settings: Settings, profile: Profile) -> ClusterFactory:
+    """Makes the cluster that a lab folder's settings name, as OpenSSH would reach it."""
+
+    def make(prompter: Prompter, on_command: Callable[[CommandRecord], None]) -> SlurmCluster:
+        from labtui.cluster.connection import Connection
+        from labtui.cluster.slurm_cluster import SlurmCluster
+
+        connection = Connection(target_of(settings, profile), prompter, on_command)
+        return SlurmCluster(connection, practice=settings.practice)
+
+    return make
+
+
+def check_settings(settings: Settings, profile: Profile) -> None:
+    """Whether a lab folder with these settings could begin to connect; nothing is asked of the network.
 
     Raises:
-        LabError: the folder's settings or its profile cannot be read.
+        LabError: there is no login host, or the remote directory needs an account or user that is not known.
     """
-    from labtui.doctor.examine import examine
+    target_of(settings, profile)
+    shared_dir(profile, settings, user=cluster_user(settings, profile))
 
-    settings = folder.settings()
-    profile = load_profile(settings.profile, folder.path)
-    yield from examine(profile, overrides_of(settings), requirements_of(folder, settings), prompter, seen)
+
+def not_started(error: LabError, at: float) -> tuple[AnyEvent, ...]:
+    """What a worker that could not be made means to the state: offline, and why. `at` in UNIX seconds."""
+    words = (error.sentence, error.hint)
+    offline = ConnectionChanged(at=at, status="offline", sentence=words[0], hint=words[1])
+    return offline, ErrorRaised(at=at, key="settings", sentence=words[0], hint=words[1])
+
+
+def make_worker(
+    session: OpenLab,
+    journal: Journal,
+    store: Store,
+    prompter: Prompter | None,
+    factory: ClusterFactory | None,
+) -> ClusterWorker:
+    """The worker of a session, not started. Without a `factory` the cluster is the one the settings name."""
+    if factory is None:
+        factory = ssh_factory(session.settings, session.profile)
+    context = WorkerContext(
+        folder=session.folder,
+        profile=session.profile,
+        store=store,
+        journal=journal,
+        cluster=factory(prompter or NobodyThere(), session.note_command),
+        clock=session.clock,
+        faults=session.faults,
+    )
+    remote = shared_dir(session.profile, session.settings, user=session.user)
+    return ClusterWorker(context, remote, session.only_follow)
 
 
 def requirements_of(folder: LabFolder, settings: Settings) -> Requirements:
@@ -108,10 +162,9 @@ def ask_cluster(
         LabError: the cluster cannot be reached.
     """
     from labtui.cluster.connection import Connection
-    from labtui.cluster.target import resolve_target
     from labtui.doctor.setup import set_up_site
 
-    connection = Connection(resolve_target(load_profile("slurm"), overrides_of(settings)), prompter)
+    connection = Connection(target_of(settings, load_profile("slurm")), prompter)
     try:
         connection.connect()
         connected(connection.host)

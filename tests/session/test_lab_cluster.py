@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from labtui.commands.cli import main
+from labtui.doctor.examine import examine
 from labtui.doctor.findings import Check, ok, problem
 from labtui.domain.errors import UsageError
-from labtui.session.checkup import examine_folder, repair, requirements_of, use_key
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings, profile_of_host
+from labtui.session.lab_cluster import repair, requirements_of, use_key
+from labtui.session.settings import Settings, load_profile, overrides_of, profile_of_host
 from tests.cluster.prompting import Person
 from tests.real_cluster import Cluster, Student
 
@@ -111,7 +112,11 @@ def test_fix_writes_what_the_doctor_found(
 def test_a_folder_is_examined_with_its_own_settings(student: Student, tmp_path: Path) -> None:
     folder = real_folder(tmp_path / "lab", student, data_dir="/gone")
     seen: dict[str, bool] = {}
-    found = {check.key: check for check in examine_folder(folder, Person(), seen.update)}
+    settings = folder.settings()
+    profile = load_profile(settings.profile, folder.path)
+    needed = requirements_of(folder, settings)
+    checks = examine(profile, overrides_of(settings), needed, Person(), seen.update)
+    found = {check.key: check for check in checks}
     assert found["data"].status == "problem" and seen["/gone"] is False
     assert found["gpu-job"].status == "ok"
 
