@@ -1,8 +1,9 @@
-"""`labtui lint`, and a job file of one's own submitted in spite of what was found, with a reason for each finding."""
+"""`labtui lint`, and job files of one's own: those that the course prints, and one that is submitted with reasons."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ import pytest
 from labtui.commands.cli import main
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
+from tests.commands.conftest import Labtui
+from tests.preflight.test_corpus import CORPUS
+from tests.real_cluster import Cluster, Student
+from tests.session.test_own_job_files import DDP, TORCHRUN
 
 JOB = """#!/bin/bash
 #SBATCH --job-name=mine
@@ -21,6 +26,9 @@ JOB = """#!/bin/bash
 #SBATCH --output=mine.%j.out
 python train.py --epochs 5 --batch_size 2048 --n_gpus 2
 """
+PRINTED = Path(__file__).parent.parent / "fixtures" / "published" / "jobs"
+PRINTED_TASKS = {"lab5-ResNet50_seq.CPU": "10.3", "lab5-ResNet50_seq.GPU": "10.4", "chapter10-ResNet50": "10.5"}
+"""Those that are run: the others of `PRINTED` are the same jobs in another document."""
 BROKEN = JOB.replace("#SBATCH --time", "#SBATCH --D .\n#SBATCH \u2014time")
 
 
@@ -103,3 +111,58 @@ def test_each_rule_needs_a_reason_which_is_kept(
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     (kept,) = run["submission"]["accepted"]
     assert (kept["rule"], kept["line"], kept["reason"]) == ("unknown-option", 7, "our [site] knows it")
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(300)
+def test_the_job_files_of_the_course_run_as_printed_and_are_charted(
+    lab: Labtui, cluster: Cluster, student: Student
+) -> None:
+    """Only the account is filled in, and what a PDF tears: a path, a command's options. `lint --fix` does both."""
+    shared = cluster.outside(f"/gpfs/scratch/{student.account}/{Path(student.container).name}")
+    shared.write_bytes(b"SIF_FAKE")  # where Lab 5 has it
+    _pytorch(cluster)
+    (lab.folder / "scripts" / "train_ddp.py").write_text(DDP)
+    names = [path.name for path in sorted(PRINTED.glob("*.slurm"))]
+    for name in names:
+        (lab.folder / "slurm" / name).write_bytes((PRINTED / name).read_bytes())
+    lab("lint", "--fix", *(f"slurm/{name}" for name in names))
+    for name in names:
+        assert _words(lab.folder / "slurm" / name) == _words(PRINTED / name, student)
+    for name, task in PRINTED_TASKS.items():
+        lab("submit", f"slurm/{name}.slurm", "--task", task, "--yes")
+    template = lab.folder / "slurm" / "ddp.slurm"
+    text = (CORPUS / "ddp-rank-of-the-batch-node.slurm").read_text()
+    template.write_text(text.replace("nct_345", student.account))
+    lab("submit", "slurm/ddp.slurm", "--yes")
+    lab("watch")
+    queue = lab.json("queue", "--offline")["runs"]
+    assert len(queue) == 1 + 1 + 3 + 1 and {run["outcome"] for run in queue} == {"completed"}
+    rows = lab.json("results")["rows"]
+    assert {(row["model"], row["n_gpus"]) for row in rows} == {
+        *(("ResNet50", size) for size in (0, 1, 2, 4)),
+        ("vit", 8),
+    }
+    assert all(row["speedup"]["value"] > 0 for row in rows if row["n_gpus"] in (1, 2, 4))
+    lab("plot", "--chart", "speedup-ResNet50", "--format", "svg", "--out", str(lab.folder / "plots"))
+    assert [path.name for path in (lab.folder / "plots").iterdir()] == ["speedup-ResNet50.svg"]
+
+
+def _pytorch(cluster: Cluster) -> None:
+    """The site's image, and a launcher in every container."""
+    image = cluster.outside("/gpfs/apps/MN5/ACC/SINGULARITY/SRC/images/nvidiaPytorch24.07")
+    image.parent.mkdir(parents=True, exist_ok=True)
+    image.write_text("SIF_FAKE")
+    launcher = cluster.outside("/apps/container/bin/torchrun")
+    launcher.write_text(TORCHRUN)
+    launcher.chmod(0o755)
+
+
+def _words(path: Path, student: Student | None = None) -> str:
+    """A job file's text without blanks and continuations; with a student, as it reads for their account."""
+    text = path.read_text()
+    if student is not None:
+        text = re.sub(r"\bnct_XXX\b|<account>", student.account, text)
+        text = text.replace("/gpfs/<path>", f"/gpfs/projects/{student.account}")
+        text = text.replace("--epochs 1 ", "--epochs 2 ")
+    return "".join(text.replace("\\\n", "").split())

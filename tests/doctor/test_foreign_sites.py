@@ -20,7 +20,9 @@ import pytest
 
 from labtui.session.settings import load_profile
 from tests.commands.conftest import QUICK_TRAINING, Labtui
+from tests.commands.test_own_job_files import PRINTED
 from tests.real_cluster import Cluster, ClusterSettings
+from tests.real_cluster.settings import Node
 from tests.real_cluster.sites import SiteName
 from tests.remote.small_network import use_small_network
 
@@ -29,6 +31,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("fo
 PYTHON = "/apps/container/bin/python"
 """On the test clusters: an environment of its own, with TensorFlow where the tests have it."""
 MOST_ANSWERS = 5
+NODES = [Node("g01", "acc", 80, 4), Node("g02", "acc", 80, 4), Node("p9r2n12", "gpp", 160, 0)]
+"""The node without GPUs has as many CPUs as one of CTE-POWER."""
 EXPECTED = {
     "partitions": {
         "queue_option": "partition", "gpu_queue": "gpu", "cpu_queue": "batch", "default_account": "teaching",
@@ -45,7 +49,7 @@ EXPECTED = {
 @pytest.fixture(scope="module", params=list(EXPECTED))
 def site(request: pytest.FixtureRequest) -> Iterator[tuple[SiteName, Cluster]]:
     """A cluster of each kind, one after the other."""
-    running = Cluster.start(settings=ClusterSettings(site=request.param))
+    running = Cluster.start(settings=ClusterSettings(site=request.param, nodes=NODES))
     yield request.param, running
     running.down()
 
@@ -122,6 +126,34 @@ def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui)
     assert all(row["speedup"]["value"] > 0 for row in rows)
     labtui("plot", "--chart", "speedup-ResNet50", "--format", "svg", "--out", str(labtui.folder / "plots"))
     assert [path.name for path in (labtui.folder / "plots").iterdir()] == ["speedup-ResNet50.svg"]
+
+
+@pytest.mark.parametrize("site", ["partitions"], indirect=True)
+def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
+    """A word processor set its dashes and quotes, and its first line is lost; `lint --fix` mends that and no more."""
+    cluster = site[1]
+    labtui(
+        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster),
+        "--data-dir", cluster.student.data_dir, "--python", PYTHON,
+    )  # fmt: skip
+    printed = (PRINTED / "power-ResNet50_seq.sh").read_text()
+    for module in re.findall(r"(\w+)/[\d.]+\w*", printed.split("module load", 1)[1]):
+        cluster.outside(f"/apps/modules/{module}/bin").mkdir(parents=True, exist_ok=True)
+    file = labtui.folder / "slurm" / "ResNet50_seq.sh"
+    file.write_text(printed)
+    (labtui.folder / "scripts" / "ResNet50_seq.py").write_text(QUICK_TRAINING)
+    refused = labtui("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes", code=1).stderr
+    assert "[long-dash]" in refused and "Nothing was submitted" in refused
+    labtui("lint", "--fix", "slurm/ResNet50_seq.sh")
+    mended = re.sub("\u2014 ?", "--", printed).replace("\u201d", '"')
+    left = [line for line in file.read_text().splitlines() if line not in mended.splitlines()]
+    assert left == ["#!/bin/bash"], file.read_text()
+    labtui("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes")
+    labtui("watch")
+    (run,) = labtui.json("queue", "--offline")["runs"]
+    assert (run["outcome"], run["job"]["node"], run["job"]["time_limit_s"]) == ("completed", "p9r2n12", 300)
+    (row,) = labtui.json("results")["rows"]
+    assert (row["model"], row["n_gpus"]) == ("ResNet50", 0) and row["epoch_seconds"]["value"] > 0
 
 
 @pytest.mark.tensorflow

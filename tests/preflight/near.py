@@ -6,6 +6,13 @@ from tests.preflight.cases import ACCOUNT, DDP, HALF, LAST, MEETING, SCRIPT, SIF
 
 NEAR = [
     Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
+    job(
+        "node-size",
+        "CPU nodes, which are larger",
+        ("#SBATCH --gres=gpu:4\n", ""),
+        ("--cpus-per-task 80", "--cpus-per-task 112"),
+        ("--qos acc_debug", "--qos gp_debug"),
+    ),
     job("node-size", "fewer", ("--cpus-per-task 80", "--cpus-per-task=60")),
     Case("*", "the good job"),
     job("lone-dashes", "end of options", ("nvidia-smi", "set -- a b\ngrep -- epochs log.txt")),

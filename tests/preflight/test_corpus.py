@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,25 @@ from labtui.session.settings import load_profile
 
 CORPUS = Path(__file__).parent / "corpus"
 EXPECTED: dict[str, list[str]] = tomllib.loads((CORPUS / "expected.toml").read_text())
+TOLD: dict[str, dict[str, Any]] = {
+    "given-by-sbatch": {"given": {"account": "nct_345", "qos": "acc_debug"}},
+    "short-limit": {"forecast_s": 1500.0},
+    "own-sys-path": {"remote": {"/gpfs/scratch/nct_345/cifar-utils": False}},
+}
+"""What is known beside the files: options of the command line, the forecast, what the cluster answered."""
 TRAININGS = ("ResNet50.py", "ResNet50_seq.py", "train.py", "train_ddp.py", "benchmark.py")
-SCRIPTS = dict.fromkeys(TRAININGS, b"import tensorflow as tf\n")
+SCRIPTS = dict.fromkeys(TRAININGS, b"import tensorflow as tf\n") | {
+    "with_path.py": b"import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\nfrom cifar import load_cifar\n",
+    "cifar.py": b"def load_cifar(batch_size): ...\n",
+}
 
 
 def findings(name: str) -> set[str]:
     """``rule:line`` of each finding in one file, beside the scripts it runs."""
     file = f"{name}.slurm"
     files = {**SCRIPTS, file: (CORPUS / file).read_bytes()}
-    found = preflight(files, None, load_profile("mn5"), "nct_345", main=file, makes_folders=True)
+    told = TOLD.get(name, {})
+    found = preflight(files, None, load_profile("mn5"), "nct_345", main=file, makes_folders=True, **told)
     assert {item.file for item in found} <= {file}
     return {f"{item.rule}:{item.line}" for item in found}
 

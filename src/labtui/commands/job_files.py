@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from labtui.commands.terminal import count, plain, say
 from labtui.domain.errors import UsageError
 from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
@@ -281,6 +283,9 @@ def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
     if not name:
         say("There is no lab folder here: looked at without a site's rules (--cluster names one).")
     profile = load_profile(name or "slurm", folder.path if folder else Path.cwd())
+    if settings is not None and not args.cluster:
+        places = {"container": settings.container, "data_dir": settings.data_dir}
+        profile = structs.replace(profile, **{key: path for key, path in places.items() if path})
     return profile, args.account or (settings.account if settings else "") or profile.default_account
 
 

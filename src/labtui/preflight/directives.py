@@ -20,7 +20,7 @@ from labtui.preflight.findings import (
     rule,
     set_value,
 )
-from labtui.slurm.batch_script import LONG_OPTIONS, SHORT_OPTIONS, read_options
+from labtui.slurm.batch_script import LONG_OPTIONS, SHORT_OPTIONS, JobScript, read_options
 from labtui.slurm.states import duration_seconds
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
@@ -423,7 +423,8 @@ def many_cpus(context: ScriptContext) -> Iterator[Finding]:
 )
 def node_size(context: ScriptContext) -> Iterator[Finding]:
     """`Requested node configuration is not available`, or waiting forever. Only where the profile knows its nodes."""
-    most_gpus, most_cpus = context.profile.gpus_per_node, context.profile.cpus_per_node
+    most_gpus = context.profile.gpus_per_node
+    gpu_node = most_gpus * context.profile.cpus_per_gpu
     if context.profile.status == "generic" or context.profile.cpus_per_node <= 1:
         return
     name = context.profile.title[:1].upper() + context.profile.title[1:]
@@ -445,13 +446,21 @@ def node_size(context: ScriptContext) -> Iterator[Finding]:
                 job, nodes.line, nodes.value, str(queue.max_nodes), f"ask for {queue.max_nodes} nodes"
             )
             yield found("node-size", job.name, nodes.line, nodes.text, effect, fix=fix)
+        most_cpus = max(context.profile.cpus_per_node, gpu_node if job.gpus else 0)
         most = min(most_cpus, (queue.max_cpus if queue else None) or most_cpus)
-        if cpus is not None and job.cpus is not None and job.cpus > most:
+        if cpus is not None and job.cpus is not None and job.cpus > most and not _on_cpu_nodes(context, job):
             effect = f"{name} has {most_cpus} CPUs a node, not {job.cpus}."
             if queue is not None and most < most_cpus:
                 effect = f"{queue.name} takes jobs of at most {most} CPUs, not {job.cpus}."
             fix = set_value(job, cpus.line, cpus.value, str(most), f"ask for {most} CPUs")
             yield found("node-size", job.name, cpus.line, cpus.text, effect, fix=fix)
+
+
+def _on_cpu_nodes(context: ScriptContext, job: JobScript) -> bool:
+    """Whether a job goes to nodes without GPUs, whose size the profile does not tell."""
+    profile = context.profile
+    queue = profile.queue(job.value(profile.queue_option) or profile.cpu_queue)
+    return not job.gpus and queue is not None and queue.devices == "cpu" and queue.max_cpus is None
 
 
 @rule("host-memory", "warning", "directives", "Too few CPUs (and so too little memory) for the data cache.")

@@ -271,13 +271,11 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
 
 
 def _known_path(context: ScriptContext, path: str, hole: str) -> str:
-    """The one path of this folder's plan that a path with a hole can mean; "" when none or several fit."""
-    draft = context.draft
-    if draft is None:
-        return ""
-    if path.endswith(".sif") and draft.container:
-        return draft.container
+    """The one path of the plan, or of the site, that a path with a hole can mean; "" when none or several fit."""
+    container, data_dir = context.container, context.data_dir
+    if path.endswith(".sif") and container.endswith(".sif"):
+        return container
     shape = ".+".join(re.escape(part) for part in path.split(hole))
-    places = {draft.container, draft.data_dir, draft.data_dir.rpartition("/")[0]} - {""}
+    places = {container, data_dir, data_dir.rpartition("/")[0]} - {""}
     fitting = [place for place in places if re.fullmatch(shape, place) and context.remote.get(place, True)]
     return fitting[0] if len(fitting) == 1 else ""
