@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from labtui.preflight import preflight
 from labtui.session.own_jobs import Answers, job_file_draft, log_folders
+from labtui.session.settings import load_profile
 from tests.preflight.test_corpus import CORPUS
 
 HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gpu:4\n"
@@ -46,6 +48,26 @@ def test_a_loop_is_several_runs_and_a_launcher_multiplies_the_batch() -> None:
     ]
     (ddp,) = job_file_draft("ddp.slurm", (CORPUS / "ddp-two-nodes.slurm").read_text()).runs
     assert (ddp.n_gpus, ddp.batch_size, ddp.epochs) == (8, 8 * 128, 5)
+
+
+def test_bsc_singularity_is_seen_through_and_a_printed_command_is_no_run() -> None:
+    sweep = job_file_draft("sweep.slurm", (CORPUS / "batch-sweep.slurm").read_text())
+    assert [(run.model, run.n_gpus, run.batch_size, run.epochs) for run in sweep.runs] == [
+        ("vit", 1, size, 5) for size in (16, 32, 64, 128)
+    ]
+    text = (CORPUS / "tokens-four-nodes.slurm").read_text()
+    (run,) = job_file_draft("tokens.slurm", text).runs
+    assert (run.script, run.n_gpus) == ("benchmark.py", 16)
+    assert _rules(text) == set() and _rules(text.replace("    --nv \\\n", "")) == {"no-nv"}
+
+
+def _rules(text: str) -> set[str]:
+    """What the rules about commands find in a job file of MareNostrum 5 that runs benchmark.py."""
+    files = {"a.slurm": text.encode(), "benchmark.py": b"import torch\n"}
+    return {
+        item.rule
+        for item in preflight(files, None, load_profile("mn5"), "nct_345", main="a.slurm", makes_folders=True)
+    }
 
 
 def test_what_the_text_does_not_tell_is_unknown_until_it_is_answered() -> None:

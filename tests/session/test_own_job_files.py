@@ -75,7 +75,10 @@ def session(tmp_path: Path, cluster: Cluster, student: Student) -> Iterator[Sess
 
 @pytest.fixture
 def images(cluster: Cluster) -> None:
-    """The site's PyTorch image, and a launcher in every container."""
+    """The site's PyTorch image, a launcher in every container, and the site's program beside singularity."""
+    program = cluster.outside("/apps/modules/singularity/bin/bsc_singularity")
+    if not program.is_symlink():
+        program.symlink_to("singularity")
     image = cluster.outside("/gpfs/apps/MN5/ACC/SINGULARITY/SRC/images/nvidiaPytorch24.07")
     image.parent.mkdir(parents=True, exist_ok=True)
     image.write_text("SIF_FAKE")
@@ -154,7 +157,10 @@ def test_a_distributed_job_on_two_nodes_with_its_logs_in_a_folder(
     cluster: Cluster, student: Student, session: Session, images: None
 ) -> None:
     (session.folder.scripts / "train_ddp.py").write_text(DDP)
-    item = submit(session, own_file(session, "ddp-two-nodes", student.account))
+    site = ("singularity exec", "bsc_singularity exec")  # the site's own program, which later chapters start
+    path = own_file(session, "ddp-two-nodes", student.account, site)
+    item = submit(session, path)
+    assert cluster.outside(f"{item.remote_dir}/ddp-two-nodes.slurm").read_bytes() == path.read_bytes()
     assert (item.job is not None and "," in item.job.node) or "[" in (item.job.node if item.job else "")
     assert "/results/R-" in item.remote_logs["out"]
     check_mirrors(cluster, session, item)

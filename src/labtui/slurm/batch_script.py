@@ -100,6 +100,8 @@ _MAX_QUOTED = 60
 """A quoted text may go on over so many lines; a quote that never closes is a slip, not a text."""
 _TRAINING = re.compile(r"\b(?:python[\d.]*|torchrun|horovodrun|accelerate|deepspeed)\b(?!\s*/).*\.py\b", re.S)
 
+_PRINTS = re.compile(r"\s*(?:echo|printf)\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Directive:
@@ -145,12 +147,14 @@ class JobScript:
     def filled(self) -> tuple[FilledCommand, ...]:
         """The commands with known variables filled in and loops over known words unrolled."""
         pieces = [piece for c in self.commands for piece in statements_of(c.line, c.end, c.text)]
-        return filled_commands(pieces)
+        nodes = self.value("nodes")
+        known = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes) if nodes.isdigit() else {}
+        return filled_commands(pieces, known)
 
     @cached_property
     def launches(self) -> tuple[FilledCommand, ...]:
-        """The filled commands that start a training."""
-        return tuple(c for c in self.filled if is_training(c.text))
+        """The filled commands that start a training; one that is only printed starts none."""
+        return tuple(c for c in self.filled if is_training(c.text) and not _PRINTS.match(c.text))
 
     def source(self, filled: FilledCommand) -> ScriptCommand:
         """The command as written that a filled command came from."""

@@ -8,7 +8,7 @@ they are those of the batch step and not of the task. Never raises, and never gr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MAX_COMMANDS = 400
@@ -68,9 +68,11 @@ class _Shell:
     made: list[FilledCommand] = field(default_factory=list)
 
 
-def filled_commands(statements: Sequence[Statement]) -> tuple[FilledCommand, ...]:
-    """What the statements run, in order; each loop over known words unrolled."""
-    shell = _Shell()
+def filled_commands(
+    statements: Sequence[Statement], known: Mapping[str, str] | None = None
+) -> tuple[FilledCommand, ...]:
+    """What the statements run, in order; each loop over known words unrolled. `known` are variables that Slurm sets."""
+    shell = _Shell(variables=dict(known or {}))
     _run(shell, list(statements), 0)
     return tuple(shell.made)
 

@@ -322,7 +322,7 @@ def _count(words: Sequence[str], names: Sequence[str]) -> int | None:
 
 def _container_without_gpu(before: Sequence[str]) -> bool:
     names = {PurePosixPath(word).name for word in before}
-    if not names & {"singularity", "apptainer"} or not names & {"exec", "run", "shell"}:
+    if not names & {"singularity", "bsc_singularity", "apptainer"} or not names & {"exec", "run", "shell"}:
         return False
     return not names & {"--nv", "--nvccli", "--rocm"}
 
