@@ -1,10 +1,11 @@
 """Tokens per second of a language model on synthetic tokens, from one GPU to many nodes.
 
-    torchrun --nproc_per_node=4 benchmark_lm.py --model 1b --sequence_length 1024 --max_steps 50
+    torchrun --nproc_per_node=4 benchmark_lm.py --model llama-1b --sequence_length 1024 --max_steps 50
 
-The model is a decoder of LLaMA's kind, written out here: `1b` has the shape of LLaMA 3.2 1B (1,235,814,400
-parameters), `tiny` fits a laptop. Options of the course's benchmark.py keep their names. The rate is
-steps x batch x sequence length over the time of all steps, *per GPU*, the first slow steps included.
+The model is a decoder of LLaMA's kind, written out here: `llama-1b` has the shape of LLaMA 3.2 1B
+(1,235,814,400 parameters), `tiny` fits a laptop. Options of the course's benchmark.py keep their names.
+The rate is steps x batch x sequence length over the time of all steps, *per GPU*, the first slow steps
+included.
 """
 
 import argparse
@@ -15,26 +16,27 @@ import time
 
 import torch
 from course_log import CourseLog
-from distributed import Team
+from distributed import EXIT_USAGE, Problem, Team
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 from train_ddp import choose_device
 
 # layers, width, heads, heads of keys and values, width of the MLP, words
-MODELS = {"tiny": (2, 64, 4, 2, 192, 512), "1b": (16, 2048, 32, 8, 8192, 128256)}
+MODELS = {"tiny": (2, 64, 4, 2, 192, 512), "llama-1b": (16, 2048, 32, 8, 8192, 128256)}
 
 
 def parse_options(argv=None):
     parser = argparse.ArgumentParser(description="Tokens per second of a language model.", allow_abbrev=False)
     add = parser.add_argument
-    add("--model", choices=sorted(MODELS), default="1b")
+    add("--model", choices=sorted(MODELS), default="llama-1b")
     add("--per_device_train_batch_size", type=int, default=8, metavar="N", help="sequences per GPU and step")
     add("--sequence_length", type=int, default=8192, metavar="TOKENS")
     add("--max_steps", type=int, default=50)
     add("--attn", choices=["eager", "sdpa"], default="sdpa", help="eager writes out the attention matrix")
     add("--model_precision", choices=["fp32", "bf16"], default="fp32", help="of the weights")
     add("--mixed_precision", choices=["no", "bf16"], default="no", help="of the arithmetic")
+    add("--use_liger_kernel", action="store_true", help="loss from the package liger-kernel (needs a GPU)")
     add("--compile", action="store_true")
     add("--seed", type=int, default=0)
     add("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: processes stand in for GPUs")
@@ -100,8 +102,9 @@ def _turned(values, turns):
 class LanguageModel(nn.Module):
     """Gives the loss of predicting each next token; the first and the last matrix are one."""
 
-    def __init__(self, name, eager=False):
+    def __init__(self, name, eager=False, fused_loss=None):
         super().__init__()
+        self.fused_loss = fused_loss
         depth, width, heads, shared, inner, words = MODELS[name]
         self.size = width // heads
         self.words = nn.Embedding(words, width)
@@ -116,17 +119,33 @@ class LanguageModel(nn.Module):
         values = self.words(tokens)
         for layer in self.layers:
             values = layer(values, (angles.cos(), angles.sin()))
+        if self.fused_loss is not None:  # never holds the guesses of all tokens at once
+            return self.fused_loss(
+                self.words.weight, self.norm(values)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+            )
         guesses = self.norm(values)[:, :-1] @ self.words.weight.t()
         return functional.cross_entropy(guesses.flatten(0, 1).float(), tokens[:, 1:].flatten())
+
+
+def liger_loss():
+    """The fused linear layer and cross-entropy of liger-kernel. Raises Problem."""
+    try:
+        from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+    except ImportError as error:
+        raise Problem(
+            EXIT_USAGE, "--use_liger_kernel needs the package liger-kernel, which this Python lacks."
+        ) from error
+    return LigerFusedLinearCrossEntropyLoss()
 
 
 def train(args, team, log):
     with team.together("device"):
         device = choose_device(args, team)
+        fused_loss = liger_loss() if args.use_liger_kernel else None
     team.init("gloo" if device.type == "cpu" else "nccl", device)
     torch.manual_seed(args.seed)
     kind = torch.bfloat16 if args.model_precision == "bf16" else torch.float32
-    net = LanguageModel(args.model, args.attn == "eager").to(device, kind)
+    net = LanguageModel(args.model, args.attn == "eager", fused_loss).to(device, kind)
     parameters = sum(parameter.numel() for parameter in net.parameters())
     optimizer = torch.optim.AdamW(net.parameters(), lr=5e-5)
     cards = [device] if device.type == "cuda" else None

@@ -11,7 +11,10 @@ from labtui.lab.plan import withheld_scripts
 from labtui.lab.reference import prove
 from labtui.session.labs import labs_folder, list_editions, load_edition
 
-IDS = ("cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch12", "sa-miri-2021-ex12", "sa-miri-2025-pg")
+IDS = (
+    "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "sa-miri-2021-ex12",
+    "sa-miri-2025-pg",
+)  # fmt: skip
 R50 = [("ResNet50", 1, 2048, 2048, 5), ("ResNet50", 2, 4096, 2048, 5), ("ResNet50", 4, 8192, 2048, 5)]
 R152 = [("ResNet152", 1, 1024, 1024, 5), ("ResNet152", 2, 2048, 1024, 5), ("ResNet152", 4, 4096, 1024, 5)]
 R101 = [("ResNet101", n, batch, per, epochs) for _, n, batch, per, epochs in R152]
@@ -19,12 +22,38 @@ VIT = [("vit", n, 128 * n, 128, 5) for n in (1, 2, 4, 8, 16, 32)]
 CPU = [("ResNet50", 0, 256, None, 2)]
 ONE = [("ResNet50", 1, 256, 256, 2)]
 
+
+def tuned(model: str, *batches: int) -> list[tuple[str, int, int, int, int]]:
+    """Runs of five epochs on one GPU."""
+    return [(model, 1, batch, batch, 5) for batch in batches]
+
+
+def tokens(*sizes: tuple[int, int]) -> list[tuple[str, int, int, int, int]]:
+    """Runs of the language model: GPUs, and sequences for each."""
+    return [("llama-1b", n, n * batch, batch, 1) for n, batch in sizes]
+
+
 PLANS = {
     "cc-mei-2025-lab5": {"1": [], "2": CPU, "3": ONE, "4": [], "5": [], "6": R50, "7": R152, "8": []},
     "hpc4ai-ch10": {
         "10.1": [], "10.2": [], "10.3": CPU, "10.4": ONE, "10.5": R50, "10.6": R152, "10.7": [],
     },
+    "hpc4ai-ch11": {
+        "11.1": tuned("vit", 16, 32, 64, 128),
+        "11.2": tuned("custom", 32, 64, 128, 256),
+        "11.3": tuned("custom", *[256] * 8),
+        "11.4": tuned("vit", *[64] * 8),
+        "11.5": tuned("vit", 64, 128, 64, 128, 64, 128),
+        "11.6": tuned("vit", 128, 128),
+        "11.7": [],
+    },
     "hpc4ai-ch12": {"12.1": VIT, "12.2": VIT, "12.3": [], "12.4": []},
+    "hpc4ai-ch15": {
+        "15.1": tokens((1, 6)), "15.2": tokens((1, 7)), "15.3": tokens((1, 5)), "15.4": tokens((1, 5)),
+        "15.5": tokens((1, 7), (1, 8)), "15.6": tokens((1, 7)), "15.7": tokens((1, 14)),
+        "15.8": tokens((1, 14)), "15.9": tokens((1, 37)),
+        "15.10": tokens(*((n, 37) for n in (1, 2, 4, 8, 16, 32))), "15.11": [],
+    },
     "sa-miri-2021-ex12": {
         "1": [], "2": [],
         "3": [("ResNet50", 0, 256, None, 5)],
@@ -140,10 +169,14 @@ def test_gpu_runs_have_a_band_that_holds_the_reference(editions, name):
         bands = [
             band
             for band in edition.bands
-            if (band.model, band.gpus, band.quantity) == (run.model, run.gpus, "epoch-seconds")
+            if (band.model, band.gpus) == (run.model, run.gpus)
+            and (band.quantity == ("throughput" if run.tokens_per_gpu else "epoch-seconds"))
+            and (band.tuning is None or band.tuning == run.tuning)
+            and (run.batch_size is None or band.batch_size == run.batch_size)
         ]
+        value = run.tokens_per_gpu * run.gpus if run.tokens_per_gpu else run.epoch_seconds
         if run.outcome == "completed":
-            assert any(band.low <= run.epoch_seconds <= band.high for band in bands), run
+            assert any(band.low <= value <= band.high for band in bands), run
 
 
 def test_files_are_where_the_wheel_takes_them_from():

@@ -113,7 +113,7 @@ def test_the_script_asks_for_nodes_and_tells_them_back():
     facts = read_script_facts(script)
     assert facts is not None
     assert (facts.form, facts.nodes, facts.gpus, facts.cpus) == ("torchrun", 8, 4, 80)
-    assert facts.runs == (replace(draft.runs[0], extra_args=()),)
+    assert facts.runs == draft.runs
 
 
 def test_a_job_is_charged_for_the_gpus_of_all_its_nodes():

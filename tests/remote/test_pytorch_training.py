@@ -292,7 +292,7 @@ sys.path.insert(0, sys.argv[1])
 import torch
 from benchmark_lm import LanguageModel, parse_options
 with torch.device("meta"):
-    large = sum(parameter.numel() for parameter in LanguageModel("1b").parameters())
+    large = sum(parameter.numel() for parameter in LanguageModel("llama-1b").parameters())
 torch.manual_seed(3)
 plain, eager = LanguageModel("tiny"), LanguageModel("tiny", eager=True)
 eager.load_state_dict(plain.state_dict())

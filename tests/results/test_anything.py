@@ -78,6 +78,12 @@ def test_anything_can_be_computed_shown_and_written(measured):
     extrap_lines(results)
 
 
+def test_the_mean_of_accuracies_that_no_float_can_add_up():
+    sample = EpochSample(epoch=2, seconds=Interval.exact(1.0), metrics={"accuracy": 1.7976931181199937e308})
+    one = MeasuredRun(run=ParsedRun(model="ResNet50", device="gpu", n_gpus=1, epochs=(sample,)))
+    assert accuracy_chart(compute_results([one, one, one])).series
+
+
 def test_the_order_of_runs_does_not_change_the_numbers():
     times = {1: 14.0, 2: 8.0, 4: 5.0}
     made = [

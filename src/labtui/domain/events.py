@@ -18,6 +18,7 @@ from labtui.domain.model import (
     AcceptedFinding,
     Diagnosis,
     EpochSample,
+    Interval,
     JobForm,
     JobView,
     OtherJob,
@@ -26,6 +27,7 @@ from labtui.domain.model import (
     RunSpec,
     Stream,
     SubmissionStatus,
+    WorkUnit,
 )
 
 
@@ -146,6 +148,21 @@ class EpochSeen(Event, frozen=True, kw_only=True, tag="epoch"):
     sample: EpochSample
 
 
+class TotalsSeen(Event, frozen=True, kw_only=True, tag="totals"):
+    """What a script says of a whole run at its end: tokens per second, seconds, GiB that rank 0 held.
+
+    The rate is that of all GPUs, and absent for a training whose epochs tell it.
+    """
+
+    run_id: int
+    throughput: Interval | None = None
+    unit: WorkUnit = "images"
+    sequence_length: int | None = None
+    total_seconds: Interval | None = None
+    gpu_memory: Interval | None = None
+    line: int | None = None
+
+
 class RunEnded(Event, frozen=True, kw_only=True, tag="run-ended"):
     """A run is over, and how."""
 
@@ -218,6 +235,7 @@ AnyEvent = (
     | RunFound
     | RunStarted
     | EpochSeen
+    | TotalsSeen
     | RunEnded
     | SamplesReset
     | PathsSeen
@@ -321,6 +339,7 @@ class RunState:
     framework: str = ""
     learning_rate: float | None = None  # as the log says it; what was planned stands in `spec`
     practice: bool = False
+    totals: TotalsSeen | None = None  # as the script says them at its end
 
     @property
     def gpu_memory_ran_out(self) -> bool:

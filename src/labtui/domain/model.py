@@ -8,7 +8,7 @@ may drop it on the way. What may not enter: behaviour that needs a clock, a file
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -104,6 +104,58 @@ DiagnosisKind = Literal[
 
 # --------------------------------------------------------------------------- what is to be run
 
+WorkUnit = Literal["images", "tokens"]
+"""What a training counts its work in: a rate is so many of them per second."""
+
+_PLAIN_WORDS = ("", "none", "no", "false", "0", "fp32", "constant")
+"""Values of an option that leave a training as it is without the option."""
+
+
+def tuning_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """How options of a training script change its speed, in words; options by name, without dashes.
+
+    Nothing for what is left at its default, so that a script that prints all its options and a command that names
+    some of them say the same: ``("bf16", "10 workers", "compiled")``.
+    """
+    found = []
+    for name, word in TUNING_OPTIONS.items():
+        value = options.get(name, "").lower()
+        if value in _PLAIN_WORDS or (name == "resolution" and value == "224"):
+            continue
+        said = word.format(value)
+        if name == "num_workers" and value == "1":
+            said = "1 worker"
+        elif name == "lr_policy" and options.get("warmup_epochs", "0") != "0":
+            said += f", warm-up of {options['warmup_epochs']} epochs"
+        found.append(said)
+    return tuple(found)
+
+
+def named_options(words: Sequence[str]) -> dict[str, str]:
+    """The ``--name value`` and ``--name=value`` of a command; a flag without a value is ``true``."""
+    found: dict[str, str] = {}
+    for at, word in enumerate(words):
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            after = words[at + 1] if at + 1 < len(words) else "--"
+            found[name] = value if equals else "true" if after.startswith("--") else after
+    return found
+
+
+TUNING_OPTIONS = {
+    "model_precision": "{} weights",
+    "mixed_precision": "{}",
+    "num_workers": "{} workers",
+    "compile": "compiled",
+    "torch_compile": "compiled",
+    "attn": "{} attention",
+    "use_liger_kernel": "Liger kernels",
+    "resolution": "{} pixels",
+    "sequence_length": "sequences of {}",
+    "lr_policy": "{} rate",
+}
+"""Options of the course's PyTorch scripts that make trainings differ, and how to say their values."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
@@ -113,7 +165,7 @@ class RunSpec:
     `batch_size` is the *global* batch; `per_gpu_batch` is said apart.
     `script` is the training script in `scripts/`, relative to it ("ResNet50.py"); `batch_option` is what its own
     batch option means. `nodes` is how many nodes share the GPUs evenly, `data_set` names the images where a lab has
-    several ("" for its only one).
+    several ("" for its only one). `arguments` stand in the place of those that labtui would write.
     `unknown` names what nothing tells yet about a run of the student's own job file (model, n_gpus, batch_size,
     epochs): its value here means nothing.
     """
@@ -131,6 +183,12 @@ class RunSpec:
     launcher: Launcher = "python"
     batch_option: BatchOption = "global"
     data_set: str = ""
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def tuning(self) -> tuple[str, ...]:
+        """What its options change of its speed, in words."""
+        return tuning_of(named_options((*self.arguments, *self.extra_args)))
 
     @property
     def replicas(self) -> int:
@@ -355,7 +413,7 @@ class ParsedRun:
     images: int | None = None
     learning_rate: float | None = None
     throughput: Interval | None = None
-    """Images per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
+    """Units of work per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
     throughput_printed: float | None = None
     """The digits of that rate, where they are not the middle of what they may mean (344 for [344, 345))."""
     batch_seconds: Interval | None = None
@@ -364,6 +422,14 @@ class ParsedRun:
     """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
     gpu_memory: Interval | None = None
     """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
+    unit: WorkUnit = "images"
+    """What its rate counts."""
+    tuning: tuple[str, ...] = ()
+    """What its options change of its speed, in words; empty where the log does not tell them."""
+    sequence_length: int | None = None
+    """Tokens of a sequence, where the work is counted in tokens; a batch counts sequences."""
+    totals_line: int | None = None
+    """The 1-based line of the figures about the whole run."""
     batch_per_gpu: int | None = None
     """Batch of one process, for logs that print it (torchrun scripts); `batch_size` is always the global one."""
     contradictions: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ from labtui.domain.events import (
     SubmissionHeld,
     SubmissionPlanned,
     SubmissionState,
+    TotalsSeen,
 )
 from labtui.domain.model import EpochSample, JobPhase, JobView, Outcome, RunPhase, SubmissionStatus
 
@@ -234,6 +235,10 @@ def _epoch(state: LabState, event: EpochSeen) -> LabState:
     return _on_run(state, event.run_id, change)
 
 
+def _totals(state: LabState, event: TotalsSeen) -> LabState:
+    return _on_run(state, event.run_id, lambda run: replace(run, totals=event, started=True))
+
+
 def _run_ended(state: LabState, event: RunEnded) -> LabState:
     def change(run: RunState) -> RunState:
         return replace(run, outcome=event.outcome, diagnosis=event.diagnosis)
@@ -248,7 +253,7 @@ def _samples_reset(state: LabState, event: SamplesReset) -> LabState:
 
 
 def _forget_samples(run: RunState) -> RunState:
-    return replace(run, epochs=(), outcome=None, diagnosis=(), started=False)
+    return replace(run, epochs=(), totals=None, outcome=None, diagnosis=(), started=False)
 
 
 def _paths_seen(state: LabState, event: PathsSeen) -> LabState:
@@ -305,6 +310,7 @@ _REDUCERS: dict[type[Any], Callable[[LabState, Any], LabState]] = {
     RunFound: _run_found,
     RunStarted: _run_started,
     EpochSeen: _epoch,
+    TotalsSeen: _totals,
     RunEnded: _run_ended,
     SamplesReset: _samples_reset,
     PathsSeen: _paths_seen,

@@ -21,7 +21,15 @@ from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
 from labtui.domain.model import Interval
 from labtui.results.measured import cite
-from labtui.results.numbers import AS_PRINTED, PRECISE, clean, latex_table, markdown_table, note_lines
+from labtui.results.numbers import (
+    AS_PRINTED,
+    PRECISE,
+    clean,
+    columns_of,
+    latex_table,
+    markdown_table,
+    note_lines,
+)
 from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import results_json
 
@@ -82,9 +90,9 @@ def markdown_text(results: Results) -> str:
     """Both readings as Markdown tables, and the notes as a list."""
     parts = [
         "**Precise**",
-        markdown_table(results.rows, PRECISE),
+        markdown_table(results.rows, columns_of(results.rows, PRECISE)),
         "**As printed** (whole seconds of epoch 2)",
-        markdown_table(results.measured, AS_PRINTED),
+        markdown_table(results.measured, columns_of(results.measured, AS_PRINTED)),
     ]
     if notes := note_lines(results):
         parts.append("\n".join(f"- {note}" for note in notes))
@@ -94,7 +102,10 @@ def markdown_text(results: Results) -> str:
 
 def latex_text(results: Results) -> str:
     """Both readings as LaTeX tabulars."""
-    tables = (latex_table(results.rows, PRECISE), latex_table(results.measured, AS_PRINTED))
+    tables = [
+        latex_table(rows, columns_of(rows, columns))
+        for rows, columns in ((results.rows, PRECISE), (results.measured, AS_PRINTED))
+    ]
     return f"% export: {stamp_of(results)}\n" + "\n\n".join(table for table in tables if table) + "\n"
 
 
@@ -128,7 +139,7 @@ _BEFORE = (
 )  # fmt: skip
 _AFTER = (
     "batch_factor", "scatter_seconds", "printed_epoch_seconds", "printed_throughput", "printed_speedup",
-    "printed_efficiency", "sources", "notes",
+    "printed_efficiency", "sources", "notes", "data_set", "tuning", "unit", "total_seconds", "gpu_memory_gib",
 )  # fmt: skip
 
 
@@ -141,7 +152,7 @@ def _record_columns() -> tuple[str, ...]:
 
 
 def _float_columns() -> tuple[str, ...]:
-    starts = ("printed_", "per_gpu", "scatter", "batch_factor")
+    starts = ("printed_", "per_gpu", "scatter", "batch_factor", "total_", "gpu_memory")
     return (*_triples(), *(name for name in (*_BEFORE, *_AFTER) if name.startswith(starts)))
 
 
@@ -172,6 +183,11 @@ def _record(row: ResultRow) -> dict[str, object]:
         "printed_efficiency": row.as_printed.efficiency,
         "sources": _text(cite(row.origins, most=20)),
         "notes": " ".join(row.notes),
+        "data_set": _text(row.configuration.data_set),
+        "tuning": ", ".join(row.configuration.tuning),
+        "unit": row.configuration.unit,
+        "total_seconds": row.total_seconds.value if row.total_seconds else None,
+        "gpu_memory_gib": row.gpu_memory.value if row.gpu_memory else None,
     }
 
 

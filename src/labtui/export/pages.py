@@ -26,7 +26,7 @@ from labtui.export.result_blocks import acceleration_table, fraction_table, shor
 from labtui.lab.edition import ChartsCheck, Excerpt, FitCheck, HandInCheck, HandInPage, Task
 from labtui.results.chart_spec import ChartSpec
 from labtui.results.charts import scaling_lines, split_practice, task_charts
-from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart
+from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart, tuning_charts
 from labtui.results.numbers import clean
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.run_charts import accuracy_chart, accuracy_target_chart, readable_epoch_chart
@@ -218,12 +218,12 @@ def page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results
     results = contents.results
     names = {task.id, *(name for check in task.checks for name in check.tasks)}
     planned = {
-        (run.model, run.device, run.gpus, run.batch_size)
+        (run.model, run.device, run.gpus, run.batch_size, run.data_set or "", run.tuning)
         for each in contents.edition.tasks
         if each.id in names
         for run in each.runs
     }
-    scaling = set(plan.charts) - {"cpu-gpu", "accuracy", "epochs"}
+    scaling = set(plan.charts) - {"cpu-gpu", "accuracy", "epochs", "tuning"}
     if plan.models and scaling:
         return of_rows(results, [row for row in results.rows if row.model in plan.models])
     rows = [
@@ -231,11 +231,15 @@ def page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results
         for row in results.rows
         if (not plan.models or row.model in plan.models)
         and (
-            (row.model, row.device, row.n_gpus, row.batch_size) in planned
+            (*_identity(row), row.configuration.data_set, row.configuration.tuning) in planned
             or any(run.task_id in names for run in row.members)
         )
     ]
     return of_rows(results, [_narrowed(row, names) if "accuracy" in plan.charts else row for row in rows])
+
+
+def _identity(row: ResultRow) -> tuple[str, str, int | None, int | None]:
+    return row.model, row.device, row.n_gpus, row.batch_size
 
 
 def _narrowed(row: ResultRow, names: set[str]) -> ResultRow:
@@ -287,6 +291,8 @@ def page_charts(plan: HandInPage, results: Results) -> list[ChartSpec]:
                 else accuracy_chart(results, practice=practice)
             )
             charts.append(drawn)
+        elif key == "tuning":
+            charts += tuning_charts(rows)
         elif key == "epochs":
             charts.append(readable_epoch_chart(results, practice=practice))
     return [chart for chart in charts if not chart.empty]

@@ -14,15 +14,20 @@ from dataclasses import replace
 from labtui.export.hand_in import Block, KeyNumbers, Paragraph, Run, Table, one_line, plain
 from labtui.lab.edition import HandInPage
 from labtui.results.accuracy import accuracy_curves
+from labtui.results.comparison_charts import tuning_labels
 from labtui.results.measured import Origin
 from labtui.results.numbers import (
+    ABSENT,
     AS_PRINTED,
+    MEMORY,
     PRECISE,
     Column,
     cells,
     clean,
+    columns_of,
     count_text,
     device_text,
+    fixed,
     note_lines,
     percent_text,
     prediction_sentence,
@@ -31,6 +36,7 @@ from labtui.results.numbers import (
     ratio_text,
     three_digits,
     uncertainty,
+    unit_of,
     with_uncertainty,
 )
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows
@@ -40,23 +46,37 @@ _MOST_LINES = 14
 
 def short_table(results: Results) -> Table:
     """What a reader needs of each configuration: three digits, the uncertainty and what it is."""
-    headings = ("model", "device", "global batch", "epoch, s", "uncertainty", "images/s")
-    rows = []
-    for row in results.measured:
-        if row.epoch_seconds is None:
-            continue
-        rate = row.throughput
-        rows.append(
-            (
-                clean(row.name) + (" (practice)" if row.practice else ""),
-                device_text(row),
-                count_text(row.batch_size),
-                with_uncertainty(row, row.epoch_seconds),
-                uncertainty(row, row.epoch_seconds).sentence,
-                rate_text(rate),
-            )
-        )
-    return Table(headings, tuple(rows), (False, False, True, True, False, True))
+    shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
+    unit = unit_of(shown)
+    timed = any(row.epoch_seconds is not None for row in shown)
+    columns = [
+        Column("model", lambda row: clean(row.name) + (" (practice)" if row.practice else ""), number=False),
+        Column("device", device_text, number=False),
+        Column("global batch", lambda row: count_text(row.batch_size)),
+    ]
+    if timed:
+        columns.append(Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds)))
+        columns.append(Column("uncertainty", _uncertainty_text, number=False))
+    columns.append(Column(f"{unit}/s", lambda row: rate_text(row.throughput)))
+    if unit == "tokens":
+        columns.append(Column("tokens/s and GPU", lambda row: rate_text(row.per_gpu_throughput)))
+    if any(row.gpu_memory is not None for row in shown):
+        columns.append(MEMORY)
+    if any(row.total_seconds is not None for row in shown):
+        columns.append(Column("whole training, s", _total_text))
+    return Table(
+        tuple(column.heading for column in columns),
+        tuple(tuple(line) for line in cells(shown, columns)),
+        tuple(column.number for column in columns),
+    )
+
+
+def _uncertainty_text(row: ResultRow) -> str:
+    return uncertainty(row, row.epoch_seconds).sentence if row.epoch_seconds is not None else ""
+
+
+def _total_text(row: ResultRow) -> str:
+    return ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}"
 
 
 def acceleration_table(results: Results) -> Table:
@@ -183,6 +203,7 @@ _MODEL = Column("model", lambda row: clean(row.name), number=False)
 
 def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
     """Rows as a table; where all are practice the page says so, and the rows need not."""
+    columns = columns_of(rows, columns)
     if all(row.practice for row in rows):
         columns = (_MODEL, *columns[1:])
     return Table(
@@ -243,6 +264,8 @@ def fact(page: HandInPage, results: Results) -> str:  # noqa: PLR0911 - one case
         return _loss(results, models)
     if "cpu-gpu" in kinds:
         return _acceleration(results)
+    if "tuning" in kinds:
+        return _tuned(results)
     if len(models) > 1 and kinds:
         return _compared(results, models, scaling=bool(kinds <= {"speedup", "efficiency"}))
     if kinds:
@@ -342,6 +365,23 @@ def _compared(results: Results, models: Sequence[str], *, scaling: bool) -> str:
         f"{clean(row.model)} {three_digits(row.epoch_seconds.value)} s" for row in rows if row.epoch_seconds
     )
     return f"An epoch on {where}: {said}"
+
+
+def _tuned(results: Results) -> str:
+    """The fastest of some runs that differ in how they were tuned, against the slowest."""
+    rows = [row for row in results.measured if row.throughput is not None]
+    if len(rows) < 2 or len({(row.model, row.configuration.data_set) for row in rows}) > 1:
+        return ""
+    labels = dict(zip((row.configuration for row in rows), tuning_labels(rows), strict=True))
+    rates = [(row.throughput, labels[row.configuration]) for row in rows if row.throughput is not None]
+    (best, name), (worst, other) = (pick(rates, key=lambda each: each[0].value) for pick in (max, min))
+    if best.lo <= worst.hi:
+        return (
+            f"{clean(rows[0].model)}: no setting is faster than another by more than the numbers leave open"
+        )
+    times = fixed(best.value / worst.value, 2)
+    unit = rows[0].configuration.unit
+    return f"{clean(rows[0].model)}: {rate_text(best)} {unit}/s with {name}, {times} times {other}"
 
 
 def _acceleration(results: Results) -> str:

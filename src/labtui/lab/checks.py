@@ -141,7 +141,8 @@ def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evide
     if check.min_epochs == 0:
         sentence = f"{plan_words(match.spec)}{elsewhere}: run and over"
     if match.run is None:
-        missing = f"{match.spec.label} has not been run yet{elsewhere}."
+        name = plan_words(match.spec) if match.spec.launcher == "torchrun" else match.spec.label
+        missing = f"{name} has not been run yet{elsewhere}."
         return CheckItem(met=False, sentence=sentence, missing=missing)
     where = cite_run(match.run, evidence)
     if match.why_not:

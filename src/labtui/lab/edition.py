@@ -11,14 +11,14 @@ from typing import Literal
 
 import msgspec
 
-from labtui.domain.model import BatchOption, Device, Outcome, TemplateForm
+from labtui.domain.model import BatchOption, Device, Outcome, TemplateForm, named_options, tuning_of
 
 Quantity = Literal[
     "epoch-seconds", "first-epoch-seconds", "throughput", "speedup", "efficiency", "acceleration"
 ]
 """Seconds, seconds, images per second, ratio, fraction of 1, CPU time over GPU time."""
 
-ChartKey = Literal["epoch-time", "throughput", "speedup", "efficiency"]
+ChartKey = Literal["epoch-time", "throughput", "speedup", "efficiency", "tuning"]
 Law = Literal["amdahl", "gustafson"]
 
 
@@ -38,7 +38,8 @@ class Band(_Data, frozen=True, kw_only=True):
     """A range in which a result would surprise nobody: `low <= value <= high` in the quantity's unit.
 
     `first_epoch` bands hold the warm-up epoch. `advice` is a question worth asking when a result lies
-    outside; `data_set` narrows it to one. A band never decides whether a box ticks.
+    outside; `data_set` and `tuning` (words as labtui says them) narrow it to one. A band never
+    decides whether a box ticks.
     """
 
     quantity: Quantity
@@ -49,6 +50,7 @@ class Band(_Data, frozen=True, kw_only=True):
     gpus: int = 1
     batch_size: int | None = None
     data_set: str | None = None
+    tuning: tuple[str, ...] | None = None
     advice: str = ""
 
 
@@ -57,6 +59,7 @@ class RunPlan(_Data, frozen=True, kw_only=True):
 
     `gpus` is 0 on a CPU. `learning_rate` is given only where it differs from base x GPUs; `cpus` and
     `time_limit_minutes` only where the edition prescribes them. `options` are further ones of the script;
+    `arguments` stand in the place of all that labtui would give a script that torchrun starts (a batch, epochs).
     `batch_option` says what the script's own batch option means. `data_set` and `images` per epoch are given where a
     lab has several.
     """
@@ -76,6 +79,12 @@ class RunPlan(_Data, frozen=True, kw_only=True):
     batch_option: BatchOption = "global"
     data_set: str | None = None
     images: int | None = None
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def tuning(self) -> tuple[str, ...]:
+        """What its options change of its speed, in words."""
+        return tuning_of(named_options((*self.arguments, *self.options)))
 
 
 class Question(_Data, frozen=True, kw_only=True):
@@ -207,6 +216,7 @@ PageChart = Literal[
     "laws",
     "accuracy",
     "epochs",
+    "tuning",
 ]
 PageTable = Literal["results", "fractions", "acceleration"]
 
@@ -255,16 +265,24 @@ class HandIn(_Data, frozen=True, kw_only=True):
 
 
 class ReferenceRun(_Data, frozen=True, kw_only=True):
-    """A configuration's times in the reference evidence, in seconds; `accuracy` is the last epoch's."""
+    """A configuration's times in the reference evidence, in seconds; `accuracy` is the last epoch's.
+
+    `batch_size` and `tuning` narrow it to one of several runs of a model on these GPUs. `tokens_per_gpu` (a second)
+    is for a run that is counted in tokens and has no epochs, `gpu_memory` in GiB.
+    """
 
     model: str
     gpus: int
-    first_epoch_seconds: float
-    epoch_seconds: float
+    first_epoch_seconds: float = 1.0
+    epoch_seconds: float = 1.0
     accuracy: float = 0.3
     epochs_read: int | None = None
     outcome: Outcome = "completed"
     task: str = ""
+    batch_size: int | None = None
+    tuning: tuple[str, ...] | None = None
+    tokens_per_gpu: float | None = None
+    gpu_memory: float | None = None
 
 
 class ReferenceScript(_Data, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ _ACTIVE = re.compile(
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Control characters and invisible ones that reorder or hide text: never needed in a lab sheet."""
+_MAY_REPEAT = (("startup_seconds",), ("options",), ("arguments",))
 _MAY_BE_EMPTY = {"advice", "note", "task", "heading"}
 MAX_TEXT = 8_000
 MAX_NUMBER = 1_000_000_000
@@ -58,7 +59,7 @@ def blanks_and_echoes(value: object, place: Place) -> Iterator[Problem]:
         yield place, f"{_named(place)} is empty."
     if isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            if item in value[:index] and place != ("startup_seconds",):
+            if item in value[:index] and place[-1:] not in _MAY_REPEAT:
                 shown = repr(item) if isinstance(item, str) else "The same"
                 yield (*place, index), f"{shown} stands twice in {_named(place)}."
     for key, item in _items(value):
@@ -154,6 +155,12 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
             place,
             "`data_set` and a batch per GPU are for the form 'torchrun'; the other scripts know neither.",
         )
+    yield from _options(run, place)
+    if run.form != "torchrun" and run.arguments:
+        yield (
+            (*place, "arguments"),
+            "`arguments` are for the form 'torchrun'; the other scripts are given theirs.",
+        )
     if run.images is not None and run.images < 1:
         yield (*place, "images"), "`images` is at least 1."
     if run.form == "one-gpu" and run.gpus != 1:
@@ -164,6 +171,16 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
     if run.cpus is not None and run.device == "gpu":
         yield (*place, "cpus"), "`cpus` is for CPU runs: a GPU brings its share of the node's CPUs."
     yield from _batches(edition, run, place)
+
+
+def _options(run: RunPlan, place: Place) -> Iterator[Problem]:
+    """Options that are given twice, of which one would be meant for nothing."""
+    given = [word.partition("=")[0] for word in (*run.arguments, *run.options) if word.startswith("--")]
+    for name in ("arguments", "options"):
+        for index, word in enumerate(getattr(run, name)):
+            option = word.partition("=")[0]
+            if given.count(option) > 1:
+                yield (*place, name, index), f"The option {option} is given twice."
 
 
 def _counts(run: RunPlan, place: Place) -> Iterator[Problem]:
@@ -199,8 +216,11 @@ def _batches(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
 def _same_run(task: Task, index: int, place: Place) -> Iterator[Problem]:
     """One run would stand for both, so the second could never be missing."""
     run = task.runs[index]
-    same = [(other.model, other.gpus, other.batch_size, other.data_set) for other in task.runs[:index]]
-    if (run.model, run.gpus, run.batch_size, run.data_set) in same:
+    if any(
+        (other.model, other.gpus, other.batch_size, other.data_set, other.tuning)
+        == (run.model, run.gpus, run.batch_size, run.data_set, run.tuning)
+        for other in task.runs[:index]
+    ):
         yield place, f"Task {task.id} plans {on(run.model, run.gpus)} with batch {run.batch_size:,} twice."
 
 

@@ -104,13 +104,22 @@ def _bands(edition: Edition) -> Iterator[Problem]:
         if most is not None and band.batch_size is not None and band.batch_size > most:
             what = f"{on(band.model, band.gpus)} is planned with a global batch of at most {most:,}"
             yield (*place, "batch_size"), f"{what}, so this band is idle."
+        tunings = [
+            run.tuning
+            for task in edition.tasks
+            for run in task.runs
+            if (run.model, run.gpus) == (band.model, band.gpus)
+        ]
+        if band.tuning is not None and tunings and band.tuning not in tunings:
+            said = ", ".join(dict.fromkeys(", ".join(words) or "none" for words in tunings))
+            yield (*place, "tuning"), f"{on(band.model, band.gpus)} is planned with other tuning: {said}."
         same = [_key(other) for other in edition.bands[:index]]
         if _key(band) in same:
             yield place, f"There are two bands of {band.quantity} for {on(band.model, band.gpus)}."
 
 
-def _key(band: Band) -> tuple[str, str, int, int | None, str | None]:
-    return band.quantity, band.model, band.gpus, band.batch_size, band.data_set
+def _key(band: Band) -> tuple[object, ...]:
+    return band.quantity, band.model, band.gpus, band.batch_size, band.data_set, band.tuning
 
 
 def _largest(edition: Edition, band: Band) -> int | None:
@@ -229,12 +238,13 @@ def _profiles(edition: Edition, known: frozenset[str]) -> Iterator[Problem]:
 
 
 def _reference(edition: Edition) -> Iterator[Problem]:
-    seen: Counter[tuple[str, int, str]] = Counter()
+    seen: Counter[tuple[object, ...]] = Counter()
     for index, run in enumerate(edition.reference.runs):
         place: Place = ("reference", "runs", index)
         yield from _reference_run(edition, run, place)
-        seen[run.model, run.gpus, run.task] += 1
-        if seen[run.model, run.gpus, run.task] > 1:
+        key = (run.model, run.gpus, run.task, run.batch_size, run.tuning)
+        seen[key] += 1
+        if seen[key] > 1:
             yield place, f"The reference has two times for {on(run.model, run.gpus)}."
     yield from unique(
         ((("reference", "scripts", i, "path"), s.path) for i, s in enumerate(edition.reference.scripts)),
@@ -259,6 +269,19 @@ def _reference(edition: Edition) -> Iterator[Problem]:
 def _reference_run(edition: Edition, run: ReferenceRun, place: Place) -> Iterator[Problem]:
     if run.first_epoch_seconds <= 0 or run.epoch_seconds <= 0:
         yield place, "Reference times are seconds above 0."
+    for name in ("tokens_per_gpu", "gpu_memory", "batch_size"):
+        if (number := getattr(run, name)) is not None and number <= 0:
+            yield (*place, name), f"`{name}` is above 0."
+    mine = [
+        plan
+        for item in edition.tasks
+        for plan in item.runs
+        if (plan.model, plan.gpus) == (run.model, run.gpus) and run.task in ("", item.id)
+    ]
+    if mine and run.batch_size is not None and run.batch_size not in [plan.batch_size for plan in mine]:
+        yield (*place, "batch_size"), f"No such run of {on(run.model, run.gpus)} is planned with this batch."
+    if mine and run.tuning is not None and run.tuning not in [plan.tuning for plan in mine]:
+        yield (*place, "tuning"), f"No such run of {on(run.model, run.gpus)} is planned with this tuning."
     if not 0 <= run.accuracy <= 1:
         yield (*place, "accuracy"), "An accuracy is a fraction from 0 to 1."
     task = edition.task(run.task)

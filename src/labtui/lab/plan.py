@@ -24,6 +24,8 @@ LEAST_MINUTES = 10
 UNKNOWN_MINUTES = 75
 """The limit the lab's own job files ask for; used where nothing is known about a run's length."""
 STEP_MINUTES = 5
+PER_GPU_BATCH = "{per_gpu_batch}"
+"""Stands in a run's `arguments` for the batch of one GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,9 @@ def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
         launcher="torchrun" if plan.form == "torchrun" else "python",
         batch_option=plan.batch_option,
         data_set=plan.data_set or "",
+        arguments=tuple(
+            word.replace(PER_GPU_BATCH, str(batch // max(1, plan.gpus))) for word in plan.arguments
+        ),
     )
 
 
@@ -341,7 +346,8 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None,
     same = [
         row
         for row in rows
-        if (row.model, row.n_gpus, row.configuration.data_set) == (run.model, run.n_gpus, run.data_set)
+        if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
+        == (run.model, run.n_gpus, run.data_set, run.tuning)
     ]
     best = [row for row in same if row.batch_size == run.batch_size] or same
     return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None
@@ -359,6 +365,7 @@ def _band(run: RunSpec, edition: Edition, quantity: str) -> Interval | None:
         if band.quantity == quantity
         and (band.model, band.gpus) == (run.model, run.n_gpus)
         and band.data_set in (None, run.data_set)
+        and band.tuning in (None, run.tuning)
     ]
     chosen: Band | None = next((band for band in fitting if band.batch_size == run.batch_size), None)
     chosen = chosen or (fitting[0] if fitting else None)

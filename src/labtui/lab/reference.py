@@ -10,8 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from labtui.domain.events import LabState, RunState, SubmissionState
-from labtui.domain.model import EpochSample, Interval, JobPhase, JobView, RunPhase, RunSpec, SubmissionStatus
+from labtui.domain.events import LabState, RunState, SubmissionState, TotalsSeen
+from labtui.domain.model import (
+    EpochSample,
+    Interval,
+    JobPhase,
+    JobView,
+    RunPhase,
+    RunSpec,
+    SubmissionStatus,
+    named_options,
+)
 from labtui.lab.checks import check_task
 from labtui.lab.edition import (
     ChartsCheck,
@@ -113,6 +122,8 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: 
     reference = _reference_run(edition, task, plan)
     steps = -(-_trained_images(edition, plan) // plan.batch_size)
     count = plan.epochs if reference.epochs_read is None else reference.epochs_read
+    if reference.tokens_per_gpu is not None:
+        count = 0
     return RunState(
         run_id=run_id,
         token=f"reference-{run_id}",
@@ -124,6 +135,23 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: 
         images=_trained_images(edition, plan),
         framework="pytorch" if plan.form == "torchrun" else "",
         learning_rate=expected_learning_rate(edition, spec),
+        totals=_totals(reference, plan, run_id),
+    )
+
+
+def _totals(reference: ReferenceRun, plan: RunPlan, run_id: int) -> TotalsSeen | None:
+    rate, memory = reference.tokens_per_gpu, reference.gpu_memory
+    if rate is None and memory is None:
+        return None
+    length = named_options((*plan.arguments, *plan.options)).get("sequence_length", "")
+    return TotalsSeen(
+        at=0.0,
+        run_id=run_id,
+        throughput=None if rate is None else Interval.exact(rate * plan.gpus),
+        unit="images" if rate is None else "tokens",
+        sequence_length=int(length) if rate is not None and length.isdecimal() else None,
+        gpu_memory=None if memory is None else Interval.exact(memory),
+        line=1,
     )
 
 
@@ -150,9 +178,15 @@ def _trained_images(edition: Edition, plan: RunPlan) -> int:
 def _reference_run(edition: Edition, task: Task, plan: RunPlan) -> ReferenceRun:
     """The reference for a planned run: the task's own entry before one that names no task."""
     fitting = [run for run in edition.reference.runs if (run.model, run.gpus) == (plan.model, plan.gpus)]
+    narrow = [run for run in fitting if _fits(run, plan)]
+    fitting = sorted(narrow, key=lambda run: (run.batch_size is None) + (run.tuning is None)) or fitting
     own = [run for run in fitting if run.task == task.id]
     general = [run for run in fitting if not run.task]
     return (own or general or fitting)[0]
+
+
+def _fits(run: ReferenceRun, plan: RunPlan) -> bool:
+    return run.batch_size in (None, plan.batch_size) and run.tuning in (None, plan.tuning)
 
 
 # --------------------------------------------------------------------------- files

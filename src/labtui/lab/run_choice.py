@@ -37,7 +37,7 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
             continue
         wanted = _images(edition, task, row)
         bound = row.configuration.data_bound if row.configuration.images is not None else None
-        if bound is None or not bound.contains(wanted):
+        if row.configuration.unit == "images" and (bound is None or not bound.contains(wanted)):
             trained = "another number of" if row.images is None else f"{row.images.value:,.0f}"
             yield (
                 f"{row.configuration.label} was trained on {trained} images an epoch, "
@@ -77,10 +77,13 @@ def remark(band: Band, row: ResultRow) -> str:
         return ""
     if band.batch_size is not None and band.batch_size != row.batch_size:
         return ""
+    if band.tuning is not None and band.tuning != row.configuration.tuning:
+        return ""
     measured = _quantity(band, row)
     if measured is None or (measured.hi >= band.low and measured.lo <= band.high):
         return ""
-    yours, usual = _UNITS[band.quantity]
+    unit = row.configuration.unit
+    yours, usual = (text.replace("images", unit) for text in _UNITS[band.quantity])
     sentence = (
         f"{row.configuration.label}: {yours.format(_short(measured.value))}, where {_short(band.low)} to "
         f"{usual.format(_short(band.high))} is usual ({band.source})."
@@ -165,6 +168,8 @@ def _same_device(run: RunState, spec: RunSpec) -> bool:
     mine, planned = run.spec, spec
     if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
         return False
+    if mine.launcher == "torchrun" and mine.tuning != planned.tuning:
+        return False
     return (mine.model, mine.device, mine.n_gpus) == (planned.model, planned.device, planned.n_gpus)
 
 
@@ -231,6 +236,8 @@ def plan_words(spec: RunSpec) -> str:
     batch = f"batch {spec.batch_size:,}"
     if spec.n_gpus > 1:
         batch = f"global batch {spec.batch_size:,}, {spec.per_gpu_batch:,} per GPU"
+    if spec.tuning:
+        batch = f"{batch}; {', '.join(spec.tuning)}"
     return f"{spec.label} ({batch})"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labtui.results.chart_spec import ChartSpec
-from labtui.results.charts import Reading, scaling_lines, split_practice, task_charts, unique_keys
+from labtui.results.charts import Reading, by_unit, scaling_lines, split_practice, task_charts, unique_keys
 from labtui.results.comparison_charts import (
     cpu_gpu_chart,
     first_epoch_chart,
@@ -18,6 +18,7 @@ from labtui.results.comparison_charts import (
     loss_chart,
     networks_of,
     per_gpu_chart,
+    tuning_charts,
 )
 from labtui.results.rows import Results, of_rows
 from labtui.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart
@@ -33,6 +34,7 @@ FAMILIES = (
     "efficiency-loss",
     "efficiency",
     "first-epoch",
+    "tuning",
     "cpu-gpu",
     "amdahl",
     "gustafson",
@@ -74,7 +76,8 @@ def lab_charts(
     charts: list[ChartSpec] = []
     for rows in split_practice(results, model):
         lines = scaling_lines(rows)
-        charts += [per_gpu_chart(lines), first_epoch_chart(lines)]
+        charts += [per_gpu_chart(mine) for mine in by_unit(lines)]
+        charts.append(first_epoch_chart(lines))
         charts += [cpu_gpu_chart(rows, name, reading=reading) for name in networks_of(rows)]
         charts += [loss_chart(line) for line in lines]
     shown = [*task_charts(results, model=model, reading=reading), *(c for c in charts if not c.empty)]
@@ -82,12 +85,17 @@ def lab_charts(
 
 
 def courses(results: Results, model: str | None) -> list[ChartSpec]:
-    """Times and accuracy epoch by epoch; real runs before practice ones, which never share a chart."""
+    """Rates as tuned, times and accuracy by epoch; real runs before practice ones, which never share a chart."""
     charts = []
     for practice in sorted({row.practice for row in results.rows}):
+        rows = [row for row in results.rows if row.practice is practice]
+        mine = [row for row in rows if model is None or row.model == model]
+        mixed = practice and any(not row.practice for row in results.rows)
+        for name in networks_of(mine):
+            tuned = tuning_charts([row for row in mine if row.model == name])
+            charts += [replace(chart, key=f"{chart.key}-practice") if mixed else chart for chart in tuned]
         for make in (readable_epoch_chart, accuracy_chart):
             chart = make(results, model=model, practice=practice)
-            mixed = practice and any(not row.practice for row in results.rows)
             charts.append(replace(chart, key=f"{chart.key}-practice") if mixed else chart)
     return charts
 

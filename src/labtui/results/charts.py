@@ -97,13 +97,19 @@ def task_charts(
     """
     charts = []
     for rows in split_practice(results, model):
-        lines = scaling_lines(rows)
-        kind: Literal["bars", "lines"] = "bars" if len(lines) <= 1 else "lines"
-        for quantity in TASK_QUANTITIES:
-            chart = quantity_chart(quantity, lines, reading=reading)
-            if not chart.empty:
-                charts.append(replace(chart, kind=kind))
+        for lines in by_unit(scaling_lines(rows)):
+            kind: Literal["bars", "lines"] = "bars" if len(lines) <= 1 else "lines"
+            for quantity in TASK_QUANTITIES:
+                chart = quantity_chart(quantity, lines, reading=reading)
+                if not chart.empty:
+                    charts.append(replace(chart, kind=kind))
     return unique_keys(charts)
+
+
+def by_unit(lines: Sequence[ScalingLine]) -> tuple[tuple[ScalingLine, ...], ...]:
+    """The lines of each unit of work: images and tokens never share an axis."""
+    units = dict.fromkeys(line.rows[0].configuration.unit for line in lines)
+    return tuple(tuple(line for line in lines if line.rows[0].configuration.unit == unit) for unit in units)
 
 
 def split_practice(results: Results, model: str | None = None) -> tuple[tuple[ResultRow, ...], ...]:
@@ -114,13 +120,19 @@ def split_practice(results: Results, model: str | None = None) -> tuple[tuple[Re
 
 
 def unique_keys(charts: Iterable[ChartSpec]) -> tuple[ChartSpec, ...]:
-    """Give a practice chart a key of its own where a real chart already has it."""
+    """Give a practice chart a key of its own where a real chart already has it, and one of tokens beside images."""
     charts = tuple(charts)
     real = {chart.key for chart in charts if not chart.practice}
-    return tuple(
+    charts = tuple(
         replace(chart, key=f"{chart.key}-practice") if chart.practice and chart.key in real else chart
         for chart in charts
     )
+    seen: set[str] = set()
+    found = []
+    for chart in charts:
+        found.append(replace(chart, key=f"{chart.key}-tokens") if chart.key in seen else chart)
+        seen.add(chart.key)
+    return tuple(found)
 
 
 def slug(name: str) -> str:
@@ -144,7 +156,7 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
 
     A model's rows are gathered by their baseline. Where some of them really vary the GPU count, single
     rows (the sequential run with its small batch) stay off the chart; they belong to the CPU-against-GPU
-    comparison.
+    comparison. So do single rows that were tuned differently: `comparison_charts.tuning_charts` shows them.
     """
     gathered: dict[tuple[str, str, Configuration | str], list[ResultRow]] = {}
     for row in rows:
@@ -154,7 +166,8 @@ def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
         gathered.setdefault(key, []).append(row)
     lines = [(model, framework, _one_per_count(found)) for (model, framework, _), found in gathered.items()]
     scaling = {model for model, _, found in lines if len(found) > 1}
-    shown = [line for line in lines if len(line[2]) > 1 or line[0] not in scaling]
+    tuned = {model for model, _, found in lines if found[0].apart_by}
+    shown = [line for line in lines if len(line[2]) > 1 or line[0] not in scaling | tuned]
     return tuple(
         ScalingLine(name=_line_name(model, framework, found, shown), rows=found)
         for model, framework, found in shown
@@ -185,6 +198,8 @@ def _line_name(
     marks = []
     if len({line[1] for line in siblings}) > 1:
         marks.append(framework or "Keras")
+    if len({line[2][0].configuration.tuning for line in siblings}) > 1:
+        marks += rows[0].apart_by
     if (data := rows[0].configuration.data_set) and len(
         {line[2][0].configuration.data_set for line in siblings}
     ) > 1:
@@ -220,7 +235,7 @@ def quantity_chart(
         key=quantity.key,
         title=_title(quantity, lines),
         x_label=GPUS,
-        y_label=quantity.unit,
+        y_label=_unit(quantity, lines),
         series=tuple(series),
         x_ticks=tuple((x, f"{x:g}") for x in measured),
         y_max=_ceiling(series, quantity),
@@ -317,6 +332,11 @@ def _bars_sentence(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
     return " ".join(filter(None, (bars, single)))
 
 
+def _unit(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
+    """The quantity's unit, in the lines' unit of work."""
+    return quantity.unit.replace("images", lines[0].rows[0].configuration.unit) if lines else quantity.unit
+
+
 def _title(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
     models = list(dict.fromkeys(line.rows[0].model for line in lines))
     return f"{quantity.title}, {models[0]}" if len(models) == 1 else quantity.title
@@ -335,9 +355,11 @@ def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -
     if any(row.live for row in rows):
         yield "Runs still going are drawn as live; their marks will move."
     if quantity in (SPEEDUP, EFFICIENCY):
-        if any(row.configuration.whole_batches and (row.n_gpus or 0) > 1 for row in rows):
+        fixed = [row for row in rows if row.configuration.whole_batches or row.from_rate]
+        if any((row.n_gpus or 0) > 1 for row in fixed):
+            unit = rows[0].configuration.unit.capitalize()
             yield (
-                "Images per second against one GPU's, with the batch per GPU fixed: each step is weak scaling, "
+                f"{unit} per second against one GPU's, with the batch per GPU fixed: each step is weak scaling, "
                 "an epoch strong scaling."
             )
         yield from dict.fromkeys(note for row in rows for note in row.notes if "one-GPU baseline" in note)

@@ -1,7 +1,8 @@
-"""Charts across configurations: the laws, throughput per GPU, acceleration, first epoch, lost efficiency."""
+"""Charts across configurations: laws, throughput per GPU and as tuned, acceleration, first epoch, lost efficiency."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -21,8 +22,8 @@ from labtui.results.charts import (
     unique_keys,
 )
 from labtui.results.laws import Family, families, law_speedup
-from labtui.results.numbers import baseline_of, percent_text, ratio_text
-from labtui.results.rows import LawFit, Prediction, ResultRow, Results
+from labtui.results.numbers import baseline_of, percent_text, rate_text, ratio_text
+from labtui.results.rows import LawFit, Prediction, ResultRow, Results, told_apart
 
 _STEPS_PER_GPU = 4
 _MOST_STEPS = 200
@@ -255,6 +256,73 @@ def _times(
             for row, time in times
         ),
     )
+
+
+_TUNED_AT_LEAST = 3
+"""So many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
+
+
+def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
+    """Throughput of runs of one network on the same GPUs and data that differ in tuning or batch, as bars."""
+    groups: dict[tuple[object, ...], list[ResultRow]] = {}
+    for row in rows:
+        if row.throughput is not None and row.n_gpus and not row.contradicted:
+            work = (row.model, row.configuration.framework, row.configuration.data_set, row.n_gpus)
+            groups.setdefault(work, []).append(row)
+    tuned = [
+        found
+        for found in groups.values()
+        if len({row.configuration.tuning for row in found}) > 1 or len(found) >= _TUNED_AT_LEAST
+    ]
+    several = len({found[0].configuration.data_set for found in tuned}) > 1
+    charts = []
+    for found in tuned:
+        data = found[0].configuration.data_set
+        counted = len({each[0].n_gpus for each in tuned}) > 1
+        end = (f"-{slug(data)}" if several and data else "") + (f"-{found[0].n_gpus}" if counted else "")
+        charts.append(_tuning_chart(found, f"tuning{end}"))
+    return tuple(charts)
+
+
+def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
+    labels = tuning_labels(rows)
+    order = sorted(range(len(rows)), key=lambda place: (_natural(labels[place]), labels[place]))
+    points = []
+    for x, place in enumerate(order):
+        row, rate = rows[place], rows[place].throughput
+        if rate is not None:
+            points.append(uncertain_point(float(x), row, rate, label=rate_text(rate)))
+    first = rows[0]
+    where = f"{first.n_gpus} GPU{'s' * (first.n_gpus != 1)}"
+    data = f" ({first.configuration.data_set})" if first.configuration.data_set else ""
+    return ChartSpec(
+        key=key,
+        title=f"Throughput as tuned, {first.model}{data} on {where}",
+        x_label="as tuned",
+        y_label=f"{first.configuration.unit} per second",
+        series=(Series(name=first.model, points=tuple(points), hue=model_hue(first.model)),),
+        kind="bars",
+        x_ticks=tuple((float(x), labels[place]) for x, place in enumerate(order)),
+        notes=("The same network, data and GPUs; the bars differ in what is named below them.",),
+        practice=any(row.practice for row in rows),
+    )
+
+
+def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
+    """What tells rows of one network apart: their batch per GPU and their tuning, as far as they differ."""
+    words = told_apart([row.configuration.tuning for row in rows])
+    batches = [row.configuration.per_gpu_batch for row in rows]
+    named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
+    several = len(set(batches)) > 1
+    return [
+        ", ".join(filter(None, (batch if several else "", *mine))) or batch or "as planned"
+        for batch, mine in zip(named, words, strict=True)
+    ]
+
+
+def _natural(label: str) -> list[int]:
+    """The numbers of a label, so that 8 workers stand before 10."""
+    return [int(number.replace(",", "")) for number in re.findall(r"\b\d[\d,]*", label)]
 
 
 def loss_chart(line: ScalingLine) -> ChartSpec:

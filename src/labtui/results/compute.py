@@ -40,6 +40,7 @@ from labtui.results.rows import (
     printed_steps,
     reading_order,
     same_work,
+    told_apart,
 )
 
 
@@ -104,7 +105,7 @@ def compute_results(
         for configuration, members in groups.items()
     }
     measured = {key: row for key, row in rows.items() if row.is_measured}
-    compared = _with_doublings(tuple(_compare(row, measured) for row in rows.values()))
+    compared = _named(_with_doublings(tuple(_compare(row, measured) for row in rows.values())))
     predictions, unpredicted = predict(compared)
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
@@ -142,6 +143,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], giv
         epoch_seconds=seconds,
         throughput=None,
         warmup_seconds=mean_interval([first.seconds for run in members if (first := warmup_sample(run))]),
+        total_seconds=mean_interval([run.run.total_seconds for run in members if run.run.total_seconds]),
+        gpu_memory=_hull([run.run.gpu_memory for run in members if run.run.gpu_memory]),
         notes=(*notes, *_run_notes(members)),
     )
     if rates:
@@ -157,6 +160,14 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], giv
         notes=(*row.notes, *_images_note(configuration)),
         origins=tuple(run.origin(sample) for run, sample in samples),
     )
+
+
+def _hull(intervals: Sequence[Interval]) -> Interval | None:
+    """The mean of some figures, within the lowest and the highest of their bounds."""
+    mean = mean_interval(intervals)
+    if mean is None:
+        return None
+    return Interval(mean.value, min(each.lo for each in intervals), max(each.hi for each in intervals))
 
 
 def _images_note(configuration: Configuration) -> tuple[str, ...]:
@@ -183,6 +194,17 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     if rate is None or rate.lo < SHORTEST:
         return replace(row, notes=(*row.notes, "The log prints no usable rate."))
     images, batch = row.configuration.images, row.batch_size
+    if row.configuration.unit == "tokens":
+        length = row.configuration.sequence_length
+        return replace(
+            row,
+            throughput=rate,
+            steps=None,
+            step_seconds=Interval.exact(batch * length).over(rate) if batch and length else None,
+            from_rate=True,
+            notes=(*row.notes, "The rate is that of all steps, the first slow ones included."),
+            origins=tuple(run.origin() for run in runs),
+        )
     note = "The log gives a rate and no epoch: no batch is short, so the batch factor is 1."
     if images is not None:
         note += f" The epoch time is what {images:,} images take at that rate."
@@ -323,6 +345,19 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
 def _whole(row: ResultRow, baseline: ResultRow) -> bool:
     """Whether both epochs are whole batches: their images differ a little, so rates are compared and not times."""
     return row.configuration.whole_batches and baseline.configuration.whole_batches
+
+
+def _named(rows: tuple[ResultRow, ...]) -> tuple[ResultRow, ...]:
+    """The rows with what tells each from the others of its model."""
+    by_model: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        by_model.setdefault(row.model, []).append(row)
+    marks = {
+        row.configuration: words
+        for found in by_model.values()
+        for row, words in zip(found, told_apart([each.configuration.tuning for each in found]), strict=True)
+    }
+    return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 
 
 def _with_doublings(rows: tuple[ResultRow, ...]) -> tuple[ResultRow, ...]:

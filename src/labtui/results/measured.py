@@ -129,17 +129,21 @@ class _Report(Protocol):
 
 
 def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
-    """All runs of a lab folder that have epochs, in the order of their numbers."""
+    """All runs of a lab folder that have epochs or a rate, in the order of their numbers."""
     return tuple(
         _from_run_state(run, state.submissions.get(run.token))
         for _, run in sorted(state.runs.items())
-        if run.epochs
+        if run.epochs or (run.totals is not None and run.totals.throughput is not None)
     )
+
+
+_TOTALS = ("throughput", "unit", "sequence_length", "total_seconds", "gpu_memory")
 
 
 def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
     spec = run.spec
-    unknown = spec.unknown
+    unknown, totals = spec.unknown, run.totals
+    told = {} if totals is None else {name: getattr(totals, name) for name in _TOTALS}
     parsed = ParsedRun(
         model=None if "model" in unknown else spec.model,
         device=None if "n_gpus" in unknown else spec.device,
@@ -152,6 +156,9 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         learning_rate=spec.learning_rate,
         framework=run.framework,
         contradictions=tuple(found.text for found in run.diagnosis if found.kind == "contradiction"),
+        tuning=spec.tuning,
+        last_line=totals.line if totals is not None and totals.line else 1,
+        **told,
     )
     job_id = submission.job.job_id if submission and submission.job else ""
     practice = run.practice or bool(submission and submission.practice)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
@@ -46,7 +46,7 @@ def _round_up(half_width: float, places: int) -> float:
 
 
 def rate_text(rate: Interval | None) -> str:
-    """Images per second: ``3,676``; two decimals below ten."""
+    """Images or tokens per second: ``3,676``; two decimals below ten."""
     if rate is None:
         return ABSENT
     return fixed(rate.value, 0 if rate.value >= 10 else 2)
@@ -241,12 +241,12 @@ def _plural(count: int, noun: str) -> str:
 
 
 _WHAT = (
-    Column("model", lambda row: clean(row.model) + (" (practice)" if row.practice else ""), number=False),
+    Column("model", lambda row: clean(row.name) + (" (practice)" if row.practice else ""), number=False),
     Column("device", device_text, number=False),
     Column("global batch", lambda row: count_text(row.batch_size)),
 )
 
-PLAIN_MODEL = Column("model", lambda row: clean(row.model), number=False)
+PLAIN_MODEL = Column("model", lambda row: clean(row.name), number=False)
 """The model alone, for a table whose title says that all its rows are practice."""
 
 PRECISE = (
@@ -269,6 +269,35 @@ AS_PRINTED = (
     Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)),
 )
 """Reading of whole printed seconds of epoch 2, as textbooks do."""
+
+
+MEMORY = Column("GPU memory, GB", lambda row: memory_text(row.gpu_memory))
+PER_GPU = Column("images/s and GPU", lambda row: rate_text(row.per_gpu_throughput))
+
+
+def memory_text(memory: Interval | None) -> str:
+    """GiB that rank 0 held: ``53`` for a number its script cut off, ``61.89`` for one it rounded."""
+    if memory is None:
+        return ABSENT
+    return fixed(memory.lo, 0) if memory.half_width >= 0.4 else fixed(memory.value, 2)
+
+
+def unit_of(rows: Sequence[ResultRow]) -> str:
+    """What the rates of these rows count: ``images``, ``tokens``, or ``units`` where both are there."""
+    units = {row.configuration.unit for row in rows}
+    return units.pop() if len(units) == 1 else "units" if units else "images"
+
+
+def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with the unit of these rows in their headings; memory too, where a log tells it."""
+    unit = unit_of(rows)
+    named = [replace(each, heading=each.heading.replace("images", unit)) for each in columns]
+    if any(row.gpu_memory is not None for row in rows) and columns is not AS_PRINTED:
+        named.insert(len(_WHAT) + 2, MEMORY)
+    if unit == "tokens":
+        named.insert(len(_WHAT) + 2, replace(PER_GPU, heading="tokens/s and GPU"))
+        named = [each for each in named if each.heading != "epoch s"]
+    return tuple(named)
 
 
 def cells(rows: Sequence[ResultRow], columns: Sequence[Column]) -> list[list[str]]:

@@ -17,6 +17,7 @@ from labtui.results.numbers import (
     bounds_text,
     cells,
     clean,
+    columns_of,
     count_text,
     law_lines,
     note_lines,
@@ -144,6 +145,7 @@ def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], w
     """One table under its title; in a window the title says once that all of it is practice."""
     if not rows:
         return ""
+    columns = columns_of(rows, columns)
     if width is not None and all(row.practice for row in rows):
         columns = (PLAIN_MODEL, *columns[1:])
         title += " (practice)"

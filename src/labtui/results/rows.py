@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labtui.domain.model import Interval
+from labtui.domain.model import Interval, WorkUnit
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, Scatter
 
 CIFAR10_IMAGES = 50_000
@@ -36,6 +36,8 @@ class Configuration:
     without a known batch or number of images apart.
     `apart` is not "" for a run of unknown configuration, or one whose log contradicts itself: it is pooled and compared
     with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
+    `tuning` is what the script's options change of its speed; `unit` what a rate counts, where a batch of tokens is
+    so many sequences of `sequence_length`.
     """
 
     practice: bool
@@ -48,6 +50,9 @@ class Configuration:
     steps: int | None = None
     apart: str = ""
     data_set: str = ""
+    tuning: tuple[str, ...] = ()
+    unit: WorkUnit = "images"
+    sequence_length: int | None = None
 
     @property
     def whole_batches(self) -> bool:
@@ -92,7 +97,8 @@ class Configuration:
     @property
     def label(self) -> str:
         """For sentences: ``ResNet50 on 2 GPUs``, ``vit (tiny-224) on 8 GPUs``."""
-        model = f"{self.model} ({self.data_set})" if self.data_set else self.model
+        what = "; ".join(filter(None, (self.data_set, ", ".join(self.tuning))))
+        model = f"{self.model} ({what})" if what else self.model
         if self.device == "cpu":
             return f"{model} on the CPU"
         if self.n_gpus is None:
@@ -129,6 +135,9 @@ def configuration_of(
         steps=steps if batch is None or images is None else None,
         apart="" if known else apart,
         data_set=run.data_set,
+        tuning=parsed.tuning,
+        unit=parsed.unit,
+        sequence_length=parsed.sequence_length,
     )
 
 
@@ -167,6 +176,7 @@ def reading_order(configuration: Configuration) -> tuple[object, ...]:
         configuration.per_gpu_batch or 0,
         configuration.images or 0,
         configuration.steps or 0,
+        configuration.tuning,
         configuration.apart,
     )
 
@@ -201,6 +211,7 @@ def same_work(one: Configuration, other: Configuration) -> bool:
         and one.model == other.model
         and one.framework == other.framework
         and one.data_set == other.data_set
+        and (one.tuning, one.unit, one.sequence_length) == (other.tuning, other.unit, other.sequence_length)
         and _same_images(one.data_bound, other.data_bound)
         and one.apart == other.apart
     )
@@ -220,8 +231,9 @@ def _batch_distance(one: Configuration, other: Configuration) -> tuple[bool, boo
 def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
     if baseline.per_gpu_batch is None or configuration.per_gpu_batch is None:
         return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
+    of_what = "images" if configuration.unit == "images" else "sequences"
     return (
-        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} images per GPU and step, "
+        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU and step, "
         f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
     )
 
@@ -241,6 +253,8 @@ class ResultRow:
     one's, with the same batch where there is one. `doubling_gain` is how much faster it is than half its
     GPUs (0.9: 90 % more images per second). `images` per epoch with the bounds the log leaves. `from_rate` is
     true when the log gave a rate and no epochs: the epoch time is derived from it where the images are known.
+    `throughput` counts the configuration's unit. `total_seconds` of a whole training and `gpu_memory` (GiB on rank 0)
+    are as its script says; `apart_by` is the part of the tuning that tells it from other rows of its model.
     """
 
     configuration: Configuration
@@ -267,6 +281,9 @@ class ResultRow:
     doubling_gain: Interval | None = None
     baseline: Configuration | None = None
     from_rate: bool = False
+    total_seconds: Interval | None = None
+    gpu_memory: Interval | None = None
+    apart_by: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
 
@@ -277,9 +294,9 @@ class ResultRow:
 
     @property
     def name(self) -> str:
-        """The model, with its data set where a lab has several: ``vit (tiny-224)``."""
-        data = self.configuration.data_set
-        return f"{self.model} ({data})" if data else self.model
+        """The model, with its data set and its tuning where there are several: ``vit (tiny-224, bf16)``."""
+        marks = (*filter(None, (self.configuration.data_set,)), *self.apart_by)
+        return f"{self.model} ({', '.join(marks)})" if marks else self.model
 
     @property
     def device(self) -> str:
@@ -409,6 +426,37 @@ class Results:
     def row_of(self, configuration: Configuration | None) -> ResultRow | None:
         """None where no row has exactly this configuration."""
         return next((row for row in self.rows if row.configuration == configuration), None)
+
+
+_KINDS = {
+    re.compile(r"\w+ weights"): "fp32 weights",
+    re.compile(r"(?:tf32|[bf]+p?\d+)"): "fp32",
+    re.compile(r"\d+ workers?"): "0 workers",
+    re.compile(r"compiled"): "not compiled",
+    re.compile(r"\w+ attention"): "sdpa attention",
+    re.compile(r"Liger kernels"): "no Liger kernels",
+    re.compile(r"\d+ pixels"): "224 pixels",
+    re.compile(r"sequences of \d+"): "sequences of 8192",
+    re.compile(r".* rate(?:, .*)?"): "constant rate",
+}
+"""Words of a tuning, and what is meant where a tuning has no such word."""
+
+
+def told_apart(tunings: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Of each tuning the words that others lack; where one has none of a kind, what that means."""
+    shared = set(tunings[0]).intersection(*tunings) if tunings else set()
+    differ = {_kind(word) for words in tunings for word in words if word not in shared}
+    kinds = [kind for kind in _KINDS.values() if kind in differ]
+    found = []
+    for words in tunings:
+        mine = {_kind(word): word for word in words}
+        found.append(tuple(filter(None, (mine.get(kind, kind) for kind in kinds))))
+    return found
+
+
+def _kind(word: str) -> str:
+    """What a tuning without a word of this kind is called; "" where that has no name."""
+    return next((plain for pattern, plain in _KINDS.items() if pattern.fullmatch(word)), "")
 
 
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:

@@ -111,10 +111,15 @@ def _repeats_as_bands(series: Sequence[Series], runs: Sequence[MeasuredRun]) -> 
     return tuple(shown)
 
 
+def _mean(values: Sequence[float]) -> float:
+    """Their mean, of any size: the sum of a log's nonsense may be beyond what a float holds."""
+    return math.fsum(value / len(values) for value in values)
+
+
 def _mean_of(points: Sequence[Point]) -> Point:
     values = [point.y for point in points]
     low, high = min(values), max(values)
-    mean = min(max(statistics.fmean(values), low), high)
+    mean = min(max(_mean(values), low), high)
     first = points[0]
     return replace(first, y=mean, lo=low, hi=high, live=any(point.live for point in points), label="")
 
@@ -286,7 +291,7 @@ def _averaged(pairs: Sequence[tuple[float, float]]) -> tuple[Point, ...]:
 def _mean_mark(piece: Sequence[tuple[float, float]]) -> Point:
     values = [value for _, value in piece]
     low, high = min(values), max(values)
-    mean = min(max(statistics.fmean(values), low), high)
+    mean = min(max(_mean(values), low), high)
     bounds = (low, high) if len(piece) > 1 else (None, None)
     return Point(x=statistics.fmean(x for x, _ in piece), y=mean, lo=bounds[0], hi=bounds[1])
 

@@ -111,6 +111,7 @@ def _spec(text: str) -> RunSpec | None:
         launcher="torchrun" if told.get("launcher") == "torchrun" else "python",
         batch_option="per-gpu" if told.get("batch_option") == "per-gpu" else "global",
         data_set=told.get("data_set", ""),
+        extra_args=tuple(word for word in told.get("options", "").split(",") if word),
     )
 
 

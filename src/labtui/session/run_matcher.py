@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from labtui.domain.events import (
     AnyEvent,
     EpochSeen,
@@ -24,6 +26,7 @@ from labtui.domain.events import (
     RunState,
     SamplesReset,
     SubmissionState,
+    TotalsSeen,
 )
 from labtui.domain.model import Diagnosis, JobView, Outcome, ParsedRun, RunSpec, Stream
 from labtui.domain.reduce import reduce_all
@@ -98,7 +101,29 @@ class SubmissionReader:
             news = list(self._news(item, state, at))
             state = reduce_all(state, news)
             events.extend(news)
-        return [*events, *self._completed(state, at)]
+        totals = list(self._totals(state, at))
+        return [*events, *totals, *self._completed(reduce_all(state, totals), at)]
+
+    def _totals(self, state: LabState, at: float) -> Iterator[AnyEvent]:
+        """What the log says of whole runs and the state does not know yet."""
+        for index, read in enumerate(self._readers["out"].runs):
+            if read.totals_line is None:
+                continue
+            run = self._planned_run(index, state)
+            if run is None:
+                continue
+            found = TotalsSeen(
+                at=at if run.totals is None else run.totals.at,
+                run_id=run.run_id,
+                throughput=read.throughput if read.unit == "tokens" else None,
+                unit=read.unit,
+                sequence_length=read.sequence_length,
+                total_seconds=read.total_seconds,
+                gpu_memory=read.gpu_memory,
+                line=read.totals_line,
+            )
+            if found != run.totals:
+                yield msgspec.structs.replace(found, at=at)
 
     def _completed(self, state: LabState, at: float) -> Iterator[AnyEvent]:
         """Runs that said they are done are done, whatever else the job still does."""

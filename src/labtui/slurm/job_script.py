@@ -277,6 +277,8 @@ def _torch_options(
     if run.reads_folder:
         folder = _filled(draft.data_dir or profile.datasets_dir, draft, profile, context)
         data = f"{folder.rstrip('/')}/{data}" if folder else data
+    if run.arguments:
+        return (run.script, *run.arguments, *run.extra_args)
     batch = run.per_gpu_batch if run.batch_option == "per-gpu" else run.batch_size
     words = [run.script, "--model_name", run.model, *(["--dataset", data] if data else [])]
     words += ["--num_epochs", str(run.epochs), "--batch_size", str(batch)]
@@ -381,6 +383,8 @@ def run_facts(number: int, run: RunSpec) -> str:
         facts |= {"nodes": run.nodes, "launcher": run.launcher, "batch_option": run.batch_option}
     if run.data_set:
         facts["data_set"] = run.data_set
+    if run.tuning:
+        facts["options"] = ",".join((*run.arguments, *run.extra_args)).replace(" ", ",")
     if run.unknown:
         facts["unknown"] = ",".join(run.unknown)
     if run.learning_rate is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from labtui.domain.model import EpochSample, Interval
+from labtui.domain.model import TUNING_OPTIONS, EpochSample, Interval
 from labtui.training_logs.run_headers import device_of, short_model
 from labtui.training_logs.run_tracker import RunTracker
 from labtui.training_logs.runs import OpenRun, RunFacts
@@ -33,6 +33,8 @@ _TOTAL_TIME = re.compile(
     rf"(?:Complete training Time: +({_NUMBER}) s|\s*Total Time: +({_NUMBER}) \(s\))\s*\Z"
 )
 _MEMORY = re.compile(rf"GPU memory reserved: +({_NUMBER}) GB\s*\Z")
+_TOKENS = re.compile(rf"> Training throughput: +({_NUMBER}) Tokens/s/GPU\s*\Z")
+_PEAK = re.compile(rf"> Max reserved GPU Memory: +({_NUMBER})\s*\Z")
 _SWEEP = re.compile(r">{3,}\.* ?Running with batch size (\d{1,9})")
 _UNKNOWN = (
     "The log gives the images of one process and the rate of all, but not how many processes there were: "
@@ -84,11 +86,6 @@ class CourseScript:
             self._config(line, match[1].lower(), match[2])
         elif match := _RATE.match(bare):
             self._final_rate(line, match[1])
-        elif match := _TOTAL_TIME.match(bare):
-            if (run := self._tracker.current) is not None:
-                run.total_seconds = cut_off(match[1]) if match[1] else rounded(match[2])
-        elif match := _MEMORY.match(bare):
-            self._tracker.here(line).gpu_memory = cut_off(match[1])
         elif bare.startswith("Training finished!"):
             self._tracker.release()
             self._tracker.here(line).success = True
@@ -96,6 +93,24 @@ class CourseScript:
             self._accuracy(line, int(match[1]), float(match[2]))
         elif match := _LINE.match(bare):
             self._loop(line, int(match[1]), match[2].startswith("Starting"), _clock(text))
+        else:
+            return self._totals(line, bare)
+        return True
+
+    def _totals(self, line: int, bare: str) -> bool:
+        """Take a line about the whole training; True when it was one."""
+        if match := _TOTAL_TIME.match(bare):
+            if (run := self._tracker.current) is not None:
+                run.total_seconds = cut_off(match[1]) if match[1] else rounded(match[2])
+                run.totals_line = line
+        elif match := _MEMORY.match(bare):
+            run = self._tracker.here(line)
+            run.gpu_memory, run.totals_line = cut_off(match[1]), line
+        elif match := _PEAK.match(bare):
+            run = self._tracker.here(line)
+            run.gpu_memory, run.totals_line = rounded(match[1]), line
+        elif match := _TOKENS.match(bare):
+            self._tokens(line, match[1])
         else:
             return False
         return True
@@ -113,16 +128,28 @@ class CourseScript:
         run.throughput, run.throughput_printed = cut_off(printed), float(printed)
         run.learn(RunFacts(framework="pytorch"))
 
+    def _tokens(self, line: int, printed: str) -> None:
+        """Chapter 15's rate, of one GPU, over all steps."""
+        run = self._tracker.here(line)
+        run.rated = run.success = True
+        run.stopped = run.stopped or not run.started  # its own record of the end is still to come
+        run.tokens_per_gpu, run.totals_line = rounded(printed), line
+        run.learn(RunFacts(framework="pytorch"))
+        if not run.facts.n_gpus:
+            run.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
+
     def _config(self, line: int, key: str, value: str) -> None:
         if key in ("model", "model_name", "arch"):
             self._tracker.announce_next_run(RunFacts(model=short_model(value)))
         elif key == "device" and device_of(value) is not None and not self._stands_in(value):
             self._tracker.announce_next_run(RunFacts(device=device_of(value)))
+        run = self._tracker.current
+        if run is not None and not run.success and key in (*TUNING_OPTIONS, "warmup_epochs"):
+            run.options[key] = value
         if not value.isascii() or not value.isdigit() or len(value) > 9:
             return
         number = int(value)
         if key == "batch_size":
-            run = self._tracker.current
             if run is None or run.success or run.epochs:
                 self._tracker.begin(line, RunFacts())
             run = self._tracker.here(line)

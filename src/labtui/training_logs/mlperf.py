@@ -167,6 +167,7 @@ def _facts(record: Record) -> RunFacts:
         learning_rate=number if key == "opt_base_learning_rate" else None,
         framework=model if key == "framework" and model else None,
         practice=practice if isinstance(practice, bool) else None,
+        sequence_length=_whole(record.number("sequence_length")),
     )
 
 

@@ -49,7 +49,7 @@ WORDS = (
     *("ob Name", "ob name", "OB NAME", "Number of ", "practice: ", "job: ", "run-", ".py", "Device: "),
     *("images/sec", "img/sec", "imgs/s", "### ", "@1 ", ">>>", "finished", "Time: ", "\\"),
     *("trategy with", "=> ", "epoch", "100%", " \u2022 ", "Num ", "batch size", "Trainer", "distributed proc"),
-    *("GPU available", "topping", "Train: ", "ran out of data", "GPU memory reserved"),
+    *("GPU available", "topping", "Train: ", "ran out of data", "GPU memory reserved", "Tokens/s", "GPU Memory"),
     *PROCESS_WORDS,
     *SUSPECT,
 )  # fmt: skip

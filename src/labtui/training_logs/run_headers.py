@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from labtui.domain.model import Device
+from labtui.domain.model import Device, named_options, tuning_of
 from labtui.training_logs.events import GpuCount
 from labtui.training_logs.runs import RunFacts
 
@@ -103,7 +103,7 @@ _PROMPT = re.compile(
     r"\s*(?:\++ |\$ |> |(?:running|command|executing|starting|launching|run|cmd)\b[^:]{0,40}: *)", re.I
 )
 _GPUS = ("--n_gpus", "--n-gpus", "--ngpus", "--num_gpus", "--num-gpus", "--gpus", "--n_gpu", "--num_gpu")
-_BATCHES = ("--batch_size", "--batch-size", "--batch", "--bs", "-b")
+_BATCHES = ("--batch_size", "--per_device_train_batch_size", "--batch-size", "--batch", "--bs", "-b")
 _EPOCHS = ("--epochs", "--num_epochs", "--num-epochs", "--n_epochs", "--epoch")
 _MODELS = ("--model", "-a", "--arch", "--model_name", "--model-name", "--network")
 _RATES = ("--lr", "--learning_rate", "--learning-rate")
@@ -247,6 +247,7 @@ def read_job_header(text: str) -> JobHeaderLine | None:
             batch_size=numbers.get("batch_size") or None,
             epochs_planned=numbers.get("epochs") or None,
             learning_rate=_float(pairs.get("learning_rate")),
+            tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
         ),
         int(key[4:]),
     )
@@ -335,6 +336,8 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
         batch_size=_count(after, _BATCHES) or None,
         epochs_planned=_count(after, _EPOCHS) or None,
         learning_rate=_float(_given(after, _RATES)),
+        tuning=tuning_of(named_options(after)) or None,
+        sequence_length=_count(after, ("--sequence_length",)) or None,
     )
     gpus = _gpus(before, stem, after)
     if facts.batch_size is not None and _per_worker(before, stem):

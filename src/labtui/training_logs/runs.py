@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from labtui.domain.model import Device, EpochSample, Interval, Outcome, ParsedRun
+from labtui.domain.model import Device, EpochSample, Interval, Outcome, ParsedRun, tuning_of
 from labtui.training_logs.events import Failure, GpuCount, GpuSource, contradiction, surest
 from labtui.training_logs.keras import FirstStep, Summary
 
@@ -24,6 +24,8 @@ class RunFacts:
     framework: str | None = None
     practice: bool | None = None
     batch_per_gpu: int | None = None
+    tuning: tuple[str, ...] | None = None
+    sequence_length: int | None = None
 
 
 @dataclass(slots=True)
@@ -87,6 +89,9 @@ class OpenRun:
     batch_seconds: tuple[float, float] | None = None  # mean as printed, half its last place
     total_seconds: Interval | None = None  # of the whole training, as the script says at its end
     gpu_memory: Interval | None = None  # GiB, as the script says at its end
+    totals_line: int | None = None  # where it says one of these
+    tokens_per_gpu: Interval | None = None  # tokens per second of one GPU
+    options: dict[str, str] = field(default_factory=dict)  # of the script, as it prints them
     interleaved: bool = False
     failure: Failure | None = None
     masked: bool = False  # trains on the CPU whatever its banner says
@@ -164,6 +169,7 @@ class OpenRun:
         """The run as an immutable value."""
         facts = self.facts
         samples = dict(self.epochs)
+        tokens = self.tokens_per_gpu is not None
         if self.held is not None:
             samples.setdefault(self.held.epoch, self.marked(self.held))
         if self.refused:
@@ -178,11 +184,15 @@ class OpenRun:
             epochs=tuple(samples[epoch] for epoch in sorted(samples)),
             images=facts.images,
             learning_rate=facts.learning_rate,
-            throughput=None if self.refused else self.throughput or self._rate(),
+            throughput=None if self.refused else self.throughput or self._rate() or self._tokens(),
             throughput_printed=None if self.refused or self.throughput is None else self.throughput_printed,
             batch_seconds=None if self.refused else self._batch_interval(),
             total_seconds=self.total_seconds,
             gpu_memory=self.gpu_memory,
+            totals_line=self.totals_line,
+            unit="tokens" if tokens else "images",
+            tuning=tuning_of(self.options) if self.options else facts.tuning or (),
+            sequence_length=facts.sequence_length,
             batch_per_gpu=facts.batch_per_gpu,
             contradictions=tuple(self.contradictions),
             notes=tuple(self.notes),
@@ -198,6 +208,12 @@ class OpenRun:
             return None
         mean, half = self.batch_seconds
         return Interval(mean, max(0.0, mean - half), mean + half)
+
+    def _tokens(self) -> Interval | None:
+        """Tokens per second of all GPUs; unknown while nothing tells how many there are."""
+        if self.tokens_per_gpu is None or not self.facts.n_gpus:
+            return None
+        return self.tokens_per_gpu.scaled(self.facts.n_gpus)
 
     def _rate(self) -> Interval | None:
         """Images per second of a trainer that prints the mean time of a batch."""

@@ -70,13 +70,24 @@ _WORDS = (
     "arly",
     "Train: ",
     "GPU memory reserved",
+    "Tokens/s",
+    "reserved GPU Memory",
 )
 _FEW = 3
 """Batches after which the first batch once more means that the training began again."""
 _ALIKE = 0.05
 """Two totals in a row that differ by less than this share are those of two ranks of one run."""
 _SPEAKING = (
-    *("images/sec", "img/sec", "imgs/s", "[EPOCH:", "### ", "Training finished!", "Complete training Time"),
+    *(
+        "images/sec",
+        "img/sec",
+        "imgs/s",
+        "Tokens/s",
+        "[EPOCH:",
+        "### ",
+        "Training finished!",
+        "Complete training Time",
+    ),
     *("'train_runtime'", "{'loss'", "{'grad_norm'", "Num examples", "Num Epochs", "Trainer.fit", "Train: "),
     *("batch size per device", "Total train batch size", "Number of GPU", "Number of CPU", "GPU available"),
 )
