@@ -173,9 +173,9 @@ def test_the_log_of_a_rehearsal_says_so_whatever_the_job_script_says(lab):
 
 
 def test_the_table_of_a_rehearsed_gpu_says_so():
-    from labtui.practice import tools
+    from labtui.practice import programs
 
-    words = [sys.executable, "-I", "-S", tools.__file__, "nvidia-smi"]
+    words = [sys.executable, "-I", "-S", programs.__file__, "nvidia-smi"]
     done = subprocess.run(
         words, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0"}, capture_output=True, text=True
     )

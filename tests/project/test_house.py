@@ -23,7 +23,7 @@ ROOMS = {
 }
 BOUNDS = {"files": 204, "modules with one importer": 41, "import circles, late imports counted": 1}
 """What holds now, so that it can only get better. The aim is 190 files, 30 modules with one importer and no circle."""
-PROGRAMS = {"__main__", "practice.shim", "practice.srun", "practice.tools", "practice.watchdog"}
+PROGRAMS = {"__main__", "practice.programs", "practice.srun"}
 """Started by name or by path, so nothing imports them."""
 
 

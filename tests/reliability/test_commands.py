@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.commands.cli import HarmlessStream, guarded, harmless, trusted
+from labtui.commands.cli import HarmlessStream, guarded, trusted
 from labtui.commands.follow import _harmless as harmless_log
+from labtui.domain.terminal_text import harmless
 from labtui.session.folder import LabFolder
 from tests.reliability import show_hostile
 from tests.reliability.hostile import EVIL, PYTHON_PATH, ROOT, Terminal, acts

@@ -13,8 +13,8 @@ from labtui.domain.model import Interval
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.rows import ResultRow, Results
-from labtui.training_logs.events import LogReport
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import LogReport
 from tests.training_logs.test_bars import bars
 
 from .helpers import PUBLISHED

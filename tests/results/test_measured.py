@@ -9,7 +9,7 @@ import pytest
 from labtui.domain.model import Diagnosis, ParsedRun
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.training_logs.events import LogReport
+from labtui.training_logs.runs import LogReport
 
 from .helpers import epoch, read_logs, run
 

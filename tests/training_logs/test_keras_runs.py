@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.training_logs.events import EpochRead
 from labtui.training_logs.reader import LogReader, parse_log
+from labtui.training_logs.runs import EpochRead
 
 BAR = "[==============================]"
 

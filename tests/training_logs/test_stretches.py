@@ -8,9 +8,9 @@ import re
 import pytest
 
 from labtui.training_logs import lines
-from labtui.training_logs.events import LogReport
 from labtui.training_logs.lines import _hop
 from labtui.training_logs.reader import LogReader, parse_log
+from labtui.training_logs.runs import LogReport
 
 
 def progress(epoch: int, batch: int, total: int = 400, mean: float = 0.5, width: int = 3) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.tui.terminal_sanitizer import display_text
+from labtui.domain.terminal_text import display_text
 from labtui.tui.widgets import log_file
 from labtui.tui.widgets.log_file import LogFile
 

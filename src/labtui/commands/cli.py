@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
-from labtui.domain.ascii_text import ascii_text, ascii_wanted
 from labtui.domain.errors import LabError, UsageError
+from labtui.domain.terminal_text import ascii_text, ascii_wanted, harmless
 
 _ESCAPING = "labtui.escape"
 
@@ -37,15 +37,6 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_ESCAPING, _escape)
-
-
-def harmless(text: str) -> str:
-    """A text that cannot steer a terminal: control characters, but line ends and tabs, show as U+FFFD."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
 
 
 class HarmlessStream:

@@ -16,9 +16,9 @@ from typing import IO
 
 from labtui.domain.errors import DataError
 from labtui.domain.model import Stream
-from labtui.training_logs.events import LogReport
 from labtui.training_logs.lines import BINARY_LOOK
 from labtui.training_logs.reader import LogReader
+from labtui.training_logs.runs import LogReport
 
 CHUNK = 1 << 20
 PATIENCE_S = 2.0

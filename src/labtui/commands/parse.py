@@ -21,8 +21,8 @@ from labtui.commands.terminal import window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import Diagnosis, EpochSample, Interval, ParsedRun, Stream
 from labtui.training_logs.diagnosis import join_streams
-from labtui.training_logs.events import LogReport
 from labtui.training_logs.patterns import FORMS_READ, own_pattern
+from labtui.training_logs.runs import LogReport
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow

@@ -177,10 +177,8 @@ def _write_data(folder: Path, *, real: bool) -> None:
 def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
     python = shlex.quote(sys.executable)
     # bash and not sh: dash drops the environment entry that holds the function `module`.
-    shim = f"#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / 'shim.py'))} "
-    scripts = {name: f'{shim}{name} "$@"\n' for name in PROGRAMS}
-    tool = f"#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / 'tools.py'))} "
-    scripts |= {name: f'{tool}{name} "$@"\n' for name in ("date", "sleep", "nvidia-smi")}
+    start = f"#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / 'programs.py'))} "
+    scripts = {name: f'{start}{name} "$@"\n' for name in (*PROGRAMS, "date", "sleep", "nvidia-smi")}
     scripts["singularity"] = SINGULARITY
     scripts["apptainer"] = SINGULARITY
     scripts["srun"] = f'#!/usr/bin/env bash\nexec {python} -I -S {shlex.quote(str(HERE / "srun.py"))} "$@"\n'

@@ -23,7 +23,7 @@ from typing import BinaryIO
 from labtui.practice.slurm.job import Job
 from labtui.practice.slurm.steps import STEPS
 
-WATCHDOG = Path(__file__).parent / "watchdog.py"
+WATCHDOG = (str(Path(__file__).parent / "programs.py"), "watchdog")
 BUSY_ATTEMPTS = 200
 
 
@@ -45,7 +45,7 @@ class JobRunner:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
         self._watchdog = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(WATCHDOG), "" if keep else str(folder)],
+            [sys.executable, "-I", "-S", *WATCHDOG, "" if keep else str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

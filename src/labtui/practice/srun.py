@@ -2,7 +2,7 @@
 
 Run with `python -I -S`; beside the standard library it needs some pure modules of `slurm/` alone. Tasks stay in the
 job's process group, so that whatever ends the job ends them too. Outside of a job the cluster's process answers,
-through `shim.py`.
+through `programs.py`.
 """
 
 from __future__ import annotations
@@ -303,8 +303,8 @@ def run(words: list[str]) -> int:
         print("Usage: srun [OPTIONS...] executable [args...]")
         return 0
     if "SLURM_JOB_ID" not in os.environ:
-        shim = Path(__file__).with_name("shim.py")
-        os.execv(sys.executable, [sys.executable, "-I", "-S", str(shim), "srun", *words])
+        programs = Path(__file__).with_name("programs.py")
+        os.execv(sys.executable, [sys.executable, "-I", "-S", str(programs), "srun", *words])
     step = plan_step(words, os.environ)
     sys.stderr.write("".join(step.warnings))
     ledger = Ledger(Path(os.environ["LABTUI_PRACTICE_JOB"]), int(os.environ.get("SLURM_CPUS_ON_NODE", "1")))

@@ -120,7 +120,7 @@ class MeasuredRun:
 
 
 class _Report(Protocol):
-    """The part of a log report that is needed here (`labtui.training_logs.events.LogReport` has it)."""
+    """The part of a log report that is needed here (`labtui.training_logs.runs.LogReport` has it)."""
 
     @property
     def runs(self) -> Sequence[ParsedRun]: ...

@@ -31,10 +31,9 @@ from labtui.domain.events import (
 from labtui.domain.model import Diagnosis, JobView, Outcome, ParsedRun, RunSpec, Stream
 from labtui.domain.reduce import reduce_all
 from labtui.training_logs.diagnosis import join_streams
-from labtui.training_logs.events import EpochRead, LogEvent, LogReport, RunBegan, RunClosed, surest
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
-from labtui.training_logs.runs import RunFacts
+from labtui.training_logs.runs import EpochRead, LogEvent, LogReport, RunBegan, RunClosed, RunFacts, surest
 
 _OUTCOME_OF_STATE: dict[str, Outcome] = {
     "CANCELLED": "cancelled",

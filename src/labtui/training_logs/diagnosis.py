@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, ParsedRun, Stream
 from labtui.training_logs.error_patterns import HARMLESS, RULES, SUSPECT, WEAK_NO_GPU, ErrorPattern
-from labtui.training_logs.events import GRAVITY, Failure, GpuCount, LogReport, contradiction, surest
+from labtui.training_logs.runs import GRAVITY, Failure, GpuCount, LogReport, contradiction, surest
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")

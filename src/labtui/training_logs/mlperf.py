@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labtui.domain.model import EpochSample, Interval, Outcome
-from labtui.training_logs.events import Failure, GpuCount
 from labtui.training_logs.run_headers import device_of, short_model
 from labtui.training_logs.run_tracker import RunTracker, merged
-from labtui.training_logs.runs import OpenRun, RunFacts
+from labtui.training_logs.runs import Failure, GpuCount, OpenRun, RunFacts
 
 MARK = ":::MLLOG"
 CLOCK_SECONDS = 0.001

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from labtui.training_logs.diagnosis import TEXT_LIMIT, Diagnoser, holds
 from labtui.training_logs.error_patterns import NO_GPU_SIGN, SUSPECT
-from labtui.training_logs.events import DiagnosisFound, LogEvent, LogReport
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.keras_runs import take_first_step, take_header, take_summary
 from labtui.training_logs.lines import BINARY_LOOK, RANK, LineCutter, LogLine, Utf8
@@ -37,7 +36,7 @@ from labtui.training_logs.run_headers import (
     stopped_early,
 )
 from labtui.training_logs.run_tracker import RunTracker
-from labtui.training_logs.runs import RunFacts
+from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFacts
 from labtui.training_logs.trainers import Trainers
 
 if TYPE_CHECKING:

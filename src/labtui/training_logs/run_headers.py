@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from labtui.domain.model import Device, named_options, tuning_of
-from labtui.training_logs.events import GpuCount
-from labtui.training_logs.runs import RunFacts
+from labtui.training_logs.runs import GpuCount, RunFacts
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
 _KNOWN = re.compile(

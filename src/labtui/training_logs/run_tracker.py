@@ -10,18 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from labtui.domain.model import DiagnosisKind, EpochSample, ParsedRun
-from labtui.training_logs.events import (
+from labtui.training_logs.runs import (
     GRAVITY,
     EpochRead,
     Failure,
     GpuCount,
     GpuSource,
     LogEvent,
+    OpenRun,
     RunBegan,
     RunClosed,
+    RunFacts,
     contradiction,
 )
-from labtui.training_logs.runs import OpenRun, RunFacts
 
 _MOST_STRATEGIES = 1000
 

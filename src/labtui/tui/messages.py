@@ -25,7 +25,7 @@ from textual.message import Message
 
 from labtui.domain.errors import ExportError
 from labtui.domain.events import LabState
-from labtui.tui.terminal_sanitizer import display_text
+from labtui.domain.terminal_text import display_text
 
 if TYPE_CHECKING:
     from labtui.session.notifications import Notice, NoticeTracker

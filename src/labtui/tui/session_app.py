@@ -1,25 +1,33 @@
-"""`SessionApp`: an app over an open session. States, questions and ends of requests come in; screens are repainted."""
+"""`HarmlessApp`, what every app of ours is made from, and `SessionApp`, an app over an open session.
+
+States, questions and ends of requests come in; screens are repainted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from rich.segment import Segment
+from textual.app import App
 from textual.binding import BindingType
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.notifications import Notifications
 from textual.reactive import reactive
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
+from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 from labtui.tui import actions, themes
 from labtui.tui.messages import ActionEnded, Bridge, Noticed, PromptAsked, ScreenPrompter, StateArrived
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.terminal_sanitizer import HarmlessApp
 from labtui.tui.themes import keep_theme, read_preferences
 from labtui.tui.view_model import ViewModel, checks_may_differ
 from labtui.tui.widgets.tables_and_tabs import MessageLines
@@ -38,6 +46,50 @@ REPAINT_EVERY = 0.1
 """Seconds between two repaints for states of the session; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
 """New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
+
+
+class Harmless(LineFilter):
+    """Makes every segment of every line inert, after the filters that Textual itself wants.
+
+    One filter for all of them, because each filter of an app costs a new `Strip` per line.
+    """
+
+    def __init__(self, before: tuple[LineFilter, ...] = (), *, ascii_only: bool = False) -> None:
+        """`ascii_only`: every sign as one of ASCII (`LABTUI_ASCII=1`)."""
+        super().__init__()
+        self.before, self.ascii_only = before, ascii_only
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, each as wide as before."""
+        for each in self.before:
+            segments = each.apply(segments, background)
+        if self.ascii_only:
+            segments = [
+                segment if segment.control else Segment(ascii_text(segment.text), segment.style)
+                for segment in segments
+            ]
+        if all(segment.control or segment.text.isprintable() for segment in segments):
+            return segments
+        return [
+            segment if segment.control else Segment(inert(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+_Result = TypeVar("_Result")
+
+
+class HarmlessApp(App[_Result]):
+    """What every app of ours is made from."""
+
+    _gate = Harmless(ascii_only=ascii_wanted(os.environ))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
+        before = tuple(super().get_line_filters())
+        if before != self._gate.before:
+            self._gate = Harmless(before, ascii_only=self._gate.ascii_only)
+        return [self._gate]
 
 
 def _palette() -> type[Provider]:

@@ -18,9 +18,9 @@ from textual.message import Message
 from textual.widgets import DataTable, Static
 
 from labtui.domain.errors import LabError
+from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
 from labtui.tui.screens.prompts import Modal
-from labtui.tui.terminal_sanitizer import display_text
 from labtui.tui.themes import Roles, roles
 from labtui.tui.widgets.tables_and_tabs import KeyedTable, ModalKeys, Row, TableColumn
 

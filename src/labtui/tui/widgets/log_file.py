@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from labtui.tui.terminal_sanitizer import display_text
+from labtui.domain.terminal_text import display_text
 
 BLOCK = 1 << 16
 TAIL_BLOCKS = 8

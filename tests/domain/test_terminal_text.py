@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from labtui.domain.ascii_text import ascii_text, ascii_wanted
+from labtui.domain.terminal_text import ascii_text, ascii_wanted
 
 
 def test_states_and_frames_have_signs_of_their_own() -> None:

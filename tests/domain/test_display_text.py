@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.tui.terminal_sanitizer import display_text
+from labtui.domain.terminal_text import display_text
 
 
 @pytest.mark.parametrize(

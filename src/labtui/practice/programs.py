@@ -1,21 +1,83 @@
-"""`date`, `sleep` and `nvidia-smi` as the practice cluster has them: on its clock, showing its GPUs.
+"""The practice cluster's small programs, each call a process of its own: `python programs.py NAME WORDS...`.
 
-Run with `python -I -S`; the standard library alone. The clock comes from LABTUI_PRACTICE_BEGAN,
-LABTUI_PRACTICE_AHEAD and
-LABTUI_PRACTICE_FACTOR.
+sbatch, squeue, ... ask the cluster's process; `date`, `sleep` and `nvidia-smi` show its clock and its GPUs; `watchdog`
+cleans up after labtui. Run with `python -I -S`, so that they start in a few milliseconds; the standard library alone,
+and of that what is seldom needed when it is. LABTUI_PRACTICE_CONTROL holds the cluster's loopback port and the secret;
+the clock comes from LABTUI_PRACTICE_BEGAN, LABTUI_PRACTICE_AHEAD and LABTUI_PRACTICE_FACTOR.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-import random
-import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import BinaryIO, TypedDict
+
+PASSED = (
+    "SLURM_",
+    "SBATCH_",
+    "SQUEUE_",
+    "SACCT_",
+    "TZ",
+    "LC_",
+    "LANG",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "BASH_FUNC_",
+)
+
+
+def read_exactly(stream: BinaryIO, count: int) -> bytes:
+    """Read so many bytes; exit when the cluster is gone."""
+    data = stream.read(count)
+    if data is None or len(data) < count:
+        sys.exit("The practice cluster is gone.")
+    return data
+
+
+def ask_cluster(program: str, words: list[str]) -> None:
+    """Send the call to the cluster's process and print its answer: JSON behind four bytes of length, both ways."""
+    import socket
+
+    port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")
+    if not port:
+        sys.exit(f"{program}: this shell does not belong to the practice cluster.")
+    named = [word for word in words if not word.startswith("-")]
+    takes_input = (
+        program == "sbatch" and not named and not sys.stdin.isatty() and "--wrap" not in " ".join(words)
+    )
+    environment = (
+        os.environ if program == "sbatch" else {k: v for k, v in os.environ.items() if k.startswith(PASSED)}
+    )
+    call = {
+        "secret": secret,
+        "program": program,
+        "words": words,
+        "folder": os.getcwd(),
+        "environment": dict(environment),
+        "stdin": sys.stdin.buffer.read().decode("latin-1") if takes_input else "",
+    }
+    data = json.dumps(call).encode()
+    try:
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=60) as connection:
+            connection.sendall(len(data).to_bytes(4, "big") + data)
+            stream = connection.makefile("rb")
+            answer = json.loads(read_exactly(stream, int.from_bytes(read_exactly(stream, 4), "big")))
+    except OSError:
+        sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
+    sys.stdout.buffer.write(answer["stdout"].encode("utf-8", "surrogateescape"))
+    sys.stdout.flush()
+    sys.stderr.buffer.write(answer["stderr"].encode("utf-8", "surrogateescape"))
+    sys.stderr.flush()
+    sys.exit(answer["status"])
+
 
 TOTAL_MIB = 65247
 STAMP = "practice: yes (labtui's practice cluster: no real GPU was read)"
@@ -47,6 +109,8 @@ def real_program(name: str) -> str:
     """The path of the laptop's own program of this name."""
     ours = os.path.dirname(os.environ.get("LABTUI_PRACTICE_BIN", "") + os.sep)
     folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder != ours]
+    import shutil
+
     path = shutil.which(name, path=os.pathsep.join(folders))
     if path is None:
         sys.exit(f"{name}: command not found")
@@ -92,6 +156,8 @@ def load() -> GpuLoad:
 
 def reading(index: int, current: GpuLoad) -> dict[str, str]:
     """One GPU's values by nvidia-smi's field names; GPUs that the training does not use are idle."""
+    import random
+
     busy = index < current["gpus"]
     percent = min(100, max(0, round(random.gauss(current["percent"], 3)))) if busy else 0
     used = round(current["gib"] * 1024) if busy else 4
@@ -178,5 +244,29 @@ def table(devices: list[int]) -> None:
     print(rule)
 
 
+def watchdog(words: list[str]) -> None:
+    """End the practice jobs and remove the practice folder (`words`, where one is named) when labtui is gone.
+
+    Reads ``+PID`` and ``-PID`` lines from standard input; the end of the input means labtui ended.
+    """
+    import shutil
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    folder = words[0]
+    living: set[int] = set()
+    for line in sys.stdin:
+        pid = int(line[1:])
+        living.add(pid) if line[0] == "+" else living.discard(pid)
+    for pid in living:
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 if __name__ == "__main__":
-    {"date": date, "sleep": sleep, "nvidia-smi": nvidia_smi}[sys.argv[1]](sys.argv[2:])
+    name, words = sys.argv[1], sys.argv[2:]
+    own = {"date": date, "sleep": sleep, "nvidia-smi": nvidia_smi, "watchdog": watchdog}.get(name)
+    own(words) if own else ask_cluster(name, words)

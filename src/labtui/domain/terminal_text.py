@@ -1,0 +1,151 @@
+"""Text for a terminal: log lines as one would show them, text of outside made harmless, and signs as ASCII."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+_ESCAPES = re.compile(
+    r"""\x1b (?:
+        \[ [0-?]* [ -/]* [@-~]            # CSI: colours, cursor
+      | [\]PX^_] .*? (?: \x07 | \x1b\\ | $ )  # OSC, DCS, SOS, PM, APC with their strings
+      | [ -/]* [0-~]                      # two-character sequences
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_C1_ESCAPES = re.compile(r"\x9b[0-?]*[ -/]*[@-~]|[\x90\x98\x9d-\x9f].*?(?:\x9c|\x07|$)", re.DOTALL)
+_MOVES = re.compile(r"[\r\x08]+")
+_HARMLESS = re.compile(r"[\x20-\x7e]*\Z")
+TAB = 8
+
+
+def display_text(raw: bytes) -> str:
+    """What a terminal would leave on the screen of this line (without its newline), as plain text."""
+    text = raw.decode("utf-8", errors="replace")
+    if _HARMLESS.match(text):
+        return text
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    text = _C1_ESCAPES.sub("", text)
+    if "\r" in text or "\x08" in text:
+        text = _overwrite(text)
+    return _visible(text.expandtabs(TAB))
+
+
+def _overwrite(text: str) -> str:
+    """Carriage returns and backspaces applied: later characters replace earlier ones."""
+    text = text.rstrip("\r")
+    line: list[str] = []
+    at = 0
+    start = 0
+    for move in _MOVES.finditer(text):
+        at = _write(line, at, text[start : move.start()])
+        last_return = move.group().rfind("\r")
+        at = 0 if last_return >= 0 else at
+        at = max(0, at - move.group().count("\x08", last_return + 1))
+        start = move.end()
+    _write(line, at, text[start:])
+    return "".join(line).rstrip()
+
+
+def _write(line: list[str], at: int, piece: str) -> int:
+    if at == 0 and len(piece) >= len(line):
+        line[:] = piece
+    else:
+        line[at : at + len(piece)] = piece
+    return at + len(piece)
+
+
+def _visible(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or unicodedata.category(character) == "Zs"
+        else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
+
+
+def harmless(text: str) -> str:
+    """A text that cannot steer a terminal: control characters, but line ends and tabs, show as U+FFFD."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
+
+
+def inert(text: str) -> str:
+    """The same text, as wide as before, without control, format and other characters that show nothing."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _instead(char) for char in text)
+
+
+def _instead(char: str) -> str:
+    if unicodedata.category(char) == "Zs":
+        return char
+    from rich.cells import cell_len
+
+    return " " * cell_len(char)
+
+
+_SIGNS = {
+    **dict.fromkeys("│┃╎╏┆┇┊┋╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋║╔╗╚╝▏▕▎▊", " "),
+    **dict.fromkeys("─╌┄┈╴╶–—‐", "-"),
+    **dict.fromkeys("━═╸╺", "="),
+    **dict.fromkeys("█▌▐▄▀▖▗▘▝▙▟▛▜▚▞▁▂▃▅▆▇", "#"),
+    **dict.fromkeys("▒▓╳≡╱┼", "%"),
+    "░": ":",
+    "✔": "+",
+    "✘": "x",
+    "✛": "+",
+    "✚": "+",
+    **dict.fromkeys("○◇△□▽◌◔", "o"),
+    **dict.fromkeys("●◆▲■▼◎", "*"),
+    "◐": "~",
+    "▶": ">",
+    "⊘": "/",
+    "↻": "@",
+    **dict.fromkeys("→⇒", ">"),
+    "←": "<",
+    "↑": "^",
+    "↓": "v",
+    **dict.fromkeys("…·•⋯", "."),
+    "×": "x",
+    "±": "~",
+    "σ": "s",
+    "≤": "<",
+    "≥": ">",
+    **dict.fromkeys("‘’", "'"),
+    **dict.fromkeys("“”«»", '"'),
+    "\N{NO-BREAK SPACE}": " ",
+}
+_TABLE = str.maketrans(_SIGNS)
+
+
+def ascii_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether the environment asks for ASCII alone."""
+    return environment.get("LABTUI_ASCII", "") not in {"", "0"}
+
+
+def ascii_text(text: str) -> str:
+    """The text with every sign that is not ASCII replaced; as many cells as before."""
+    if text.isascii():
+        return text
+    text = text.translate(_TABLE)
+    return text if text.isascii() else "".join(char if char.isascii() else _plain(char) for char in text)
+
+
+def _plain(char: str) -> str:
+    if "\u2800" <= char <= "\u28ff":  # braille: the lines of charts
+        return "." if char != "\u2800" else " "
+    from rich.cells import (
+        get_character_cell_size,
+    )  # Python's own table of widths is older than the terminal's
+
+    base = unicodedata.normalize("NFKD", char)[:1]
+    sign = base if base.isascii() and base.isprintable() and base else "?"
+    return sign.ljust(2)[: get_character_cell_size(char)]
