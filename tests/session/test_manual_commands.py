@@ -10,16 +10,16 @@ import pytest
 from labtui.domain.errors import UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.profile import Profile
-from labtui.lab.manual_commands import ManualCommands
 from labtui.session.manual_commands import (
+    ManualCommands,
     address_of,
+    commands_of_cancel,
     commands_of_draft,
-    lessons_of_cancel,
-    lessons_of_log,
-    lessons_of_push,
-    lessons_of_queue,
-    lessons_of_submission,
-    lessons_of_watch,
+    commands_of_log,
+    commands_of_push,
+    commands_of_queue,
+    commands_of_submission,
+    commands_of_watch,
 )
 from labtui.session.settings import changed, write_settings
 from tests.session.conftest import Bench, draft
@@ -45,15 +45,15 @@ def test_an_edited_job_script_is_the_one_that_is_copied(bench: Bench) -> None:
 def test_a_waiting_run_is_sent_by_hand_from_its_own_files(bench: Bench) -> None:
     token = waiting(bench)
     item = bench.session.state.submissions[token]
-    told = by_action(lessons_of_submission(bench.session, item))
+    told = by_action(commands_of_submission(bench.session, item))
     assert list(told) == ["log-in", "push", "test", "submit", "queue", "push-scripts"]
     assert shlex.split(told["push"][1])[-3:] == ["scripts/.", item.script_file, f"login1:{item.remote_dir}/"]
     assert item.remote_dir in told["push"][0]
     assert "twice" in next(
-        one.sentence for one in lessons_of_submission(bench.session, item) if one.action == "submit"
+        one.sentence for one in commands_of_submission(bench.session, item) if one.action == "submit"
     )
     (bench.path / "scripts/ResNet50.py").write_text("edited since\n")
-    told = by_action(lessons_of_submission(bench.session, item))
+    told = by_action(commands_of_submission(bench.session, item))
     place, there = shlex.split(told["push"][1])[-2:]
     assert there == f"login1:{item.remote_dir}/"
     folder = bench.path / place
@@ -69,7 +69,7 @@ def test_a_limit_set_before_the_job_was_sent_is_told_to_sbatch(bench: Bench) -> 
     bench.step()
     assert asked.done()
     item = bench.session.state.submissions[token]
-    assert "--time=7" in by_action(lessons_of_submission(bench.session, item))["submit"][0]
+    assert "--time=7" in by_action(commands_of_submission(bench.session, item))["submit"][0]
 
 
 def test_what_may_have_reached_slurm_is_looked_for_and_not_sent_again(bench: Bench) -> None:
@@ -78,10 +78,10 @@ def test_what_may_have_reached_slurm_is_looked_for_and_not_sent_again(bench: Ben
     token = waiting(bench)
     bench.run(5, lambda: bench.session.state.submissions[token].status is SubmissionStatus.UNKNOWN)
     item = bench.session.state.submissions[token]
-    told = by_action(lessons_of_submission(bench.session, item))
+    told = by_action(commands_of_submission(bench.session, item))
     assert list(told) == ["log-in", "queue", "accounting", "push-scripts"]
     assert f"--name={item.job_name}" in told["accounting"][0]
-    assert lessons_of_cancel(bench.session, item) == ()
+    assert commands_of_cancel(bench.session, item) == ()
 
 
 def test_a_job_is_followed_and_ended_by_its_number(bench: Bench) -> None:
@@ -89,26 +89,26 @@ def test_a_job_is_followed_and_ended_by_its_number(bench: Bench) -> None:
     token = waiting(bench)
     bench.run(20, lambda: bench.session.state.submissions[token].job is not None)
     item = bench.session.state.submissions[token]
-    told = by_action(lessons_of_submission(bench.session, item))
+    told = by_action(commands_of_submission(bench.session, item))
     assert list(told) == [
         "log-in", "queue", "log", "cancel", "end-after", "accounting", "results", "push-scripts",
     ]  # fmt: skip
-    assert "scancel 100" in by_action(lessons_of_cancel(bench.session, item))["cancel"][0]
-    assert "TimeLimit=9" in by_action(lessons_of_cancel(bench.session, item, 9))["end-after"][0]
-    assert f"{item.job_name}.100.err" in by_action(lessons_of_log(bench.session, item, "err"))["log"][0]
-    told = by_action(lessons_of_queue(bench.session, (item,)))
+    assert "scancel 100" in by_action(commands_of_cancel(bench.session, item))["cancel"][0]
+    assert "TimeLimit=9" in by_action(commands_of_cancel(bench.session, item, 9))["end-after"][0]
+    assert f"{item.job_name}.100.err" in by_action(commands_of_log(bench.session, item, "err"))["log"][0]
+    told = by_action(commands_of_queue(bench.session, (item,)))
     assert "-j 100" in told["accounting"][0]
-    assert list(by_action(lessons_of_queue(bench.session, ()))) == ["queue"]
+    assert list(by_action(commands_of_queue(bench.session, ()))) == ["queue"]
     bench.session.submit(draft())
-    about = dict(lessons_of_watch(bench.session, tuple(bench.session.state.submissions.values())))
+    about = dict(commands_of_watch(bench.session, tuple(bench.session.state.submissions.values())))
     assert [len(one) for one in about.values()] == [2, 1, 2]
 
 
 def test_nothing_but_words_comes_of_asking_for_the_commands(bench: Bench) -> None:
     bench.online()
     calls = len(bench.cluster.calls)
-    lessons_of_submission(bench.session, None)
-    (push,) = lessons_of_push(bench.session)
+    commands_of_submission(bench.session, None)
+    (push,) = commands_of_push(bench.session)
     assert push.commands[1] == "scp -r scripts/. login1:labtui/hpc4ai-ch10/scripts/"
     assert len(bench.cluster.calls) == calls
     assert not bench.session.state.submissions
@@ -119,8 +119,8 @@ def test_a_shared_directory_that_cannot_be_told_is_said_where_it_is_asked_for(be
     session.settings = changed(session.settings, root="/gpfs/{account}/x")
     session.profile = msgspec.structs.replace(session.profile, default_account="")
     with pytest.raises(UsageError, match="account"):
-        lessons_of_push(session)
-    assert list(by_action(lessons_of_submission(session, None))) == ["log-in", "queue"]
+        commands_of_push(session)
+    assert list(by_action(commands_of_submission(session, None))) == ["log-in", "queue"]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ from labtui.domain.errors import UsageError
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides
     from labtui.domain.profile import Profile
-    from labtui.lab.manual_commands import ManualCommands
     from labtui.session.folder import LabFolder
+    from labtui.session.manual_commands import ManualCommands
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +188,7 @@ def _given(overrides: Overrides) -> dict[str, Any]:
 
 def _by_hand(profile: Profile, overrides: Overrides, wanted: Requirements) -> tuple[ManualCommands, ...]:
     """What a person would try: log in, ask Slurm, look at the places."""
-    from labtui.lab.manual_commands import SshAddress, Subject, all_commands
+    from labtui.session.manual_commands import SshAddress, Subject, all_commands
 
     hosts = overrides.hosts or profile.login_hosts
     line = SshAddress(

@@ -62,9 +62,9 @@ def run_log(args: argparse.Namespace) -> int:
     with Open(args, start=False) as lab:
         record = run_of(lab.state, args.run)
         if args.show_commands:
-            from labtui.session.manual_commands import lessons_of_log
+            from labtui.session.manual_commands import commands_of_log
 
-            told = lessons_of_log(lab.session, lab.state.submissions[record.token], args.stream)
+            told = commands_of_log(lab.session, lab.state.submissions[record.token], args.stream)
             return show_manual_commands([(f"the log of run {args.run}", told)])
         printer = _Printer()
         if args.follow:
@@ -146,9 +146,9 @@ def run_watch(args: argparse.Namespace) -> int:
     """Watch until nothing is open any more."""
     with Open(args, start=False) as lab:
         if args.show_commands:
-            from labtui.session.manual_commands import lessons_of_watch
+            from labtui.session.manual_commands import commands_of_watch
 
-            told = lessons_of_watch(lab.session, tuple(lab.state.submissions.values()))
+            told = commands_of_watch(lab.session, tuple(lab.state.submissions.values()))
             return show_manual_commands(told, as_json=args.json)
         watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
             lab.state.runs

@@ -36,10 +36,10 @@ def run_push(args: argparse.Namespace) -> int:
     """Send and report."""
     with Open(args, start=False) as lab:
         if args.show_commands:
-            from labtui.session.manual_commands import lessons_of_push
+            from labtui.session.manual_commands import commands_of_push
 
             return show_manual_commands(
-                [("sending scripts/", lessons_of_push(lab.session))], as_json=args.json
+                [("sending scripts/", commands_of_push(lab.session))], as_json=args.json
             )
         lab.session.start()
         future = lab.session.push()
@@ -135,11 +135,11 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
 
 def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[int, SubmissionState]) -> int:
     """The same by hand; of what was not sent there is nothing to tell Slurm."""
-    from labtui.session.manual_commands import lessons_of_cancel
+    from labtui.session.manual_commands import commands_of_cancel
 
     what = "cancelling" if args.after is None else "ending"
     groups = [
-        (f"{what} the job of run {number}", lessons_of_cancel(lab.session, item, args.after))
+        (f"{what} the job of run {number}", commands_of_cancel(lab.session, item, args.after))
         for number, item in open_ones.items()
     ]
     for number, item in open_ones.items():

@@ -73,9 +73,9 @@ def run_queue(args: argparse.Namespace) -> int:
 
     with Open(args, start=False) as lab:
         if args.show_commands:
-            from labtui.session.manual_commands import lessons_of_queue
+            from labtui.session.manual_commands import commands_of_queue
 
-            told = lessons_of_queue(lab.session, tuple(lab.state.submissions.values()))
+            told = commands_of_queue(lab.session, tuple(lab.state.submissions.values()))
             return show_manual_commands([("the queue", told)], as_json=args.json)
         if not args.offline and (args.all or live(lab.state) or unread(lab.state)):
             lab.session.start()

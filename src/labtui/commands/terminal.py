@@ -18,7 +18,7 @@ from labtui.domain.events import AnyEvent, ConnectionState, LabState
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
-    from labtui.lab.manual_commands import ManualCommands
+    from labtui.session.manual_commands import ManualCommands
     from labtui.session.session import Session, Update
 
 

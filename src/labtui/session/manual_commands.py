@@ -1,18 +1,20 @@
-"""The plain shell commands of this lab folder's actions: to learn them, or to go on without labtui.
+"""What labtui's actions amount to, as plain shell commands: to learn them, or to go on without labtui.
 
-Nothing here asks or tells the cluster anything. Job scripts that commands name are written to `slurm/by-hand/`.
+Every word is quoted for the shells that will read it: ours, and for remote commands the cluster's as well. Nothing
+here runs anything or asks the cluster; job scripts that commands name are written to `slurm/by-hand/`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, Stream, SubmissionDraft, SubmissionStatus
-from labtui.lab.manual_commands import Action, ManualCommands, SshAddress, Subject, all_commands, commands_for
 from labtui.session.folder import LabFolder, hashes
 from labtui.session.planned_submission import BY_HAND, SCRIPT_NAME, shared_dir
 from labtui.session.planning import plan
@@ -22,6 +24,235 @@ from labtui.slurm.states import early_end_options
 if TYPE_CHECKING:
     from labtui.domain.events import SubmissionState
     from labtui.session.session import Session
+
+Action = Literal[
+    "log-in",
+    "push",
+    "test",
+    "submit",
+    "queue",
+    "log",
+    "cancel",
+    "end-after",
+    "results",
+    "accounting",
+    "push-scripts",
+    "rights",
+    "places",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshAddress:
+    """How to reach the cluster: a host as `ssh` takes it, and what a config file does not already say.
+
+    `data_host` is where files are copied, when the site wants copies elsewhere than on its login nodes.
+    """
+
+    host: str
+    user: str = ""
+    port: int | None = None
+    identity: str = ""
+    data_host: str = ""
+
+    @property
+    def target(self) -> str:
+        return f"{self.user}@{self.host}" if self.user else self.host
+
+    @property
+    def copy_target(self) -> str:
+        host = self.data_host or self.host
+        return f"{self.user}@{host}" if self.user else host
+
+    def options(self, port_flag: str = "-p") -> list[str]:
+        """Port and key; `scp` and `sftp` spell the port ``-P``."""
+        port = [port_flag, str(self.port)] if self.port not in {None, 22} else []
+        return port + (["-i", self.identity] if self.identity else [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What the commands are about; what is not known yet is written as a word in capitals.
+
+    `local_job` is the job script here, when it does not lie among the scripts; `script` is its name there.
+    `shared_dir` is the lab's directory that `labtui push` fills, `minutes` a limit of the student's own, counted
+    from the job's start. `caution` is what to know before submitting, `paths` what has to be on the cluster.
+    Without a job's number it is looked up by `job_name`. `quota_command` is shell code of the cluster's profile.
+    """
+
+    remote_dir: str = "DIRECTORY"
+    script: str = "job.slurm"
+    job_id: str = "JOBID"
+    out: str = "NAME.JOBID.out"
+    local_scripts: str = "scripts"
+    local_job: str = ""
+    options: tuple[str, ...] = ()
+    shared_dir: str = "DIRECTORY"
+    minutes: int | None = None
+    job_name: str = ""
+    caution: str = ""
+    paths: tuple[str, ...] = ()
+    quota_command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ManualCommands:
+    """One action: what it does in a sentence, and its commands, one a line, ready to copy."""
+
+    action: Action
+    sentence: str
+    commands: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join([f"# {self.sentence}", *self.commands])
+
+
+def commands_for(action: Action, address: SshAddress, subject: Subject | None = None) -> ManualCommands:
+    sentence, commands = _COMMANDS[action](address, subject or Subject())
+    return ManualCommands(action, sentence, tuple(commands))
+
+
+def all_commands(
+    address: SshAddress, subject: Subject | None = None, actions: Sequence[Action] | None = None
+) -> tuple[ManualCommands, ...]:
+    """The commands of several actions, in order; of all where none is named."""
+    return tuple(commands_for(action, address, subject) for action in actions or _COMMANDS)
+
+
+def remote(address: SshAddress, command: str) -> str:
+    """A command for the cluster's login shell, quoted for ours.
+
+    `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
+    command. `-n` because ssh would else read the lines that were pasted after it.
+    """
+    ssh = shlex.join(["ssh", "-n", *address.options(), address.target])
+    return f"{ssh} {quoted(f'bash -lc {quoted(command)}')}"
+
+
+def quoted(text: str) -> str:
+    """One word for a shell, as a person would quote it: what is quoted twice stays readable.
+
+    Exclamation marks keep their single quotes: at an interactive shell they would call up older commands.
+    """
+    if "'" not in text or "!" in text:
+        return shlex.quote(text)
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
+
+
+_Described = tuple[str, list[str]]
+
+
+def _in(directory: str, command: str) -> str:
+    return f"cd {shlex.quote(directory)} && {command}"
+
+
+def _log_in(address: SshAddress, _: Subject) -> _Described:
+    return "log in to the cluster", [shlex.join(["ssh", *address.options(), address.target])]
+
+
+def _copied(address: SshAddress, about: Subject, directory: str) -> list[str]:
+    """Make a directory there and copy the scripts into it, the job script too where there is one."""
+    files = [f"{about.local_scripts}/.", *([about.local_job] if about.local_job else [])]
+    copy = ["scp", *address.options("-P"), "-r", *files, f"{address.copy_target}:{directory}/"]
+    return [remote(address, f"mkdir -p {shlex.quote(directory)}"), shlex.join(copy)]
+
+
+def _push(address: SshAddress, about: Subject) -> _Described:
+    sentence = "make a directory on the cluster and copy the scripts there"
+    return sentence, _copied(address, about, about.remote_dir)
+
+
+def _push_scripts(address: SshAddress, about: Subject) -> _Described:
+    scripts = replace(about, local_scripts="scripts", local_job="")
+    sentence = "copy scripts/ to this lab's own directory on the cluster, as `labtui push` does"
+    return sentence, _copied(address, scripts, about.shared_dir)
+
+
+def _test(address: SshAddress, about: Subject) -> _Described:
+    command = shlex.join(["sbatch", "--test-only", *about.options, about.script])
+    sentence = "ask Slurm whether it would take the job, and when; nothing is submitted"
+    return sentence, [remote(address, _in(about.remote_dir, command))]
+
+
+def _submit(address: SshAddress, about: Subject) -> _Described:
+    command = shlex.join(["sbatch", "--parsable", *about.options, about.script])
+    caution = f" ({about.caution})" if about.caution else ""
+    sentence = f"submit the job; Slurm answers with its number{caution}"
+    return sentence, [remote(address, _in(about.remote_dir, command))]
+
+
+def _queue(address: SshAddress, _: Subject) -> _Described:
+    sentence = "your jobs: number, name, state, time used, expected start, why they wait"
+    return sentence, [remote(address, "squeue --me -o '%i %j %T %M %S %r'")]
+
+
+def _log(address: SshAddress, about: Subject) -> _Described:
+    sentence = "read the job's output from its beginning and go on as it grows (Ctrl-C ends it)"
+    return sentence, [remote(address, f"tail -n +1 -F {shlex.quote(f'{about.remote_dir}/{about.out}')}")]
+
+
+def _cancel(address: SshAddress, about: Subject) -> _Described:
+    return "cancel the job", [remote(address, shlex.join(["scancel", about.job_id]))]
+
+
+def _end_after(address: SshAddress, about: Subject) -> _Described:
+    minutes = "MINUTES" if about.minutes is None else f"{about.minutes:d}"
+    many = "so many" if about.minutes is None else minutes
+    command = shlex.join(["scontrol", "update", f"JobId={about.job_id}", f"TimeLimit={minutes}"])
+    return f"let Slurm end the job {many} minutes after its start", [remote(address, command)]
+
+
+def _accounting(address: SshAddress, about: Subject) -> _Described:
+    fields = "JobID,State,Elapsed,Timelimit,ExitCode,AllocTRES"
+    which = [f"--name={about.job_name}"] if about.job_name else ["-j", about.job_id]
+    return "what became of the job", [
+        remote(address, shlex.join(["sacct", "-X", *which, f"--format={fields}"]))
+    ]
+
+
+def _results(address: SshAddress, about: Subject) -> _Described:
+    source = f"{address.copy_target}:{about.remote_dir}/{about.out}"
+    return "fetch the output, look at its epochs, and let labtui compute the rest", [
+        shlex.join(["scp", *address.options("-P"), source, "."]),
+        f"grep -A1 '^Epoch' {shlex.quote(about.out)}",
+        f"labtui results {shlex.quote(about.out)}",
+    ]
+
+
+def _rights(address: SshAddress, _: Subject) -> _Described:
+    return "which Slurm this is, and which accounts and QoS are yours", [
+        remote(address, "sbatch --version"),
+        remote(address, 'sacctmgr --parsable2 show associations user="$USER" format=account,qos'),
+    ]
+
+
+def _places(address: SshAddress, about: Subject) -> _Described:
+    room = ", and how much room is left" if about.quota_command else ""
+    return f"whether the data set and the container are there{room}", [
+        remote(address, shlex.join(["ls", "-ld", *(about.paths or ("PATH",))])),
+        *([remote(address, about.quota_command)] if about.quota_command else []),
+    ]
+
+
+_COMMANDS: dict[Action, Callable[[SshAddress, Subject], _Described]] = {
+    "log-in": _log_in,
+    "push": _push,
+    "test": _test,
+    "submit": _submit,
+    "queue": _queue,
+    "log": _log,
+    "cancel": _cancel,
+    "end-after": _end_after,
+    "accounting": _accounting,
+    "results": _results,
+    "push-scripts": _push_scripts,
+    "rights": _rights,
+    "places": _places,
+}
+
+
+# --------------------------------------------------------------------------- of a lab folder
 
 _BEFORE: tuple[Action, ...] = ("log-in", "push", "test", "submit", "queue")
 _WAITS = "it is in labtui's submission queue: take it back there first, else it is sent twice"
@@ -62,27 +293,29 @@ def commands_of_draft(
     return all_commands(address_of(session), subject, _BEFORE)
 
 
-def lessons_of_submission(session: Session, submission: SubmissionState | None) -> tuple[ManualCommands, ...]:
+def commands_of_submission(
+    session: Session, submission: SubmissionState | None
+) -> tuple[ManualCommands, ...]:
     """What can be done by hand now: with a submission as it stands, and with the scripts.
 
     Raises:
         FolderError: the files of an unsent submission cannot be written where the commands look for them.
     """
-    line = address_of(session)
+    address = address_of(session)
     shared: tuple[ManualCommands, ...] = ()
     with contextlib.suppress(UsageError):  # what can be done with the job does not rest on it
-        shared = lessons_of_push(session)
+        shared = commands_of_push(session)
     if submission is None:
-        return (*all_commands(line, None, ("log-in", "queue")), *shared)
+        return (*all_commands(address, None, ("log-in", "queue")), *shared)
     if submission.job is not None:
-        return (*_of_job(line, submission), *shared)
+        return (*_of_job(address, submission), *shared)
     if submission.status in _ON_ITS_WAY:
         named = Subject(job_name=submission.job_name)
-        return (*all_commands(line, named, ("log-in", "queue", "accounting")), *shared)
-    return (*all_commands(line, _unsent(session, submission), _BEFORE), *shared)
+        return (*all_commands(address, named, ("log-in", "queue", "accounting")), *shared)
+    return (*all_commands(address, _unsent(session, submission), _BEFORE), *shared)
 
 
-def lessons_of_push(session: Session) -> tuple[ManualCommands, ...]:
+def commands_of_push(session: Session) -> tuple[ManualCommands, ...]:
     """Copying the scripts to the lab's own directory.
 
     Raises:
@@ -92,31 +325,31 @@ def lessons_of_push(session: Session) -> tuple[ManualCommands, ...]:
     return (commands_for("push-scripts", address_of(session), Subject(shared_dir=directory)),)
 
 
-def lessons_of_cancel(
+def commands_of_cancel(
     session: Session, submission: SubmissionState, minutes: int | None = None
 ) -> tuple[ManualCommands, ...]:
     """Cancelling a submission's job, now or `minutes` after its start; of one without a job, what there is to do.
 
     Nothing has to be told to the cluster to take back what was not sent: that is no commands_for.
     """
-    line = address_of(session)
+    address = address_of(session)
     if submission.job is not None:
         about = replace(_subject_of_job(submission), minutes=minutes)
-        return (commands_for("cancel" if minutes is None else "end-after", line, about),)
+        return (commands_for("cancel" if minutes is None else "end-after", address, about),)
     if minutes is None or submission.status in _ON_ITS_WAY:
         return ()
     about = replace(_unsent(session, submission), options=(f"--time={minutes:d}",))
-    return (commands_for("submit", line, about),)
+    return (commands_for("submit", address, about),)
 
 
-def lessons_of_log(
+def commands_of_log(
     session: Session, submission: SubmissionState, stream: Stream = "out"
 ) -> tuple[ManualCommands, ...]:
     """Following one of a job's logs."""
     return (commands_for("log", address_of(session), _subject_of_job(submission, stream)),)
 
 
-def lessons_of_queue(session: Session, submissions: Sequence[SubmissionState]) -> tuple[ManualCommands, ...]:
+def commands_of_queue(session: Session, submissions: Sequence[SubmissionState]) -> tuple[ManualCommands, ...]:
     """Reading the queue, and what became of those of the submissions whose jobs are not known to be over."""
     numbers = [
         item.job.job_id
@@ -127,33 +360,32 @@ def lessons_of_queue(session: Session, submissions: Sequence[SubmissionState]) -
     return all_commands(address_of(session), Subject(job_id=",".join(numbers) or "JOBID"), wanted)
 
 
-def lessons_of_watch(
+def commands_of_watch(
     session: Session, submissions: Sequence[SubmissionState]
 ) -> list[tuple[str, tuple[ManualCommands, ...]]]:
     """What following the runs stands for, with what it is about: the queue, sending what waits, reading logs.
 
-    Raises:
-        FolderError: as `lessons_of_submission`.
+    Raises FolderError as `commands_of_submission`.
     """
-    parts = [("the queue", lessons_of_queue(session, submissions))]
-    line = address_of(session)
+    parts = [("the queue", commands_of_queue(session, submissions))]
+    address = address_of(session)
     for item in submissions:
         if item.job is not None and item.job.phase is not JobPhase.FINISHED:
-            parts.append((f"the log of {item.job_name}", lessons_of_log(session, item)))
+            parts.append((f"the log of {item.job_name}", commands_of_log(session, item)))
         elif item.status is SubmissionStatus.WAITING:
             about = _unsent(session, item)
-            parts.append((f"sending {item.job_name}", all_commands(line, about, ("push", "submit"))))
+            parts.append((f"sending {item.job_name}", all_commands(address, about, ("push", "submit"))))
     return parts
 
 
 # --------------------------------------------------------------------------- subjects
 
 
-def _of_job(line: SshAddress, submission: SubmissionState) -> tuple[ManualCommands, ...]:
+def _of_job(address: SshAddress, submission: SubmissionState) -> tuple[ManualCommands, ...]:
     over = submission.job is not None and submission.job.phase is JobPhase.FINISHED
     alive: tuple[Action, ...] = () if over else ("cancel", "end-after")
     wanted: tuple[Action, ...] = ("log-in", "queue", "log", *alive, "accounting", "results")
-    return all_commands(line, _subject_of_job(submission), wanted)
+    return all_commands(address, _subject_of_job(submission), wanted)
 
 
 def _subject_of_job(submission: SubmissionState, stream: Stream = "out") -> Subject:

@@ -509,13 +509,13 @@ class LabApp(SessionApp):
 
     def show_shell_commands(self) -> None:
         """The plain commands the selected action amounts to."""
-        from labtui.session.manual_commands import lessons_of_submission
+        from labtui.session.manual_commands import commands_of_submission
         from labtui.tui.screens.texts import TextScreen
 
         shown = self.view_model.view_state()
         submission = shown.submission_of(shown.run) if shown.run is not None else None
         try:
-            told = lessons_of_submission(self.session, submission)
+            told = commands_of_submission(self.session, submission)
         except LabError as error:
             self.report(error)
             return

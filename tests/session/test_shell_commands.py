@@ -7,10 +7,11 @@ import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from labtui.lab.manual_commands import ACTIONS, SshAddress, Subject, all_commands, commands_for
+from labtui.session.manual_commands import Action, SshAddress, Subject, all_commands, commands_for
 
 NASTY = '/gpfs/a b/it\'s $(touch PWNED) `x` "q" ;&|<>*/é'
 
@@ -92,12 +93,13 @@ def test_commands_are_quoted_as_a_person_would(shell):
 
 
 def test_every_action_has_a_sentence_and_commands_of_one_line():
-    for found in all_commands(SshAddress(host="mn5")):
+    every = all_commands(SshAddress(host="mn5"))
+    for found in every:
         assert found.sentence
         assert found.commands
         assert all("\n" not in command for command in found.commands)
         assert found.text.startswith(f"# {found.sentence}\n")
-    assert len(ACTIONS) == 13
+    assert {item.action for item in every} == set(get_args(Action))
 
 
 def test_copies_go_to_the_sites_host_for_copies_and_nothing_else_does(shell):
