@@ -21,7 +21,7 @@ ROOMS = {
     *("commands", "tui", "export", "session", "practice", "doctor", "cluster"),
     *("lab", "preflight", "results", "training_logs", "slurm", "domain"),
 }
-BOUNDS = {"files": 204, "modules with one importer": 41, "import circles, late imports counted": 1}
+BOUNDS = {"files": 198, "modules with one importer": 39, "import circles, late imports counted": 1}
 """What holds now, so that it can only get better. The aim is 190 files, 30 modules with one importer and no circle."""
 PROGRAMS = {"__main__", "practice.programs", "practice.srun"}
 """Started by name or by path, so nothing imports them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.commands import log_input, parse
+from labtui.commands import parse
 from labtui.commands.cli import main
 from labtui.domain.errors import DataError
 from labtui.training_logs.reader import parse_log
@@ -22,7 +22,7 @@ def test_a_device_without_end_is_refused() -> None:
     if not Path("/dev/zero").exists():
         pytest.skip("no such device here")
     with pytest.raises(DataError, match="this is a device"):
-        log_input.read_log("/dev/zero", "out")
+        parse.read_log("/dev/zero", "out")
 
 
 @needs_pipes
@@ -31,25 +31,25 @@ def test_a_pipe_is_read_as_its_writer_sends(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(LOG.encode()))
     writer.start()
-    report = log_input.read_log(str(pipe), "out")
+    report = parse.read_log(str(pipe), "out")
     writer.join()
     assert report.runs == parse_log(LOG.encode()).runs
 
 
 @needs_pipes
 def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_input, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(parse, "PATIENCE_S", 0.0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(DataError, match="nobody writes"):
-        log_input.read_log(str(pipe), "out")
+        parse.read_log(str(pipe), "out")
 
 
 def test_what_is_no_text_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "holes.out"
     with path.open("wb") as file:
         file.truncate(50 << 20)  # a hole: 50 MiB of zeros
-    assert log_input.read_log(str(path), "out").size < 10 << 20
+    assert parse.read_log(str(path), "out").size < 10 << 20
 
 
 def test_a_log_named_twice_is_read_once_and_told_twice(tmp_path: Path) -> None:

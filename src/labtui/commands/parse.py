@@ -9,27 +9,33 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
+import stat
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from labtui.commands.log_input import read_log
 from labtui.commands.terminal import window_width
 from labtui.domain.errors import DataError, LabError
-from labtui.domain.model import Diagnosis, EpochSample, Interval, ParsedRun, Stream
+from labtui.domain.model import EpochSample, ParsedRun, Stream
+from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.training_logs.diagnosis import join_streams
+from labtui.training_logs.lines import BINARY_LOOK
 from labtui.training_logs.patterns import FORMS_READ, own_pattern
+from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
 
+CHUNK = 1 << 20
+PATIENCE_S = 2.0
+"""Seconds a named pipe may be without a writer before we say so."""
 _INDENT = " " * 4
-_TIMED_BY_BATCHES = ("pytorch",)
-"""Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,97 @@ def _read(
     return report
 
 
+# --------------------------------------------------------------------------- bytes
+
+
+def read_log(path: str, stream: Stream, patterns: Sequence[re.Pattern[str]] = ()) -> LogReport:
+    """Read the log at `path` (`-`: standard input) in chunks; `patterns` are a person's own forms of lines.
+
+    Raises:
+        DataError: when there is nothing to read, with a sentence that says why.
+    """
+    if path == "-":
+        return _fed(_chunks(sys.stdin.buffer), LogReader(stream=stream, patterns=patterns))
+    try:
+        return _fed(
+            _bytes_of(Path(path)), LogReader(stream=stream, job_name=_job_name(Path(path)), patterns=patterns)
+        )
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file.", "Check the path.", path=path) from None
+    except PermissionError:
+        raise DataError(f"{path}: you may not read this file.", "Check its permissions.", path=path) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"{path}: it cannot be read ({reason}).", "", path=path) from None
+
+
+def _fed(chunks: Iterable[bytes], reader: LogReader) -> LogReport:
+    """As `parse_log`, but what is no text is not read to its end, which it may not have."""
+    size = 0
+    for chunk in chunks:
+        reader.feed(chunk)
+        judged, size = size > BINARY_LOOK, size + len(chunk)
+        if size > BINARY_LOOK and not judged and reader.report.binary:
+            break
+    reader.finish()
+    return reader.report
+
+
+def _job_name(path: Path) -> str:
+    """Slurm's ``%x`` of a log named ``%x.%j.out``; other names tell nothing."""
+    name, _, number = path.stem.rpartition(".")
+    return name if number.isdigit() else ""
+
+
+def _chunks(source: IO[bytes]) -> Iterator[bytes]:
+    while chunk := source.read(CHUNK):
+        yield chunk
+
+
+def _bytes_of(path: Path) -> Iterator[bytes]:
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise DataError(
+            f"{path}: this is a folder, not a file.", "Name the logs in it: FOLDER/*.out", path=str(path)
+        )
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise DataError(
+            f"{path}: this is a device, not a file.", "Give the job's .out or .err file.", path=str(path)
+        )
+    if stat.S_ISFIFO(mode):
+        yield from _piped(path)
+        return
+    with path.open("rb") as source:
+        yield from _chunks(source)
+
+
+def _piped(path: Path) -> Iterator[bytes]:
+    """A named pipe: read as what its writer sends; without a writer it would wait for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield _first_of_pipe(path, handle)
+        os.set_blocking(handle, True)
+        while chunk := os.read(handle, CHUNK):
+            yield chunk
+    finally:
+        os.close(handle)
+
+
+def _first_of_pipe(path: Path, handle: int) -> bytes:
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if first := os.read(handle, CHUNK):
+                return first
+        except BlockingIOError:
+            return b""  # there is a writer, and it takes its time
+        if time.monotonic() > until:
+            raise DataError(
+                f"{path}: nobody writes into this pipe.", "Give the job's .out or .err file.", path=str(path)
+            )
+        time.sleep(0.02)
+
+
 # --------------------------------------------------------------------------- JSON
 
 
@@ -156,7 +253,7 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
     report = one.report or LogReport()
     entry: dict[str, Any] = {
         "path": one.path,
-        "diagnosis": [_diagnosis_json(found) for found in report.diagnosis],
+        "diagnosis": [diagnosis_json(found) for found in report.diagnosis],
         "runs": [run_json(run, row) for run, row in zip(report.runs, _rows(one), strict=True)],
         "stream": one.stream,
         "lines": report.lines,
@@ -170,93 +267,12 @@ def file_json(one: ParsedFile) -> dict[str, Any]:
     return entry
 
 
-def _diagnosis_json(found: Diagnosis) -> dict[str, Any]:
-    return {
-        "kind": found.kind,
-        "line": found.line,
-        "text": found.text,
-        "advice": found.advice,
-        "stream": found.stream,
-    }
-
-
 def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
     """What `labtui results` makes of each run by itself, so that both never differ on one file."""
     from labtui.results.compute import measure
     from labtui.results.measured import measured_from_reports
 
     return tuple(measure(run) for run in measured_from_reports([(one.path, one.report or LogReport())]))
-
-
-def run_json(run: ParsedRun, row: ResultRow) -> dict[str, Any]:
-    """One run; `throughput` in images per second is that of `labtui results`, lines count from 1.
-
-    `printed_throughput` is the rate as the log prints it, `images_bound` what the log says of the images per epoch.
-    """
-    return {
-        "model": run.model,
-        "device": run.device,
-        "n_gpus": run.n_gpus,
-        "batch_size": run.batch_size,
-        "epochs_planned": run.epochs_planned,
-        "outcome": run.outcome,
-        "epochs": [_epoch_json(sample) for sample in run.epochs],
-        "images": run.images,
-        "learning_rate": run.learning_rate,
-        "throughput": _interval_json(row.throughput),
-        "printed_throughput": run.printed_rate,
-        "steady_seconds": _interval_json(row.epoch_seconds),
-        "images_bound": _interval_json(row.images),
-        "batch_seconds": _interval_json(run.batch_seconds),
-        "total_seconds": _interval_json(run.total_seconds),
-        "gpu_memory_gib": _interval_json(run.gpu_memory),
-        "batch_per_gpu": run.batch_per_gpu,
-        "contradictions": list(run.contradictions),
-        "notes": list(_notes(run, row)),
-        "interleaved": run.interleaved,
-        "practice": run.practice,
-        "framework": run.framework,
-        "first_line": run.first_line,
-        "last_line": run.last_line,
-    }
-
-
-def _interval_json(interval: Interval | None) -> dict[str, float] | None:
-    return None if interval is None else {"value": interval.value, "lo": interval.lo, "hi": interval.hi}
-
-
-def _epoch_json(sample: EpochSample) -> dict[str, Any]:
-    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
-
-    `ms_per_step` is as printed (1000 for Keras's "1s/step"); `step_seconds` is the epoch's time over its steps.
-    """
-    return {
-        "epoch": sample.epoch,
-        "seconds": sample.seconds.value,
-        "lo": sample.seconds.lo,
-        "hi": sample.seconds.hi,
-        "printed_seconds": sample.printed_seconds,
-        "steps": sample.steps,
-        "ms_per_step": sample.ms_per_step,
-        "step_seconds": _interval_json(step_seconds(sample)),
-        "metrics": {name: value if math.isfinite(value) else None for name, value in sample.metrics.items()},
-        "not_finite": {
-            name: str(value) for name, value in sample.metrics.items() if not math.isfinite(value)
-        },
-        "source": sample.source,
-        "starts_process": sample.starts_process,
-        "line": sample.line,
-    }
-
-
-def step_seconds(sample: EpochSample) -> Interval | None:
-    """Seconds of a step, between what the printing of the whole epoch leaves open; None where no epoch was timed.
-
-    Never less precise than Keras's own step time: the epoch's interval holds that, too.
-    """
-    if not sample.steps or sample.source in _TIMED_BY_BATCHES:
-        return None
-    return sample.seconds.scaled(1 / sample.steps)
 
 
 # --------------------------------------------------------------------------- for people
@@ -270,7 +286,7 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
         lines += ["", f"  run {number}: {run_title(run)}"]
-        told = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *_notes(run, row))]
+        told = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
         lines += fitted_lines(told, width)
         lines += _epoch_table(run, width)
     if not _measures(report) and (report.mention is not None or not report.diagnosis):
@@ -279,15 +295,6 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
         place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
         lines += ["", f"  {found.kind}, {place}: {found.text}", f"    {found.advice}"]
     return "\n".join(lines)
-
-
-def _notes(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
-    """The reader's notes; those of the numbers only where there are numbers."""
-    if not run.epochs and run.throughput is None:
-        return run.notes
-    return tuple(
-        note for note in row.notes if " of these runs " not in note
-    )  # its outcome stands in the title
 
 
 def _steady_lines(row: ResultRow) -> list[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
-from labtui.domain.model import Interval
+from labtui.domain.model import Diagnosis, EpochSample, Interval, ParsedRun
 from labtui.results.accuracy import AccuracyCurve, TargetPlan, accuracy_curves
 from labtui.results.cost import CostTotal, LabCost, RunUtilization, forms_of_sizes, run_spending, runs_of
 from labtui.results.measured import SHORTEST, Origin, steady_samples
 from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
 
 Json = dict[str, Any]
+_TIMED_BY_BATCHES = ("pytorch",)
+"""Sources whose epoch time is the sum of printed means over batches: the printed mean is the surer step time."""
 
 
 def interval_json(interval: Interval | None) -> Json | None:
@@ -276,6 +279,94 @@ def _total(total: CostTotal) -> Json:
 
 
 PARAMETER = "p"
+
+# --------------------------------------------------------------------------- a log by itself
+
+
+def run_json(run: ParsedRun, row: ResultRow) -> Json:
+    """One run; `throughput` in images per second is that of `labtui results`, lines count from 1.
+
+    `printed_throughput` is the rate as the log prints it, `images_bound` what the log says of the images per epoch.
+    """
+    return {
+        "model": run.model,
+        "device": run.device,
+        "n_gpus": run.n_gpus,
+        "batch_size": run.batch_size,
+        "epochs_planned": run.epochs_planned,
+        "outcome": run.outcome,
+        "epochs": [_epoch_json(sample) for sample in run.epochs],
+        "images": run.images,
+        "learning_rate": run.learning_rate,
+        "throughput": interval_json(row.throughput),
+        "printed_throughput": run.printed_rate,
+        "steady_seconds": interval_json(row.epoch_seconds),
+        "images_bound": interval_json(row.images),
+        "batch_seconds": interval_json(run.batch_seconds),
+        "total_seconds": interval_json(run.total_seconds),
+        "gpu_memory_gib": interval_json(run.gpu_memory),
+        "batch_per_gpu": run.batch_per_gpu,
+        "contradictions": list(run.contradictions),
+        "notes": list(notes_of_run(run, row)),
+        "interleaved": run.interleaved,
+        "practice": run.practice,
+        "framework": run.framework,
+        "first_line": run.first_line,
+        "last_line": run.last_line,
+    }
+
+
+def _epoch_json(sample: EpochSample) -> Json:
+    """One epoch. JSON knows no nan and no inf: such a metric is null, and `not_finite` says which it was.
+
+    `ms_per_step` is as printed (1000 for Keras's "1s/step"); `step_seconds` is the epoch's time over its steps.
+    """
+    return {
+        "epoch": sample.epoch,
+        "seconds": sample.seconds.value,
+        "lo": sample.seconds.lo,
+        "hi": sample.seconds.hi,
+        "printed_seconds": sample.printed_seconds,
+        "steps": sample.steps,
+        "ms_per_step": sample.ms_per_step,
+        "step_seconds": interval_json(step_seconds(sample)),
+        "metrics": {name: value if math.isfinite(value) else None for name, value in sample.metrics.items()},
+        "not_finite": {
+            name: str(value) for name, value in sample.metrics.items() if not math.isfinite(value)
+        },
+        "source": sample.source,
+        "starts_process": sample.starts_process,
+        "line": sample.line,
+    }
+
+
+def step_seconds(sample: EpochSample) -> Interval | None:
+    """Seconds of a step, between what the printing of the whole epoch leaves open; None where no epoch was timed.
+
+    Never less precise than Keras's own step time: the epoch's interval holds that, too.
+    """
+    if not sample.steps or sample.source in _TIMED_BY_BATCHES:
+        return None
+    return sample.seconds.scaled(1 / sample.steps)
+
+
+def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
+    """The reader's notes; those of the numbers only where there are numbers."""
+    if not run.epochs and run.throughput is None:
+        return run.notes
+    return tuple(
+        note for note in row.notes if " of these runs " not in note
+    )  # its outcome stands in the title
+
+
+def diagnosis_json(found: Diagnosis) -> Json:
+    return {
+        "kind": found.kind,
+        "line": found.line,
+        "text": found.text,
+        "advice": found.advice,
+        "stream": found.stream,
+    }
 
 
 def extrap_lines(results: Results) -> str:
