@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
+from tests.real_cluster.settings import pair_settings
 
 settings.register_profile("labtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("labtui")  # no test asserts a time, whatever else the machine is doing
@@ -61,7 +62,8 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a cluster, TensorFlow or PyTorch where there is none, saying what is missing."""
-    if item.get_closest_marker("cluster") and (reasons := missing_requirements()):
+    cluster_mark = item.get_closest_marker("cluster")
+    if cluster_mark and (reasons := missing_requirements(**cluster_mark.kwargs)):
         pytest.skip(NO_CLUSTER + "; ".join(reasons))
     if item.get_closest_marker("tensorflow") and importlib.util.find_spec("tensorflow") is None:
         pytest.skip(f"{NO_TENSORFLOW}it is not installed for Python {platform.python_version()}")
@@ -96,6 +98,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def cluster() -> Iterator[Cluster]:
     """A running OpenSSH and Slurm of this worker's own; jobs and files of earlier tests may be there."""
     running = Cluster.start(settings=ClusterSettings())
+    yield running
+    running.down()
+
+
+@pytest.fixture(scope="session")
+def pair() -> Iterator[Cluster]:
+    """Two nodes with two pretend GPUs each, which have host names and addresses of their own.
+
+    Tests that take it are marked ``cluster(separate_nodes=True)`` and stay in the xdist group ``two-nodes``.
+    """
+    running = Cluster.start(settings=pair_settings(images_per_batch_file=32, noisy_login=False))
     yield running
     running.down()
 

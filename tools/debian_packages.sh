@@ -6,6 +6,7 @@ set -eu
 
 # The real cluster on loopback, its submit plugin and its PAM module; terminals and processes; documents.
 packages="slurm-wlm slurmdbd munge mariadb-server openssh-server openssh-client openssl gcc libc6-dev
+    iproute2
     tmux procps shellcheck poppler-utils libreoffice-impress-nogui fontconfig fonts-dejavu-core
     texlive-latex-recommended texlive-science"
 missing=

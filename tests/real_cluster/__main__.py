@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.real_cluster.cluster import Cluster, ClusterFailed
 from tests.real_cluster.control import ask
-from tests.real_cluster.settings import ClusterSettings
+from tests.real_cluster.settings import ClusterSettings, pair_settings
 
 
 def describe(cluster: Cluster) -> str:
@@ -41,6 +41,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     up.add_argument(
         "--no-site-rules", action="store_true", help="Slurm as it comes, without MareNostrum's rules"
     )
+    up.add_argument(
+        "--separate-nodes", action="store_true", help="two nodes with host names and addresses of their own"
+    )
     up.add_argument("--private-data", default="", help="slurm.conf's PrivateData, e.g. jobs,nodes")
     up.add_argument(
         "--base-root", default=ClusterSettings().base_root, help="a debootstrap tree with another Slurm"
@@ -58,7 +61,8 @@ def main(argv: list[str]) -> int:
     options = parse(argv)
     try:
         if options.verb == "up":
-            settings = ClusterSettings(
+            make = pair_settings if options.separate_nodes else ClusterSettings
+            settings = make(
                 min_job_age_s=options.min_job_age, site_rules=not options.no_site_rules,
                 private_data=options.private_data, base_root=options.base_root,
             )  # fmt: skip

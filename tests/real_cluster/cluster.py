@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.real_cluster import keys
 from tests.real_cluster.control import ControlFailed, Done, ask, execute
+from tests.real_cluster.network import free_subnet
 from tests.real_cluster.requirements import missing_requirements
 from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings, free_ports
 
@@ -85,7 +86,7 @@ class Cluster:
         Without `folder` it lives in a temporary one, removed by `down`. It ends with this process,
         however that ends, unless `detached`.
         """
-        reasons = missing_requirements()
+        reasons = missing_requirements(separate_nodes=bool(settings and settings.separate_nodes))
         if reasons:
             raise ClusterFailed("; ".join(reasons))
         temporary = folder is None
@@ -96,6 +97,7 @@ class Cluster:
             raise ClusterFailed(f"{folder} holds a cluster already: end it first with `down`")
         settings = settings or ClusterSettings()
         settings.ports = free_ports()
+        settings.subnet = free_subnet() if settings.separate_nodes else ""
         settings.python = settings.python or sys.executable
         keys.make_keys(folder / "keys", settings)
         settings.save(folder / "settings.json")
@@ -212,7 +214,7 @@ class Cluster:
         folder = self.folder / "keys"
         host_key = (folder / "test_host_ed25519.pub").read_text().split()
         return Student(
-            host="127.0.0.1", port=chosen.ports["ssh"], code_port=chosen.ports["ssh_code"],
+            host=chosen.address, port=chosen.ports["ssh"], code_port=chosen.ports["ssh_code"],
             pam_port=chosen.ports["ssh_pam"], user=chosen.user,
             key=folder / "id_ed25519", encrypted_key=folder / "id_encrypted", passphrase=chosen.passphrase,
             certified_key=folder / "id_certified", certificate=folder / "id_certified-cert.pub",
@@ -220,7 +222,7 @@ class Cluster:
             host_key=keys.fingerprint(folder / "test_host_ed25519.pub"), account=chosen.account,
             cpu_qos="gp_debug", gpu_qos="acc_debug", home=chosen.home, scratch=chosen.scratch,
             projects=chosen.projects, data_dir=chosen.data_dir, container=chosen.container,
-            known_hosts_line=f"[127.0.0.1]:{chosen.ports['ssh']} {host_key[0]} {host_key[1]}",
+            known_hosts_line=f"[{chosen.address}]:{chosen.ports['ssh']} {host_key[0]} {host_key[1]}",
         )  # fmt: skip
 
     def outside(self, path: str) -> Path:
@@ -280,6 +282,19 @@ class Cluster:
         """``start|stop|kill|pause|resume`` munged, mariadb, slurmdbd, slurmctld, slurmd_1, ssh, ssh_code, ssh_pam."""
         ask(self.folder, "daemon", name=name, action=action)
 
+    def lose_node(self, index: int) -> None:
+        """Kill every process of a node at once, as when its power fails; only where nodes are separate.
+
+        Slurm would take the node for lost after SlurmdTimeout; it is told at once.
+        """
+        ask(self.folder, "lose_node", index=index)
+        name = self.settings.nodes[index - 1].name
+        self.as_root("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
+
+    def cut_node(self, index: int, *, up: bool = False) -> None:
+        """Pull a node's network cable (`up` puts it back; so does `repair`); only where nodes are separate."""
+        ask(self.folder, "cut_node", index=index, up=up)
+
     def kill_logins(self) -> None:
         """Kill sshd and every session, as when the login node reboots; nobody listens afterwards."""
         ask(self.folder, "kill_sessions")
@@ -301,6 +316,10 @@ class Cluster:
     def repair(self) -> None:
         """Undo every trouble: daemons up and thawed, disks back, the usual login noise, no ``~/.bashrc``."""
         ask(self.folder, "repair")
+        for node in self.settings.nodes if self.settings.separate_nodes else ():
+            self.as_root(
+                "scontrol", "update", f"nodename={node.name}", "state=resume"
+            )  # refused where it is up
         self.set_account()
         self.set_nologin(None)
 

@@ -11,11 +11,10 @@ def slurm_conf(settings: ClusterSettings) -> str:
     ports, site = settings.ports, site_of(settings)
     lines = [
         f"ClusterName={site.cluster}",
-        f"SlurmctldHost={settings.hostname}(127.0.0.1)",
+        f"SlurmctldHost={settings.hostname}({settings.address})",
         f"SlurmctldPort={ports['slurmctld']}",
         "SlurmUser=root",
         "SlurmdUser=root",
-        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
         "AuthType=auth/munge",
         "CredType=cred/munge",
         "StateSaveLocation=/var/spool/slurmctld",
@@ -49,6 +48,8 @@ def slurm_conf(settings: ClusterSettings) -> str:
         "PriorityWeightQOS=1000",
         "GresTypes=gpu",
     ]
+    if not settings.separate_nodes:
+        lines.append("CommunicationParameters=NoInAddrAny,NoCtldInAddrAny")
     if site.enforce:
         lines.append(f"AccountingStorageEnforce={site.enforce}")
     if settings.site_rules and settings.site == "marenostrum":
@@ -57,8 +58,9 @@ def slurm_conf(settings: ClusterSettings) -> str:
         lines.append(f"PrivateData={site.private_data}")
     for index, node in enumerate(settings.nodes, start=1):
         gres = f" Gres=gpu:hopper:{node.gpus}" if node.gpus else ""
+        host = node.name if settings.separate_nodes else settings.hostname
         lines.append(
-            f"NodeName={node.name} NodeHostname={settings.hostname} NodeAddr=127.0.0.1"
+            f"NodeName={node.name} NodeHostname={host} NodeAddr={settings.address_of(index)}"
             f" Port={ports[f'slurmd_{index}']} CPUs={node.cpus} RealMemory=20000{gres} State=UNKNOWN"
         )
     return "\n".join([*lines, *site.partitions]) + "\n"
@@ -91,6 +93,16 @@ def slurmdbd_conf(settings: ClusterSettings) -> str:
     )
 
 
+def hosts(settings: ClusterSettings) -> str:
+    """/etc/hosts, the same on all nodes."""
+    names = [("127.0.0.1", "localhost"), (settings.address, settings.hostname)]
+    if settings.separate_nodes:
+        names += [
+            (settings.address_of(index), node.name) for index, node in enumerate(settings.nodes, start=1)
+        ]
+    return "".join(f"{address} {name}\n" for address, name in names)
+
+
 LOGINS = {
     "main": "UsePAM no\nPasswordAuthentication yes\nKbdInteractiveAuthentication no\n",
     "code": (
@@ -111,7 +123,7 @@ def sshd_config(settings: ClusterSettings, name: str) -> str:
     port = settings.ports["ssh" if name == "main" else f"ssh_{name}"]
     login = LOGINS[name]
     return (
-        f"ListenAddress 127.0.0.1\nPort {port}\nPidFile /run/sshd-{name}.pid\n"
+        f"ListenAddress {settings.address}\nPort {port}\nPidFile /run/sshd-{name}.pid\n"
         "HostKey /etc/ssh/test_host_ed25519\nHostKey /etc/ssh/test_host_ecdsa\n"
         "AuthorizedKeysFile /etc/ssh/authorized_keys/%u .ssh/authorized_keys\nTrustedUserCAKeys /etc/ssh/user_ca.pub\n"
         "StrictModes no\nPermitRootLogin no\nUseDNS no\nPrintMotd no\nPrintLastLog no\n"

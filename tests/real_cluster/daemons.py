@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.real_cluster import configs
+from tests.real_cluster.network import Network
 from tests.real_cluster.requirements import SEARCH_PATH
 from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings
 
@@ -31,8 +32,9 @@ class NotReady(Exception):
 class Daemons:
     """The cluster's daemons by name: munged, mariadb, slurmdbd, slurmctld, slurmd_1.., ssh, ssh_code."""
 
-    def __init__(self, root: Path, settings: ClusterSettings) -> None:
+    def __init__(self, root: Path, settings: ClusterSettings, network: Network | None = None) -> None:
         self.root = root
+        self.network = network
         self.settings = settings
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.commands = self._command_lines()
@@ -68,8 +70,11 @@ class Daemons:
         if self.alive(name):
             return
         log = (self.root / "var/log" / f"start-{name}.log").open("ab")
+        words = ["chroot", str(self.root), *self.commands[name]]
+        if self.network is not None and name.startswith("slurmd_"):
+            words = self.network.command(_number(name), words)
         self.processes[name] = subprocess.Popen(
-            ["chroot", str(self.root), *self.commands[name]],
+            words,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=ENVIRONMENT, start_new_session=True,
         )  # fmt: skip
         log.close()
@@ -130,7 +135,12 @@ class Daemons:
             return (self.root / "run/munge/munge.socket.2").exists()
         with socket.socket() as probe:
             probe.settimeout(1)
-            return probe.connect_ex(("127.0.0.1", self.settings.ports[name])) == 0
+            return probe.connect_ex((self._address(name), self.settings.ports[name])) == 0
+
+    def _address(self, name: str) -> str:
+        if name.startswith("slurmd_"):
+            return self.settings.address_of(_number(name))
+        return self.settings.address if name.startswith(("ssh", "slurmctld")) else "127.0.0.1"
 
     def _wait(self, name: str, ready) -> None:
         deadline = time.monotonic() + START_DEADLINE_S
@@ -186,3 +196,8 @@ class Daemons:
             "mariadb-install-db", "--no-defaults", "--datadir=/var/lib/mysql", "--user=mysql",
             "--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=8M",
         )  # fmt: skip
+
+
+def _number(name: str) -> int:
+    """The number of a node's daemon."""
+    return int(name.rpartition("_")[2])

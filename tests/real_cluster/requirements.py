@@ -22,39 +22,37 @@ PROGRAMS = {
     "openssl": "openssl",
     "cc": "gcc",
 }
+NETWORK_PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux", "hostname": "hostname"}
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @cache
-def missing_requirements() -> tuple[str, ...]:
-    """Reasons why no cluster can be started here; empty when one can."""
+def missing_requirements(*, separate_nodes: bool = False) -> tuple[str, ...]:
+    """Reasons why no cluster can be started here; empty when one can. Separate nodes need a network of their own."""
     if sys.platform != "linux":
         return ("not Linux",)
     reasons = []
     if os.geteuid() != 0:
         reasons.append("not root")
     lacking = sorted(
-        {package for program, package in PROGRAMS.items() if shutil.which(program, path=SEARCH_PATH) is None}
+        {
+            package
+            for program, package in (PROGRAMS | (NETWORK_PROGRAMS if separate_nodes else {})).items()
+            if shutil.which(program, path=SEARCH_PATH) is None
+        }
     )
     if lacking:
         reasons.append("Debian packages missing: " + " ".join(lacking))
-    if not reasons and not _namespaces_work():
+    if not reasons and not _works("unshare", "--pid", "--fork", "--mount", "--uts", "--ipc", *_MOUNT):
         reasons.append("the kernel refuses new namespaces (unshare)")
+    if not reasons and separate_nodes and not _works("unshare", "--net", "sh", "-ec", _BRIDGE):
+        reasons.append("the kernel refuses network namespaces, veth or bridge (unshare --net, ip link)")
     return tuple(reasons)
 
 
-def _namespaces_work() -> bool:
-    probe = [
-        "unshare",
-        "--pid",
-        "--fork",
-        "--mount",
-        "--uts",
-        "--ipc",
-        "mount",
-        "-t",
-        "tmpfs",
-        "none",
-        "/mnt",
-    ]
+_MOUNT = ("mount", "-t", "tmpfs", "none", "/mnt")
+_BRIDGE = "ip link add br0 type bridge; ip link add one type veth peer name two; ip link set one master br0"
+
+
+def _works(*probe: str) -> bool:
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0

@@ -121,7 +121,7 @@ def _add_student(root: Path, settings: ClusterSettings) -> None:
 
 def _write_configs(folder: Path, root: Path, settings: ClusterSettings) -> None:
     etc = root / "etc"
-    (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.0.1 {settings.hostname}\n")
+    (etc / "hosts").write_text(configs.hosts(settings))
     (etc / "hostname").write_text(settings.hostname + "\n")
     (etc / "slurm/slurm.conf").write_text(configs.slurm_conf(settings))
     (etc / "slurm/gres.conf").write_text(configs.gres_conf(settings))

@@ -8,6 +8,7 @@ import random
 import socket
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.real_cluster.sites import SiteName
 
@@ -43,6 +44,8 @@ class ClusterSettings:
     `private_data` is Slurm's ``PrivateData`` (``jobs,nodes`` hides the nodes from students, as there).
     `base_root` is the file system the programs come from: ``/`` or a debootstrap tree with another Slurm (the
     environment variable ``LABTUI_TEST_CLUSTER_ROOT`` says which when nothing else does).
+    `separate_nodes` gives each node a network namespace with a host name and an address of its own; `subnet` holds the
+    first three numbers of all their addresses. Without it everything is on 127.0.0.1.
     """
 
     site: SiteName = "marenostrum"
@@ -55,6 +58,8 @@ class ClusterSettings:
     site_rules: bool = True
     noisy_login: bool = True
     private_data: str = ""
+    separate_nodes: bool = False
+    subnet: str = ""
     base_root: str = field(default_factory=lambda: os.environ.get("LABTUI_TEST_CLUSTER_ROOT", "/"))
     hostname: str = "alogin1"
     images_per_batch_file: int = 64
@@ -67,6 +72,15 @@ class ClusterSettings:
             Node("gs01r1b01", "gpp", 112, 0),
         ]
     )
+
+    @property
+    def address(self) -> str:
+        """Where the login node and the controller listen."""
+        return f"{self.subnet}.2" if self.separate_nodes else "127.0.0.1"
+
+    def address_of(self, index: int) -> str:
+        """Where node number `index`, counted from 1, listens."""
+        return f"{self.subnet}.{10 + index}" if self.separate_nodes else "127.0.0.1"
 
     @property
     def home(self) -> str:
@@ -103,6 +117,12 @@ class ClusterSettings:
         values = json.loads(path.read_text())
         values["nodes"] = [Node(**node) for node in values["nodes"]]
         return cls(**values)
+
+
+def pair_settings(**more: Any) -> ClusterSettings:
+    """Two nodes with two GPUs each, which have host names and addresses of their own, in one partition."""
+    nodes = [Node(name, "gpu", cpus=2, gpus=2) for name in ("node1", "node2")]
+    return ClusterSettings(site="pair", separate_nodes=True, nodes=nodes, **more)
 
 
 def free_ports() -> dict[str, int]:

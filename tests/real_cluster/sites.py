@@ -1,8 +1,8 @@
-"""How a site has set its Slurm up, as data: MareNostrum's way, and three that labtui has no profile for.
+"""How a site has set its Slurm up, as data: MareNostrum's way, and four that labtui has no profile for.
 
 `partitions`: queues are partitions, there is no QoS to choose. `qos`: the GPU partition takes its own QoS alone, and
 one of them lets a user have one job. `several`: two accounts, one of which owns the GPUs, `sinfo` refused and the
-nodes hidden.
+nodes hidden. `pair`: a single partition of all nodes, and nothing to choose.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from tests.real_cluster.settings import ClusterSettings, Node
 
-SiteName = Literal["marenostrum", "partitions", "qos", "several"]
+SiteName = Literal["marenostrum", "partitions", "qos", "several", "pair"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,14 @@ class Site:
 
 def site_of(settings: ClusterSettings) -> Site:
     """The site that the settings name."""
-    return {"marenostrum": _marenostrum, "partitions": _partitions, "qos": _qos, "several": _several}[
-        settings.site
-    ](settings)
+    sites = {
+        "marenostrum": _marenostrum,
+        "partitions": _partitions,
+        "qos": _qos,
+        "several": _several,
+        "pair": _pair,
+    }
+    return sites[settings.site](settings)
 
 
 def _names(nodes: list[Node], partition: str) -> str:
@@ -128,5 +133,18 @@ def _several(settings: ClusterSettings) -> Site:
             ("add", "account", "phys01", "chem02", "Description=group", "Organization=x"),
             ("add", "user", settings.user, "account=phys01"),
             ("add", "user", settings.user, "account=chem02"),
+        ),
+    )
+
+
+def _pair(settings: ClusterSettings) -> Site:
+    nodes = ",".join(node.name for node in settings.nodes)
+    return Site(
+        cluster="gemini",
+        enforce="",
+        partitions=(f"PartitionName=gpu Nodes={nodes} Default=YES MaxTime=08:00:00 State=UP",),
+        accounts=(
+            ("add", "account", "teaching", "Description=course", "Organization=x"),
+            ("add", "user", settings.user, "account=teaching"),
         ),
     )

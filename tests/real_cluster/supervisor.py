@@ -10,6 +10,7 @@ Protocol on ``control.sock``: one JSON object per connection, one JSON object ba
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import json
 import os
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.real_cluster.daemons import ENVIRONMENT, Daemons
+from tests.real_cluster.network import Network
 from tests.real_cluster.root import GROUP_GID, STUDENT_UID, build_root, run, set_noise
 from tests.real_cluster.settings import ClusterSettings
 
@@ -41,8 +43,11 @@ class Supervisor:
     def start(self) -> None:
         """Build the file system and start every daemon."""
         socket.sethostname(self.settings.hostname)
+        self.network = Network(self.settings) if self.settings.separate_nodes else None
+        if self.network is not None:
+            self.network.build()
         self.root = build_root(self.folder, self.settings)
-        self.daemons = Daemons(self.root, self.settings)
+        self.daemons = Daemons(self.root, self.settings, self.network)
         self.daemons.start_all()
 
     def serve(self) -> None:
@@ -120,6 +125,19 @@ class Supervisor:
         """Kill every sshd process, sessions included."""
         return self.daemons.kill_sessions()
 
+    def do_lose_node(self, index: int) -> None:
+        """Kill every process of a node."""
+        assert self.network is not None
+        for pid in self.network.pids(index, self.root / "proc"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.daemons.stop(f"slurmd_{index}", how=signal.SIGKILL)
+
+    def do_cut_node(self, index: int, up: bool) -> None:
+        """Pull a node's network cable, or put it back."""
+        assert self.network is not None
+        self.network.cut(index, up)
+
     def do_limit(self, path: str, size: str) -> None:
         """Cover a directory by an empty tmpfs of `size` (``512k``): a disk that fills up."""
         options = f"size={size},uid={STUDENT_UID},gid={GROUP_GID},mode=700"
@@ -135,6 +153,8 @@ class Supervisor:
         """Undo what tests did: see `Cluster.repair`."""
         for path in list(self.covered):
             self.do_unlimit(path)
+        for index in range(1, len(self.settings.nodes) + 1) if self.network is not None else ():
+            self.do_cut_node(index, up=True)
         for name in self.daemons.commands:
             if self.daemons.alive(name):
                 self.daemons.signal(name, signal.SIGCONT)
