@@ -28,6 +28,7 @@ from labtui.export.report_formats import escaped, latex_report
 from labtui.export.slide_layout import BODY, lay_out
 from labtui.export.typst_writer import SLIDE_SIZES, Typesetter
 from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.results.charts import doubling_axis
 from labtui.results.compute import compute_results
 from tests.export.helpers import ANSWERS, DAY, EDITIONS, has, make_lab, pdf_words
 from tests.results.helpers import run as measured_run
@@ -166,6 +167,37 @@ def test_powerpoint_ticks_are_the_measured_counts_and_lines_carry_their_names():
     assert not chart.has_legend
     text = chart._chartSpace.xml
     assert text.count('<c:showSerName val="1"/>') == 2 and text.count('<c:showCatName val="1"/>') == 3
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_an_axis_of_doublings_says_the_gpus_in_powerpoint(kind):
+    """Marks stand at the binary logarithm; what is written below them are numbers of GPUs."""
+    from pptx import Presentation
+
+    from labtui.export.pptx_charts import add_chart
+
+    counts = (1, 2, 4, 8, 16, 32)
+    points = tuple(Point(x=n, y=240.0 * n, label=f"{240 * n}") for n in counts)
+    spec = doubling_axis(
+        ChartSpec(
+            key="throughput", title="t", x_label="GPUs", y_label="images per second", kind=kind,
+            series=(Series(name="vit", points=points),), x_ticks=tuple((float(n), str(n)) for n in counts),
+        )
+    )  # fmt: skip
+    slide = Presentation().slides.add_slide(Presentation().slide_layouts[6])
+    chart = add_chart(slide, spec, (0, 0, 4_000_000, 3_000_000), 400).chart
+    if kind == "bars":
+        assert list(chart.plots[0].categories) == [str(n) for n in counts]
+        return
+    line, ticks = chart.plots[0].series
+    assert list(line.iter_values()) == [240.0 * n for n in counts]
+    xs = [float(v.text) for v in ticks._element.iter("{*}v") if v.text.strip()][: len(counts)]
+    assert xs == [0, 1, 2, 3, 4, 5]
+    written = [
+        text.text for text in ticks._element.iter("{http://schemas.openxmlformats.org/drawingml/2006/main}t")
+    ]
+    assert written == [str(n) for n in counts]
+    assert chart.category_axis.axis_title.text_frame.text == "GPUs (logarithmic)"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,11 @@ from labtui.export.typst_writer import Typesetter
 from labtui.results.numbers import three_digits
 from tests.export.helpers import ANSWERS, DAY, EDITIONS, has, make_lab
 
-PAGES = {"hpc4ai-ch10": 9, "cc-mei-2025-lab5": 13, "sa-miri-2025-pg": 19, "sa-miri-2021-ex12": 9}
+PAGES = {
+    "hpc4ai-ch10": 9, "cc-mei-2025-lab5": 13, "sa-miri-2025-pg": 19, "sa-miri-2021-ex12": 9,
+    "hpc4ai-ch11": 9, "hpc4ai-ch12": 6, "hpc4ai-ch15": 14,
+}  # fmt: skip
+PYTORCH = ("hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15")
 ANSWER = "The answer in one sentence. And **more** about it."
 
 
@@ -41,7 +45,7 @@ def practice_of(lab):
 # --------------------------------------------------------------------------- which pages
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
+@pytest.mark.parametrize("edition", EDITIONS + PYTORCH)
 def test_the_hand_in_is_what_the_edition_lists(tmp_path, edition, typesetter):
     lab = make_lab(tmp_path / "lab", edition, answer=ANSWER)
     deck = hand_in(lab.contents())
@@ -56,6 +60,41 @@ def test_the_hand_in_is_what_the_edition_lists(tmp_path, edition, typesetter):
             assert task.id in shown
         if not task.handed_in:
             assert task.id not in shown
+
+
+def test_pages_on_pytorch_show_their_own_runs_their_data_sets_and_their_unit(tmp_path):
+    decks = {name: hand_in(make_lab(tmp_path / name, name).contents()) for name in PYTORCH}
+
+    def page(name, task, number=0):
+        return [each for each in decks[name].pages if each.kicker.startswith(f"{task} ")][number]
+
+    def parts(found, kind):
+        return [block for block in found.visuals if isinstance(block, kind)]
+
+    (chart,) = parts(page("hpc4ai-ch11", "11.3"), Chart)
+    assert [text for _, text in chart.spec.x_ticks][:3] == ["0 workers", "1 worker", "2 workers"]
+    (table,) = parts(page("hpc4ai-ch11", "11.5"), Table)
+    assert "GPU memory, GB" in table.headings
+    assert {row[0] for row in table.rows} == {f"vit (micro-224, {kind})" for kind in ("tf32", "fp16", "bf16")}
+    # 0 workers are pooled with the equal run of task 11.2
+    assert page("hpc4ai-ch11", "11.3").title == "custom, 10 workers: 10,881 images/s, 6.32 times 0 workers"
+    rate, efficiency = (block.spec for block in parts(page("hpc4ai-ch12", "12.1"), Chart))
+    assert {series.name for series in rate.series} == {"vit (micro-224)", "vit (tiny-224)"}
+    assert [text for _, text in rate.x_ticks] == ["1", "2", "4", "8", "16", "32"]
+    assert any("weak scaling" in note for note in efficiency.notes)
+    (table,) = parts(page("hpc4ai-ch15", "15.10"), Table)
+    assert table.headings == (
+        "model",
+        "device",
+        "global batch",
+        "tokens/s",
+        "tokens/s and GPU",
+        "GPU memory, GB",
+    )
+    assert ("32 GPUs", "1,184", "1,325,568", "41,424", "61.99") in {row[1:] for row in table.rows}
+    charts = [block.spec for block in parts(page("hpc4ai-ch15", "15.10", 1), Chart)]
+    assert [chart.key for chart in charts] == ["throughput", "speedup", "efficiency"]
+    assert charts[0].y_label == "tokens per second"
 
 
 def test_what_the_documents_ask_for_is_there(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from labtui.results.chart_spec import ChartSpec, Point, Series, series_hues
+from labtui.results.charts import doubling_axis
 from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.plot_values import IDEAL_CAP, LIVE_MARK, MARKS, number_text, row_scale
 
@@ -159,6 +161,25 @@ def test_an_ideal_that_is_reached_stands_beside_the_bar_s_top_not_above_it(heigh
     top = next(row for row, line in enumerate(read.rows) if line[column] in FULL + HALF)
     caps = [row for row, line in enumerate(read.rows) if IDEAL_CAP in line[max(0, column - 6) : column + 7]]
     assert caps == [top]
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_on_an_axis_of_doublings_each_takes_the_same_room_and_is_named_in_gpus(kind: str) -> None:
+    counts = (1, 2, 4, 8, 16, 32)
+    points = tuple(Point(x=n, y=240.0 * n) for n in counts)
+    spec = ChartSpec(
+        key="throughput", title="t", x_label="GPUs", y_label="", kind=kind, series=(Series(name="vit", points=points),),
+        x_ticks=tuple((float(n), str(n)) for n in counts),
+    )  # type: ignore[arg-type]  # fmt: skip
+    drawn = plot_text.draw(doubling_axis(spec), 80, 20, plot_values.NO_COLOUR)
+    assert drawn is not None
+    axis, names, label = Text.from_ansi(drawn).plain.split("\n")[17:20]
+    assert names.split() == [str(n) for n in counts]
+    ticks = [at for at, sign in enumerate(axis) if sign == "┬"]
+    rooms = {after - before for before, after in pairwise(ticks)}
+    assert len(ticks) == 6 and max(rooms) - min(rooms) <= 1
+    assert "GPUs (logarithmic)" in label
+    assert doubling_axis(replace(spec, series=(Series(name="vit", points=points[:3]),))).x_label == "GPUs"
 
 
 def test_a_chart_below_eight_rows_is_not_drawn() -> None:

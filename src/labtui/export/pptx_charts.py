@@ -97,10 +97,14 @@ def _sorted(series: Series) -> list[Point]:
 
 
 def _labelled_ticks(spec: ChartSpec) -> bool:
-    """Whether the ticks are labels of an invisible series: 1, 2, 4 and nothing between has no other form."""
+    """Whether the ticks are labels of an invisible series: 1, 2, 4 and nothing between has no other form.
+
+    Nor has an axis of doublings, whose marks stand at other numbers than are written there.
+    """
     xs = [x for x, _ in spec.x_ticks]
     steps = {round(after - before, 6) for before, after in itertools.pairwise(xs)}
-    return spec.kind == "lines" and 1 < len(xs) <= 8 and len(steps) > 1
+    renamed = any(name != f"{x:g}" for x, name in spec.x_ticks)
+    return spec.kind == "lines" and 1 < len(xs) <= (12 if renamed else 8) and (len(steps) > 1 or renamed)
 
 
 # --------------------------------------------------------------------------- looks
@@ -301,8 +305,9 @@ def _labels(
             if spec.percent and len(chart_geometry.bar_series(spec)) > 1 and not stacked(spec)
             else number_format(point.label)
         )
+        written = point.label if shown == "showCatName" and point.label != f"{point.x:g}" else ""
         marks.append(_label_xml(at, form, (side or "r") if not last else "r", look,
-                                what | ({"showSerName"} if last else set())))  # fmt: skip
+                                what | ({"showSerName"} if last else set()), written=written))  # fmt: skip
     if not marks:
         return
     hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
@@ -313,10 +318,14 @@ def _labels(
     _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
 
-def _label_xml(at: int, form: str, position: str, colour: str, shown: set[str]) -> str:
+def _label_xml(at: int, form: str, position: str, colour: str, shown: set[str], *, written: str = "") -> str:
+    """A label; `written` stands in the place of its value, where the two differ (an axis of doublings)."""
     flags = "".join(f'<c:{name} val="{int(name in shown)}"/>' for name in _SHOWN)
+    run = f'<a:r><a:rPr lang="en-US" sz="{TEXT * 100}"/><a:t>{escape(clean(written))}</a:t></a:r>'
+    rich = f"<c:tx><c:rich><a:bodyPr/><a:lstStyle/><a:p>{run}</a:p></c:rich></c:tx>" if written else ""
     return (
-        f'<c:dLbl><c:idx val="{at}"/><c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr><a:noFill/></c:spPr>'
+        f'<c:dLbl><c:idx val="{at}"/>{rich}<c:numFmt formatCode="{form}" sourceLinked="0"/>'
+        f"<c:spPr><a:noFill/></c:spPr>"
         f'<c:txPr><a:bodyPr wrap="none"/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{TEXT * 100}" b="0">'
         f"<a:solidFill>{colour}"
         f'</a:solidFill></a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'

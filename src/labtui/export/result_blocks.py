@@ -381,7 +381,7 @@ def _tuned(results: Results) -> str:
         )
     times = fixed(best.value / worst.value, 2)
     unit = rows[0].configuration.unit
-    return f"{clean(rows[0].model)}: {rate_text(best)} {unit}/s with {name}, {times} times {other}"
+    return f"{clean(rows[0].model)}, {name}: {rate_text(best)} {unit}/s, {times} times {other}"
 
 
 def _acceleration(results: Results) -> str:

@@ -37,10 +37,10 @@ from labtui.results.rows import (
     configuration_of,
     contradicts,
     find_baseline,
+    named_rows,
     printed_steps,
     reading_order,
     same_work,
-    told_apart,
 )
 
 
@@ -105,7 +105,7 @@ def compute_results(
         for configuration, members in groups.items()
     }
     measured = {key: row for key, row in rows.items() if row.is_measured}
-    compared = _named(_with_doublings(tuple(_compare(row, measured) for row in rows.values())))
+    compared = named_rows(_with_doublings(tuple(_compare(row, measured) for row in rows.values())))
     predictions, unpredicted = predict(compared)
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
@@ -345,19 +345,6 @@ def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
 def _whole(row: ResultRow, baseline: ResultRow) -> bool:
     """Whether both epochs are whole batches: their images differ a little, so rates are compared and not times."""
     return row.configuration.whole_batches and baseline.configuration.whole_batches
-
-
-def _named(rows: tuple[ResultRow, ...]) -> tuple[ResultRow, ...]:
-    """The rows with what tells each from the others of its model."""
-    by_model: dict[str, list[ResultRow]] = {}
-    for row in rows:
-        by_model.setdefault(row.model, []).append(row)
-    marks = {
-        row.configuration: words
-        for found in by_model.values()
-        for row, words in zip(found, told_apart([each.configuration.tuning for each in found]), strict=True)
-    }
-    return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 
 
 def _with_doublings(rows: tuple[ResultRow, ...]) -> tuple[ResultRow, ...]:

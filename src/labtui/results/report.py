@@ -7,7 +7,17 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from labtui.results.accuracy import TargetPlan
-from labtui.results.cost import FormsOfSizes, LabCost, RunUtilization, forms_of_sizes, run_spending, runs_of
+from labtui.results.cost import (
+    FormsOfSizes,
+    LabCost,
+    RunUtilization,
+    SweetSpots,
+    forms_of_sizes,
+    gpu_hours_per_million,
+    run_spending,
+    runs_of,
+    sweet_spots,
+)
 from labtui.results.measured import MeasuredRun, cite
 from labtui.results.numbers import (
     AS_PRINTED,
@@ -116,6 +126,7 @@ def report_text(
     sections = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
         "Laws": law_lines(results.fits),
+        "Scaling": scaling_lines(results),
         "More GPUs": _predictions(results),
         "Accuracy": [plan_sentence(plan) for plan in plans],
         "GPU use": [use_sentence(use) for use in uses],
@@ -173,6 +184,39 @@ def _acceleration(row: ResultRow) -> str:
 def _predictions(results: Results) -> list[str]:
     sentences = [prediction_sentence(each) for each in results.predictions]
     return [*sentences, *dict.fromkeys(each.note for each in results.predictions)]
+
+
+def scaling_lines(results: Results) -> list[str]:
+    """What each doubling gained, what a unit of work costs, and the best number of GPUs for each purpose."""
+    lines = []
+    for spot in sweet_spots(results):
+        rows = [row for row in results.measured if row.baseline == spot.baseline]
+        name = clean(rows[0].name)
+        gains = [(row.n_gpus, row.doubling_gain) for row in rows if row.doubling_gain is not None]
+        if gains:
+            said = ", ".join(f"{n} GPUs {100 * gain.value:+.0f} %" for n, gain in gains)
+            unit = spot.baseline.unit
+            lines.append(f"{name}: {unit} per second gained by twice the GPUs (100 % is ideal): {said}.")
+        lines += spot_sentences(spot, name)
+        if costs := [(row.n_gpus, cost) for row in rows if (cost := gpu_hours_per_million(row)) is not None]:
+            said = ", ".join(f"{cost.value:.3g} on {n}" for n, cost in costs)
+            lines.append(f"{name}: GPU-hours for a million {spot.baseline.unit}: {said}.")
+    return lines
+
+
+def spot_sentences(spot: SweetSpots, name: str) -> list[str]:
+    """The sweet spots of one network; what is strong and what is weak scaling stands apart."""
+    what = "time to solution, strong scaling" if spot.whole else "time for the same work, from the rates"
+    by_time = (
+        f"{name}: least time on {devices(spot.least_time)}, fewest GPU-hours on {devices(spot.least_gpu_hours)}, "
+        f"least GPU-hours x time on {devices(spot.least_cost_time)} ({what}; {devices(spot.largest)} are "
+        f"{spot.speedup:.2f} times as fast as one)."
+    )
+    if spot.efficient is None:
+        return [by_time]
+    kept = f"at least {100 * spot.floor:.0f} % efficiency, by rates"
+    weak = ", weak scaling" if spot.baseline.whole_batches or spot.baseline.unit == "tokens" else ""
+    return [by_time, f"{name}: {devices(spot.efficient)} are the most with {kept}{weak}."]
 
 
 def _sources(results: Results) -> list[str]:

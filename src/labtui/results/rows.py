@@ -459,12 +459,25 @@ def _kind(word: str) -> str:
     return next((plain for pattern, plain in _KINDS.items() if pattern.fullmatch(word)), "")
 
 
+def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+    """The rows with what tells each from the others of its model."""
+    by_model: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        by_model.setdefault(row.model, []).append(row)
+    marks = {
+        row.configuration: words
+        for found in by_model.values()
+        for row, words in zip(found, told_apart([each.configuration.tuning for each in found]), strict=True)
+    }
+    return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
+
+
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
     """The results with these rows alone, and the laws and predictions that rest on them."""
     there = {row.configuration for row in rows}
     return replace(
         results,
-        rows=tuple(rows),
+        rows=named_rows(rows),
         fits=tuple(fit for fit in results.fits if fit.baseline in there),
         predictions=tuple(each for each in results.predictions if each.baseline in there),
     )

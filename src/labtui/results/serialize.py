@@ -9,7 +9,17 @@ from typing import Any
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval, ParsedRun
 from labtui.results.accuracy import AccuracyCurve, TargetPlan, accuracy_curves
-from labtui.results.cost import CostTotal, LabCost, RunUtilization, forms_of_sizes, run_spending, runs_of
+from labtui.results.cost import (
+    CostTotal,
+    LabCost,
+    RunUtilization,
+    SweetSpots,
+    forms_of_sizes,
+    gpu_hours_per_million,
+    run_spending,
+    runs_of,
+    sweet_spots,
+)
 from labtui.results.measured import SHORTEST, Origin, steady_samples
 from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
 
@@ -32,6 +42,7 @@ def results_json(results: Results) -> Json:
         "rows": [_row(row) for row in results.measured],
         "fits": [_fit(fit) for fit in results.fits],
         "predictions": [_prediction(prediction) for prediction in results.predictions],
+        "sweet_spots": [_sweet_spot(spot) for spot in sweet_spots(results)],
         "without_steady_time": [_unsteady(row) for row in results.rows if not row.is_measured],
         "left_out": [_left_out(left) for left in results.left_out],
         "notes": list(results.notes),
@@ -79,6 +90,7 @@ def _row(row: ResultRow) -> Json:
         "steps": row.steps,
         "step_seconds": interval_json(row.step_seconds),
         "per_gpu_throughput": interval_json(row.per_gpu_throughput),
+        "gpu_hours_per_million": interval_json(gpu_hours_per_million(row)),
         "warmup_seconds": interval_json(row.warmup_seconds),
         "scatter_seconds": row.scatter.deviation if row.scatter else None,
         "acceleration": interval_json(row.acceleration),
@@ -111,6 +123,23 @@ def _origin(origin: Origin) -> Json:
         "run": origin.run_id,
         "epoch": origin.epoch,
         "line": origin.line,
+    }
+
+
+def _sweet_spot(spot: SweetSpots) -> Json:
+    return {
+        "model": spot.baseline.model,
+        "data_set": spot.baseline.data_set,
+        "tuning": list(spot.baseline.tuning),
+        "n_gpus": list(spot.n_gpus),
+        "times": "whole training" if spot.whole else "same work",
+        "least_time": spot.least_time,
+        "least_gpu_hours": spot.least_gpu_hours,
+        "least_gpu_hours_x_time": spot.least_cost_time,
+        "most_above_efficiency": spot.efficient,
+        "efficiency": spot.floor,
+        "time_speedup": spot.speedup,
+        "practice": spot.baseline.practice,
     }
 
 
