@@ -24,7 +24,7 @@ from labtui.session.settings import Settings
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import Confirm
+from labtui.tui.screens.prompts import AskReason, Confirm
 from labtui.tui.widgets.chart import ChartView
 from tests.tui.waiting import text_of
 
@@ -66,13 +66,20 @@ def open_app(lab: LabFolder) -> tuple[LabApp, Session]:
     return LabApp(session, prompter=prompter, factor=FACTOR), session
 
 
-async def submit_here(pilot: Pilot[Any], app: LabApp) -> None:
-    """The plan of the task on the screen, as it is."""
+async def submit_here(pilot: Pilot[Any], app: LabApp, reason: str = "") -> None:
+    """The plan of the task on the screen, as it is; with a `reason`, its one finding is overridden."""
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
     screen = app.screen
     assert isinstance(screen, PlanScreen)
     await come_to(pilot, lambda: len(screen.previews) == len(screen.drafts), "what it would cost")
+    if reason:
+        await pilot.press("e")
+        await come_to(pilot, lambda: "(O: override)" in text_of(app), "a finding")
+        await pilot.press("O")
+        await come_to(pilot, lambda: isinstance(app.screen, AskReason), "the question for a reason")
+        await pilot.press(*reason, "enter")
+        await come_to(pilot, lambda: f"Overridden: {reason}" in text_of(app), "the overridden finding")
     assert "practice" in text_of(app).splitlines()[0]
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
@@ -96,13 +103,20 @@ async def answer_all(pilot: Pilot[Any], app: LabApp, questions: int) -> None:
     )
 
 
-async def test_from_a_fresh_folder_to_a_ticked_box(cluster: PracticeCluster, tmp_path: Path) -> None:
+async def test_from_a_fresh_folder_to_a_ticked_box(
+    cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def comment_out(self: LabApp, path: Path) -> bool:
+        path.write_text(path.read_text().replace("#SBATCH --nodes=1", "# SBATCH --nodes=1"))
+        return True
+
+    monkeypatch.setattr(LabApp, "open_editor", comment_out)
     app, session = open_app(lab_on(cluster, tmp_path / "lab"))
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         await pilot.press("down", "down", "down", "down")
         await come_to(pilot, lambda: app.view_model.task_id == "10.5", "task 10.5")
-        await submit_here(pilot, app)
+        await submit_here(pilot, app, reason="one node anyway")
         await come_to(pilot, lambda: "▶ epoch" in text_of(app), "an epoch while the job runs")
         runs = lambda: list(app.view_model.state.runs.values())  # noqa: E731
         await come_to(
@@ -138,6 +152,7 @@ async def test_from_a_fresh_folder_to_a_ticked_box(cluster: PracticeCluster, tmp
         await pilot.press("q")
     session.close()
     everything_is_marked(session, tmp_path / "lab")
+    the_appendix_tells_what_was_overridden(tmp_path / "lab", "one node anyway", monkeypatch)
     nothing_is_left(cluster)
 
 
@@ -161,6 +176,29 @@ def everything_is_marked(session: Session, lab: Path) -> None:
         if not any("PRACTICE" in shape.text_frame.text for shape in slide.shapes if shape.has_text_frame)
     ]
     assert not unmarked, unmarked
+
+
+def the_appendix_tells_what_was_overridden(lab: Path, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason that was typed, on the exported page."""
+    from pptx import Presentation
+
+    from labtui.commands.cli import main
+
+    monkeypatch.chdir(lab)
+    assert main(["export", "--all"]) == 0
+    pages = [
+        [
+            cell.text
+            for shape in slide.shapes
+            if shape.has_table
+            for row in shape.table.rows
+            for cell in row.cells
+        ]
+        + [shape.text_frame.text for shape in slide.shapes if shape.has_text_frame]
+        for slide in Presentation(str(lab / "appendix.pptx")).slides
+    ]
+    (page,) = (page for page in pages if "Findings overridden" in page)
+    assert any(reason in text for text in page) and any("job.slurm:" in text for text in page), page
 
 
 def nothing_is_left(cluster: PracticeCluster) -> None:

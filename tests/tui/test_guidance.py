@@ -64,6 +64,21 @@ def test_out_of_memory_offers_its_remedy_until_a_smaller_batch_was_planned() -> 
     assert guidance.next_step(state_of([*failed, *again])).action != "halve_batch"
 
 
+def test_of_three_sizes_the_one_that_failed_is_planned_again() -> None:
+    def run(number: int, gpus: int, outcome: str) -> list[Any]:
+        return finished_run(f"lt{number}", "10.5", number, spec(gpus=gpus), str(number), outcome=outcome)
+
+    runs = [*run(1, 1, "completed"), *run(2, 2, "failed"), *run(3, 4, "completed")]
+    shown = state_of(runs, checks=check("10.5", item("runs", "ResNet50 2 GPUs has not been run yet.")))
+    step = guidance.next_step(shown)
+    assert (step.action, [each.run_id for each in step.again]) == ("retry_run", [2])
+    assert "2 GPUs (run 2) failed" in step.sentence
+    later = state_of([*runs, *live_run("lt4", "10.5", 4, spec(gpus=2), "4", 1)], checks=shown.checks)
+    assert not guidance.failed_runs(later)
+    mended = state_of([*runs, *run(4, 2, "completed"), *run(5, 2, "failed")], checks=shown.checks)
+    assert not guidance.failed_runs(mended), "a size that completed once is there"
+
+
 def test_a_lost_connection_comes_first_and_rows_stop_claiming() -> None:
     going = live_run("lt1", "10.5", 1, spec(), "7", 3)
     lost = ConnectionChanged(at=NOW, status="offline", sentence="The connection broke.")

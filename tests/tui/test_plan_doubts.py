@@ -58,6 +58,32 @@ async def test_an_edited_job_script_is_marked_and_not_lost_without_a_word(
     assert not list(session.folder.slurm.glob("*.slurm")), "a draft is no submission"
 
 
+async def test_esc_goes_back_from_a_view_and_leaves_no_edit_behind_unasked(
+    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path) -> bool:
+        path.write_text(path.read_text() + EDIT)
+        return True
+
+    app = app_of(session)
+    monkeypatch.setattr(app, "open_editor", write)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await open_plan(pilot, app)
+        await pilot.press("v", "v")
+        await until(pilot, lambda: "Files of job 1" in text_of(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: "Findings of job 1" in text_of(app))
+        assert app.screen is screen
+        await pilot.press("e")
+        await until(pilot, lambda: bool(screen.scripts))
+        await pilot.press("escape")
+        await until(pilot, lambda: "drops your edits" in text_of(app))
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen is screen)
+        await pilot.press("escape", "y")
+        await until(pilot, lambda: app.screen is app.main)
+
+
 async def test_the_question_of_a_cell_and_of_the_plan_say_what_is_meant(
     session: ReplayedSession, app_of: Make
 ) -> None:
@@ -92,7 +118,10 @@ async def test_batches_that_differ_or_did_not_fit_are_told(session: ReplayedSess
 async def test_keys_of_the_plan_are_offered_at_80_columns(session: ReplayedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
-        await open_plan(pilot, app)
+        screen = await open_plan(pilot, app)
+        screen.focus_table_at(0, 6)
+        await pilot.press("minus", "minus", "minus")
+        await until(pilot, lambda: "1 warning (O: override)" in text_of(app))
         foot = text_of(app).splitlines()[-1]
         for key in ("enter change", "s submit", "f fix", "v view", "i ask Slurm", "esc back", "? help"):
             assert key in foot, foot

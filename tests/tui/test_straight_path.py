@@ -114,7 +114,7 @@ async def test_the_straight_path_takes_at_most_45_keys(
         await student.answer(5)
         await student.press("right_square_bracket")
         await student.at("10.6")
-        await student.press("b", "y")
+        await student.press("b")
         await student.see(
             lambda: all(i.met for i in app.view_model.checks["10.6"].items if i.kind == "edited"), "the copy"
         )

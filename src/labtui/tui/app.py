@@ -56,7 +56,9 @@ class LabApp(SessionApp):
     async def do_next(self) -> None:
         """Take the next step that the card names."""
         step = next_step(self.view_model.view_state())
-        if step.action:
+        if step.again:
+            await self.retry_run(step.again)
+        elif step.action:
             await self.do(step.action)
         else:
             self.notify(step.sentence, markup=False)
@@ -238,11 +240,11 @@ class LabApp(SessionApp):
         self.notify(proposal.sentence, timeout=8, markup=False)
         await self._show_plan(run.task_id, proposal.drafts)
 
-    async def retry_run(self) -> None:
-        """The plan of the selected run again, or of all marked ones; each is changed by how it ended."""
+    async def retry_run(self, these: Sequence[RunState] = ()) -> None:
+        """The plan of the selected run again, of all marked ones, or of `these`; each is changed by how it ended."""
         from labtui.session.batches import retry_after
 
-        jobs = {run.token: run for run in reversed(self.view_model.view_state().meant)}
+        jobs = {run.token: run for run in reversed(these or self.view_model.view_state().meant)}
         if not jobs:
             self.notify("Choose the run to plan again first.", markup=False)
             return
@@ -411,7 +413,6 @@ class LabApp(SessionApp):
         from labtui.lab.plan import copies_to_start
         from labtui.session.labs import copy_difference, start_copy
         from labtui.tui.plan_words import coloured
-        from labtui.tui.screens.prompts import Confirm
         from labtui.tui.screens.texts import TextScreen
 
         task = self.view_model.view_state().task
@@ -428,18 +429,15 @@ class LabApp(SessionApp):
             self.push_screen(TextScreen(f"{original} and your {target}", page))
             return
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                try:
-                    start_copy(folder, original, target)
-                except LabError as error:
-                    self.report(error)
-                    return
-                self.open_editor(folder.inside(f"scripts/{target}"))
-                self.view_model.check_later(self.repaint_soon)
-
-        text = f"Start scripts/{target} as a copy of {original}? What has to change in it is for you to find."
-        self.push_screen(Confirm(text, yes="Copy and edit", no="Not now"), answered)
+        try:
+            start_copy(folder, original, target)
+        except LabError as error:
+            self.report(error)
+            return
+        text = f"scripts/{target} is a copy of {original}. What has to change in it is for you to find."
+        self.notify(text, timeout=8, markup=False)
+        self.open_editor(folder.inside(f"scripts/{target}"))
+        self.view_model.check_later(self.repaint_soon)
 
     def open_editor(self, path: Path) -> bool:
         """Leave the screen to the student's editor; says whether it ran."""

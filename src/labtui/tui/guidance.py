@@ -20,16 +20,21 @@ from labtui.tui.view import LIVE_WORDS, TaskRow, ViewState, number_rows, task_ro
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from labtui.lab.checks import CheckItem
     from labtui.lab.edition import Fact
     from labtui.results.chart_spec import ChartSpec
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do next: a sentence, and the action of the registry that does it ("" where no key helps)."""
+    """What to do next: a sentence, and the action of the registry that does it ("" where no key helps).
+
+    `again` are the runs that the action plans once more.
+    """
 
     sentence: str
     action: str = ""
+    again: tuple[RunState, ...] = ()
 
 
 _STEP_ACTIONS = {
@@ -65,10 +70,7 @@ def next_step(view_state: ViewState) -> NextStep:
     if live and (item is None or item.kind in {"runs", "constant-batch", "metric", "fit", "learning-rate"}):
         return _while_running(view_state, len(live))
     if check is not None and item is not None and check.missing:
-        action = _STEP_ACTIONS.get(item.kind, "")
-        if item.kind == "edited" and not item.evidence and check.missing.startswith("Make "):
-            action = "start_copy"
-        return NextStep(check.missing, action)
+        return _what_is_missing(view_state, check.missing, item)
     ahead = next_task(view_state)
     if ahead is not None:
         return NextStep(f"Next task: {ahead.task_id} {ahead.title}", "next_open_task")
@@ -93,6 +95,29 @@ def oom_run(view_state: ViewState) -> RunState | None:
             return run
         smallest[run.spec.model] = batch if later is None else min(batch, later)
     return None
+
+
+def _what_is_missing(view_state: ViewState, missing: str, item: CheckItem) -> NextStep:
+    again = failed_runs(view_state) if item.kind == "runs" else ()
+    if again:
+        names = ", ".join(f"{run.spec.label} (run {run.run_id})" for run in again)
+        which = "it" if len(again) == 1 else "them"
+        return NextStep(f"{names} failed. Look at the log, then plan {which} again.", "retry_run", again)
+    action = _STEP_ACTIONS.get(item.kind, "")
+    if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
+        action = "start_copy"
+    return NextStep(missing, action)
+
+
+def failed_runs(view_state: ViewState) -> tuple[RunState, ...]:
+    """The last run of each planned size that never completed, where it failed or ran out of time."""
+    task = view_state.task
+    planned = {(each.model, each.gpus) for each in task.runs} if task is not None else set()
+    last = {run.spec.label: run for run in view_state.runs if (run.spec.model, run.spec.n_gpus) in planned}
+    for run in view_state.runs:
+        if run.outcome == "completed":
+            last.pop(run.spec.label, None)
+    return tuple(run for run in last.values() if run.outcome in {"failed", "time-limit"})
 
 
 def _while_running(view_state: ViewState, count: int) -> NextStep:

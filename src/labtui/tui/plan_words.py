@@ -176,7 +176,7 @@ def findings_title(preview: Preview | LabError | None, place: int) -> str:
         for count, word in ((errors, "error"), (warnings, "warning"))
         if count
     ]
-    return f"Findings of job {place + 1}: {', '.join(parts) or 'none'}"
+    return f"Findings of job {place + 1}: {', '.join(parts) or 'none'}{' (O: override)' if parts else ''}"
 
 
 def view_title(view: str, preview: Preview | LabError | None, place: int, *, edited: bool = False) -> str:

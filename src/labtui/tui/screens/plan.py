@@ -384,10 +384,22 @@ class PlanScreen(PlanFixing):
         self._show_views()
 
     def action_back(self) -> None:
-        """Leave the line, then the screen."""
+        """Leave the line, then the view that `v` chose, then the screen; scripts edited here are not lost unasked."""
         if self._editing is not None:
             self._close_input()
+        elif self.view != VIEWS[0]:
+            self.view = VIEWS[0]
+            self._show_views()
+        elif edited := [draft.job_name for draft in self.drafts if draft in self.scripts]:
+            from labtui.tui.screens.prompts import Confirm
+
+            text = f"You edited the job script of {', '.join(edited)}. Leaving the plan drops your edits."
+            self.app.push_screen(Confirm(text, yes="Leave the plan", no="Stay"), self._left)
         else:
+            self.dismiss(None)
+
+    def _left(self, yes: bool | None) -> None:
+        if yes:
             self.dismiss(None)
 
     # ------------------------------------------------------------------ sending
