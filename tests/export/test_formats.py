@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import shutil
@@ -44,9 +45,9 @@ def presentation_of(lab, typesetter, look=None):
     from pptx import Presentation
 
     deck = hand_in(lab.contents())
-    slides = lay_out(deck, typesetter.heights).slides
-    data = pptx_bytes(deck, slides, look or own_look())
-    return slides, data, Presentation(io.BytesIO(data))
+    laid = lay_out(deck, typesetter.heights)
+    data = pptx_bytes(deck, laid, look or own_look())
+    return laid.slides, data, Presentation(io.BytesIO(data))
 
 
 def parts_of(data: bytes, pattern: str) -> dict[str, str]:
@@ -166,7 +167,44 @@ def test_powerpoint_ticks_are_the_measured_counts_and_lines_carry_their_names():
     chart = add_chart(slide, spec, (0, 0, 4_000_000, 3_000_000), 400).chart
     assert not chart.has_legend
     text = chart._chartSpace.xml
-    assert text.count('<c:showSerName val="1"/>') == 2 and text.count('<c:showCatName val="1"/>') == 3
+    assert text.count('<c:showSerName val="1"/>') == 2
+    ticks_typed = re.findall(r"<c:tx>\s*<c:rich>.*?<a:t>([^<]*)</a:t>", text, re.DOTALL)
+    assert [tick for tick in ticks_typed if tick in "124"] == ["1", "2", "4"]
+    moved = [
+        float(y)
+        for y in re.findall(r'<c:dLbl>\s*<c:idx val="2"/>\s*<c:layout>.*?<c:y val="([^"]+)"', text, re.DOTALL)
+    ]
+    low, high = sorted(moved)  # both lines end at 4: their names are moved apart
+    assert (high - low) * 300 >= 16  # points of a chart 400 wide and 300 high
+
+
+def test_what_stands_on_a_slide_of_powerpoint_covers_nothing_else(tmp_path, typesetter):
+    """Words, tables and code have the heights Typst measured: none begins before the one above it ends."""
+    code = Listing(
+        tuple(CodeLine((Run("x = " + "f(1), " * n),), str(n), "+" if n % 2 else "-") for n in range(9))
+    )
+    table = Table(
+        ("network", "efficiency at 4"), (("ResNet50V2", "0.63"), ("ResNet152V2", "0.81")), (False, True)
+    )
+    words = Paragraph(
+        (Run("The larger network scales better because its gradients grow less than its work. " * 2),)
+    )
+    deck = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False).contents())
+    page = Page(title="All kinds", words=(words, table, words, code, words), flows=True)
+    laid = lay_out(replace(deck, pages=(page,)), typesetter.heights)
+    from pptx import Presentation
+
+    seen = 0
+    for slide in list(Presentation(io.BytesIO(pptx_bytes(deck, laid, own_look()))).slides)[1:]:
+        body = [shape for shape in slide.shapes if 118 * EMU <= shape.top < 500 * EMU]
+        for above, below in itertools.pairwise(sorted(body, key=lambda shape: shape.top)):
+            assert above.top + above.height <= below.top + EMU
+            seen += 1
+        for shape in body:
+            assert shape.top + shape.height <= 497 * EMU
+            if shape.has_table:
+                assert all(row.height >= 14 * EMU for row in shape.table.rows)
+    assert seen >= 3
 
 
 @pytest.mark.parametrize("kind", ["lines", "bars"])
@@ -244,16 +282,20 @@ def test_a_table_of_hundreds_of_rows_goes_on_over_slides(tmp_path, typesetter):
     rows = tuple((f"ResNet50 · {n} GPUs", str(n)) for n in range(400))
     deck = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False).contents())
     page = Page(title="Where from", visuals=(Table(("training", "job"), rows, (False, True)),), flows=True)
-    slides = lay_out(replace(deck, pages=(page,)), typesetter.heights).slides
+    laid = lay_out(replace(deck, pages=(page,)), typesetter.heights)
     tables = [
-        block for slide in slides for zone in slide.zones for block in zone.blocks if isinstance(block, Table)
+        block
+        for slide in laid.slides
+        for zone in slide.zones
+        for block in zone.blocks
+        if isinstance(block, Table)
     ]
     assert tuple(row for table in tables for row in table.rows) == rows
     heights = typesetter.heights([(table, BODY.w) for table in tables])
     assert all(found["height"] <= BODY.h for found in heights)
     from pptx import Presentation
 
-    shown = Presentation(io.BytesIO(pptx_bytes(deck, slides, own_look())))
+    shown = Presentation(io.BytesIO(pptx_bytes(deck, laid, own_look())))
     cells = [
         [cell.text for cell in row.cells]
         for slide in shown.slides

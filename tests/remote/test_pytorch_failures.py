@@ -15,7 +15,7 @@ from tests.remote.torch_ranks import SMALL, TORCH_PYTHON, TRAIN, Ranks, environm
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 HOST = os.uname().nodename
 LIMIT = 1_500_000
-"""KiB: PyTorch alone takes half of it, the training below twice as much."""
+"""KiB of data, as PyTorch for CUDA maps gigabytes of libraries: it takes half of this, the training twice as much."""
 LONG = [*SMALL, "--num_epochs", "500"]
 
 

@@ -88,7 +88,7 @@ class Ranks:
             more.update((rank_1 or {}) if rank == 1 else {})
             command = [str(TORCH_PYTHON), TRAIN, *words]
             if rank == 1 and limit:
-                command = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh", *command]
+                command = ["sh", "-c", f'ulimit -d {limit}; exec "$@"', "sh", *command]
             with (folder / f"{rank}.out").open("wb") as out, (folder / f"{rank}.err").open("wb") as err:
                 process = subprocess.Popen(command, stdout=out, stderr=err, env=environment(**more))
             self.processes.append(process)

@@ -21,6 +21,8 @@ Segment = tuple[float, float, float, float]
 _MARK = 3.4
 _CROSSED, _ON_MARK, _ON_TEXT, _OUTSIDE, _ASTRAY = 1.0, 1.5, 3.0, 20.0, 14.0
 _ROUNDS = 3
+_ROOM_FOR_A_LABEL = 0.14
+"""Room over the highest mark for a value beside it, as a share of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ def has_errors(points: Iterable[Point]) -> bool:
     return any(max(error_sizes(point)) > 0 for point in points)
 
 
-def y_limits(spec: ChartSpec, *, headroom: float = 0.14) -> tuple[float, float]:
+def y_limits(spec: ChartSpec, *, headroom: float = _ROOM_FOR_A_LABEL) -> tuple[float, float]:
     """Limits that contain all marks with their bounds, and leave room for labels above."""
     values = [v for series in spec.series for point in series.points for v in (point.y, point.lo, point.hi)]
     known = [value for value in values if value is not None]
@@ -208,7 +210,7 @@ def y_limits(spec: ChartSpec, *, headroom: float = 0.14) -> tuple[float, float]:
     high = max([*known, spec.y_max if spec.y_max is not None else low])
     if stacked(spec):
         high = max(high, 1.0)
-    if spec.percent and spec.y_max == 1.0:
+    if spec.percent and spec.y_max == 1.0 and headroom <= _ROOM_FOR_A_LABEL:
         headroom = 0.06
     span = (high - low) or max(abs(high), 1.0)
     top = high + headroom * span
@@ -244,6 +246,27 @@ def upright_values(spec: ChartSpec, slot: float, size: float) -> bool:
         len(bar_series(spec)) > 1
         and max((style.text_width(t, size) for t in texts), default=0.0) > 1.1 * slot
     )
+
+
+def upright_headroom(spec: ChartSpec, size: float, height: float) -> float:
+    """Room over bars for values that stand upright, as a share of the bars' own height in a plot so high."""
+    texts = (value_text(spec, point) for series in bar_series(spec) for point in series.points if point.label)
+    longest = max((style.text_width(text, size) for text in texts), default=0.0) + 0.8 * size
+    return min(2.0, longest / max(height - longest, 0.5 * longest))
+
+
+def apart(wanted: Sequence[float], gap: float, height: float) -> list[float]:
+    """Rising positions at least `gap` apart and inside the height, close to where they want to be."""
+    placed: list[float] = []
+    for want in wanted:
+        placed.append(max(want, placed[-1] + gap) if placed else want)
+    over = placed[-1] - height if placed else 0.0
+    for at in range(len(placed) - 1, -1, -1):
+        if over <= 0:
+            break
+        placed[at] -= over
+        over = placed[at - 1] + gap - placed[at] if at else 0.0
+    return placed
 
 
 def legend_rows(spec: ChartSpec, room: float, size: float) -> int:

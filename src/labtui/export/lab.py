@@ -203,7 +203,7 @@ class _Export:
 
             def make_pptx() -> Sequence[Path]:
                 look = template_look(self.template) if self.template is not None else own_look()
-                return self._one(f"{name}.pptx", pptx_bytes(deck, laid.slides, look, self.part(start, half)))
+                return self._one(f"{name}.pptx", pptx_bytes(deck, laid, look, self.part(start, half)))
 
             self.add(make_pptx)
         if "pdf" in formats:

@@ -45,7 +45,9 @@ def _groups(
     ideal = chart_geometry.ideal_at(spec)
     slot = axes.get_position().width * canvas.width * 72 / (len(places) + 0.2) * width
     upright = chart_geometry.upright_values(spec, slot, canvas.small)
-    axes.set_ylim(*chart_geometry.y_limits(spec, headroom=0.34 if upright else 0.14))
+    height = axes.get_position().height * canvas.height * 72
+    room = chart_geometry.upright_headroom(spec, canvas.small, height) if upright else 0.14
+    axes.set_ylim(*chart_geometry.y_limits(spec, headroom=room))
     for at, (each, shade) in enumerate(zip(series, chart_geometry.colours(spec), strict=True)):
         shift = (at - (len(series) - 1) / 2) * width
         for point in each.points:
@@ -290,7 +292,7 @@ def _names(axes: Any, spec: ChartSpec, series: Sequence[Series], canvas: style.C
     height = axes.get_position().height * canvas.height * 72
     low, high = axes.get_ylim()
     wanted = [(_end(each).y - low) / (high - low) * height for each, _ in ends]
-    for (each, shade), at in zip(ends, _apart(wanted, canvas.text * 1.2, height), strict=True):
+    for (each, shade), at in zip(ends, chart_geometry.apart(wanted, canvas.text * 1.2, height), strict=True):
         _name(axes, each, shade, (right, low + at / height * (high - low)), canvas=canvas, shift=(0.9, 0.0))
 
 
@@ -330,20 +332,6 @@ def _end(series: Series) -> Point:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _apart(wanted: Sequence[float], gap: float, height: float) -> list[float]:
-    """Rising positions at least `gap` apart and inside the height, close to where they want to be."""
-    placed: list[float] = []
-    for want in wanted:
-        placed.append(max(want, placed[-1] + gap) if placed else want)
-    over = placed[-1] - height if placed else 0.0
-    for at in range(len(placed) - 1, -1, -1):
-        if over <= 0:
-            break
-        placed[at] -= over
-        over = placed[at - 1] + gap - placed[at] if at else 0.0
-    return placed
 
 
 def _key(axes: Any, named: Sequence[tuple[Series, str]], canvas: style.Canvas) -> None:

@@ -115,25 +115,32 @@ def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: fl
     from pptx.util import Pt
 
     chart.font.size = Pt(TEXT)
-    (_dress_bars if spec.kind == "bars" else _dress_lines)(chart, spec, width)
     _title(chart, spec, width)
     rows = _legend(chart, spec, width)
     _axes(chart, spec, width)
-    _plot_place(chart, spec, width, height, rows)
+    plot_width, plot_height = _plot_place(chart, spec, width, height, rows)
+    if spec.kind == "bars":
+        _dress_bars(chart, spec, plot_width, plot_height)
+    else:
+        _dress_lines(chart, spec, plot_height / height, plot_height)
 
 
-def _dress_bars(chart: Any, spec: ChartSpec, width: float) -> None:
+def _dress_bars(chart: Any, spec: ChartSpec, width: float, height: float) -> None:
+    """`width` and `height` are those of the plot, in points."""
     plot = chart.plots[0]
     bars = chart_geometry.bar_series(spec)
     plot.gap_width = 60 if len(bars) > 1 else 90
     plot.overlap = 100 if stacked(spec) else -5
     groups = chart_geometry.categories(spec)
     drawn = list(plot.series)
+    room = width / max(1, len(groups)) / (len(bars) + 0.6)
+    upright = not stacked(spec) and chart_geometry.upright_values(spec, room, TEXT)
+    if upright:
+        headroom = chart_geometry.upright_headroom(spec, TEXT, height)
+        chart.value_axis.maximum_scale = chart_geometry.y_limits(spec, headroom=headroom)[1]
     for at, (series, slot) in enumerate(zip(bars, chart_geometry.slots(spec), strict=True)):
         points = [chart_geometry.points_at(series).get(x) for x, _ in groups]
         _fill_bars(drawn[at], _SLOTS[slot], points)
-        room = width / max(1, len(groups)) / (len(bars) + 0.6)
-        upright = not stacked(spec) and chart_geometry.upright_values(spec, room, TEXT)
         _labels(drawn[at], spec, points, sides=_bar_sides(spec, points), upright=upright)
         if not stacked(spec) or at == 0:
             _error_bars(drawn[at], points)
@@ -167,10 +174,11 @@ def _bar_sides(spec: ChartSpec, points: Sequence[Point | None]) -> dict[int, str
     return {id(point): "inEnd" if inside and point.y / high > 2 * _THIN else "outEnd" for point in known}
 
 
-def _dress_lines(chart: Any, spec: ChartSpec, width: float) -> None:
+def _dress_lines(chart: Any, spec: ChartSpec, share: float, height: float) -> None:
+    """`height` is that of the plot in points, `share` the same as a share of the chart's."""
     slots = dict(zip(map(id, chart_geometry.bar_series(spec)), chart_geometry.slots(spec), strict=True))
     sides = _line_sides(spec)
-    named = _named_at_end(spec)
+    named = _end_names(spec, share, height) if _named_at_end(spec) else {}
     drawn = list(chart.plots[0].series)
     for line, (series, _) in zip(drawn, _xy_series(spec), strict=False):
         line.smooth = False
@@ -178,17 +186,39 @@ def _dress_lines(chart: Any, spec: ChartSpec, width: float) -> None:
             _plain_line(line, _QUIET, dash="", width=9525)
         elif series.role in ("ideal", "fit"):
             dash = "dash" if series.role == "ideal" else "sysDot" if "ustafson" in series.name else ""
-            _plain_line(line, _QUIET if series.hue is None else _SLOTS[series.hue], dash=dash, width=19050)
-            _labels(line, spec, _sorted(series), sides={}, name_last=named)
+            colour = _QUIET if series.hue is None else _SLOTS[series.hue]
+            _plain_line(line, colour, dash=dash, width=19050)
+            _labels(line, spec, _sorted(series), sides={}, colour=colour, name=named.get(id(series)))
         else:
             place = list(slots).index(id(series))
-            _measured_line(
-                line, spec, _sorted(series), (place, _SLOTS[slots[id(series)]]), sides, named=named
-            )
+            look = (place, _SLOTS[slots[id(series)]])
+            _measured_line(line, spec, _sorted(series), look, sides, name=named.get(id(series)))
     if _labelled_ticks(spec):
         _plain_line(drawn[-1], _PAPER, dash="", width=0)
         marks = [Point(x=x, y=0.0, label=name) for x, name in spec.x_ticks]
-        _labels(drawn[-1], spec, marks, sides={id(mark): "b" for mark in marks}, shown="showCatName")
+        _labels(drawn[-1], spec, marks, sides={id(mark): "b" for mark in marks}, typed=True)
+
+
+def _end_names(spec: ChartSpec, share: float, height: float) -> dict[int, tuple[str, float]]:
+    """The name at each line's end, and how far it is moved up from there so that no name covers another.
+
+    By the identity of the series; the way is a share of the chart's height, as PowerPoint wants it.
+    """
+    low, high = _line_limits(spec)
+    lines = [*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)]
+    ends = sorted(((_sorted(each)[-1].y, each) for each in lines if each.points), key=lambda end: end[0])
+    wanted = [(y - low) / ((high - low) or 1.0) * height for y, _ in ends]
+    placed = chart_geometry.apart(wanted, 1.2 * TEXT, height)
+    return {
+        id(each): (clean(each.name), (at - want) / height * share)
+        for (_, each), want, at in zip(ends, wanted, placed, strict=True)
+    }
+
+
+def _line_limits(spec: ChartSpec) -> tuple[float, float]:
+    """Where the axis upwards of a line chart begins and ends."""
+    low, high = chart_geometry.y_limits(spec, headroom=0.05)
+    return min(0.0, low), high
 
 
 def _line_sides(spec: ChartSpec) -> dict[int, str]:
@@ -211,7 +241,7 @@ def _measured_line(
     look: tuple[int, str],
     sides: Mapping[int, str],
     *,
-    named: bool,
+    name: tuple[str, float] | None,
 ) -> None:
     """A line with marks, labels and error bars in the colour of its slot; the way from a first epoch is dashed."""
     place, colour = look
@@ -227,7 +257,7 @@ def _measured_line(
             dash = '<a:prstDash val="dash"/>' if second else ""
             edge = f'<c:spPr><a:ln w="15875"><a:solidFill>{colour}</a:solidFill>{dash}</a:ln></c:spPr>'
             _point(line._element, at, marker + (edge if second else ""))
-    _labels(line, spec, points, sides=sides, colour=colour, name_last=named)
+    _labels(line, spec, points, sides=sides, colour=colour, name=name)
     if not dense:
         _error_bars(line, points)
 
@@ -280,13 +310,14 @@ def _labels(
     *,
     sides: Mapping[int, str],
     colour: str = "",
-    name_last: bool = False,
-    shown: str = "showVal",
+    name: tuple[str, float] | None = None,
+    typed: bool = False,
     upright: bool = False,
 ) -> None:
     """A label per point, bound to its value, in the digits the chart's own label has; `sides` by a point's identity.
 
-    `name_last`: the last point carries the name of its series, right of it.
+    `name`: the last point carries this name right of it, moved up by a share of the chart's height.
+    `typed`: the labels are texts of their own, not bound to a value.
     """
     from pptx.oxml import parse_xml
 
@@ -294,20 +325,23 @@ def _labels(
     marks = []
     for at, point in enumerate(points):
         side = sides.get(id(point)) if point is not None else None
-        last = name_last and at == len(points) - 1
+        last = name is not None and at == len(points) - 1
         if point is None or (not last and (not point.label or side is None)):
             continue
         light = side in ("ctr", "inEnd") and not point.hollow and not point.live
-        look = _PAPER if light else colour if colour and several else _INK
-        what = {shown} if point.label and side is not None else set()
+        look = _PAPER if light else colour if colour and (several or last) else _INK
+        what = {"showVal"} if point.label and side is not None else set()
         form = (
             "0%"
             if spec.percent and len(chart_geometry.bar_series(spec)) > 1 and not stacked(spec)
             else number_format(point.label)
         )
-        written = point.label if shown == "showCatName" and point.label != f"{point.x:g}" else ""
-        marks.append(_label_xml(at, form, (side or "r") if not last else "r", look,
-                                what | ({"showSerName"} if last else set()), written=written))  # fmt: skip
+        moved, words = 0.0, clean(point.label) if typed else ""
+        if last and name is not None:
+            what, moved = what | {"showSerName"}, name[1]
+        marks.append(
+            _label_xml(at, form, "r" if last or side is None else side, look, what, moved=moved, words=words)
+        )
     if not marks:
         return
     hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
@@ -318,17 +352,22 @@ def _labels(
     _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
 
-def _label_xml(at: int, form: str, position: str, colour: str, shown: set[str], *, written: str = "") -> str:
-    """A label; `written` stands in the place of its value, where the two differ (an axis of doublings)."""
+def _label_xml(
+    at: int, form: str, position: str, colour: str, shown: set[str], *, moved: float = 0.0, words: str = ""
+) -> str:
+    """A label of a point: what is `shown` of it, or `words`; `moved` up by a share of the chart's height."""
     flags = "".join(f'<c:{name} val="{int(name in shown)}"/>' for name in _SHOWN)
-    run = f'<a:r><a:rPr lang="en-US" sz="{TEXT * 100}"/><a:t>{escape(clean(written))}</a:t></a:r>'
-    rich = f"<c:tx><c:rich><a:bodyPr/><a:lstStyle/><a:p>{run}</a:p></c:rich></c:tx>" if written else ""
+    layout = f'<c:layout><c:manualLayout><c:x val="0"/><c:y val="{-moved:.5f}"/></c:manualLayout></c:layout>'
+    look = f'sz="{TEXT * 100}" b="0"><a:solidFill>{colour}</a:solidFill>'
+    text = (
+        f'<c:tx><c:rich><a:bodyPr wrap="none"/><a:p><a:r><a:rPr lang="en-US" {look}</a:rPr><a:t>{escape(words)}</a:t>'
+        "</a:r></a:p></c:rich></c:tx>"
+    )
     return (
-        f'<c:dLbl><c:idx val="{at}"/>{rich}<c:numFmt formatCode="{form}" sourceLinked="0"/>'
-        f"<c:spPr><a:noFill/></c:spPr>"
-        f'<c:txPr><a:bodyPr wrap="none"/><a:lstStyle/><a:p><a:pPr><a:defRPr sz="{TEXT * 100}" b="0">'
-        f"<a:solidFill>{colour}"
-        f'</a:solidFill></a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
+        f'<c:dLbl><c:idx val="{at}"/>{layout if abs(moved) > 0.002 else ""}{text if words else ""}'
+        f'<c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr><a:noFill/></c:spPr>'
+        f'<c:txPr><a:bodyPr wrap="none"/><a:lstStyle/><a:p><a:pPr><a:defRPr {look}'
+        f'</a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
         f'<c:dLblPos val="{position}"/>{flags}<c:separator>  </c:separator></c:dLbl>'
     )
 
@@ -461,8 +500,11 @@ def _legend(chart: Any, spec: ChartSpec, width: float) -> int:
     return chart_geometry.legend_rows(spec, width, TEXT) if bars else 0
 
 
-def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: int) -> None:
-    """The plot at one place in every chart of a size, so that charts beside each other stand level."""
+def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: int) -> tuple[float, float]:
+    """The plot at one place in every chart of a size, so that charts beside each other stand level.
+
+    Gives the plot's width and height in points.
+    """
     from pptx.oxml import parse_xml
 
     names = (
@@ -483,6 +525,7 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
     for old in plot.findall(tag("c:layout")):
         plot.remove(old)
     plot.insert(0, parse_xml(f"<c:layout {NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>"))
+    return place["w"] * width, place["h"] * height
 
 
 def _bare(spec: ChartSpec, width: float) -> bool:
@@ -507,13 +550,14 @@ def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
         up.format.line.fill.background()
     up.tick_labels.number_format_is_linked = False
     low, high = chart_geometry.y_limits(spec, headroom=0.0)
-    up.tick_labels.number_format = "0%" if spec.percent else "#,##0" if high >= 10 else "General"
+    up.tick_labels.number_format = '[<1.001]0%;""' if spec.percent else "#,##0" if high >= 10 else "General"
     up.minimum_scale = min(0.0, low)
     if spec.percent and low >= 0 and 0.9 <= high <= 1.06:
         up.maximum_scale, up.major_unit = 1.1, 0.2
     elif spec.y_max is not None:
         up.maximum_scale = spec.y_max * 1.14
     if spec.kind == "lines":
+        up.minimum_scale, up.maximum_scale = _line_limits(spec)
         _x_scale(across, spec)
         if _labelled_ticks(spec):
             across.tick_label_position = XL_TICK_LABEL_POSITION.NONE

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import re
 import zipfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from xml.sax.saxutils import escape
@@ -31,12 +33,13 @@ from labtui.export.hand_in import (
 )
 from labtui.export.pptx_charts import add_chart
 from labtui.export.pptx_theme import EMU, MONO, A, Look, put, scheme
-from labtui.export.slide_layout import Box, Slide, Zone
+from labtui.export.slide_layout import Box, Measure, Slide, Slides, Zone
 from labtui.export.typst_writer import SLIDE_SIZES
 
 _P = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" {A}'
 _MC = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
 _A14 = "http://schemas.microsoft.com/office/drawing/2010/main"
+_A16 = "http://schemas.microsoft.com/office/drawing/2014/main"
 _TONES = {
     "quiet": scheme("tx1", alpha=65),
     "accent": scheme("accent1"),
@@ -51,11 +54,11 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOMENT = re.compile(rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*")
 
 
-def pptx_bytes(deck: HandIn, slides: Sequence[Slide], look: Look, progress: Progress = quiet) -> bytes:
+def pptx_bytes(deck: HandIn, laid: Slides, look: Look, progress: Progress = quiet) -> bytes:
     """Fill the presentation with the slides; the same slides give the same bytes."""
-    for at, slide in enumerate(slides):
-        progress(f"deck.pptx: {slide.title}", at / len(slides))
-        _Writer(deck, look).add(slide)
+    for at, slide in enumerate(laid.slides):
+        progress(f"deck.pptx: {slide.title}", at / len(laid.slides))
+        _Writer(deck, look, laid.measured).add(slide)
     core = look.presentation.core_properties
     core.title, core.author, core.subject = deck.title, deck.author, deck.subtitle
     core.keywords = f"Export: {deck.stamp}"
@@ -83,8 +86,8 @@ def _timeless(data: bytes) -> bytes:
 class _Writer:
     """One slide."""
 
-    def __init__(self, deck: HandIn, look: Look) -> None:
-        self._deck, self._look = deck, look
+    def __init__(self, deck: HandIn, look: Look, measured: Measure) -> None:
+        self._deck, self._look, self._measured = deck, look, measured
         self._slide: Any = None
 
     def add(self, slide: Slide) -> None:
@@ -161,28 +164,42 @@ class _Writer:
     # ----------------------------------------------------------------------- zones
 
     def _zone(self, zone: Zone, words: Any) -> None:
+        """One visual; or words and what interrupts them, each as high as Typst found it."""
         place = self._look.placed(zone.box)
+        found = [self._measured(block, zone.box.w) for block in zone.blocks]
         if not zone.words:
-            self._visual(zone.blocks[0], place)
+            self._visual(zone.blocks[0], place, found[0]["parts"])
             return
-        y = place.y
-        parts = list(_split(zone.blocks))
-        total = sum(_guess(block) + 8 for block in zone.blocks)
-        share = min(1.0, place.h / total) if len(parts) > 1 else 1.0
-        for texts, other in parts:
-            if texts:
-                height = place.bottom - y if other is None else share * sum(map(_guess, texts))
-                shape = words if words is not None else self._box(Box(0, 0, 1, 1), "text")
-                words = None
-                put(shape, Box(place.x, y, place.w, max(16.0, height)))
-                self._text(shape, texts)
-                y += height + 8 * share
-            if other is not None:
-                height = max(16.0, min(share * _guess(other), place.bottom - y))
-                self._visual(other, Box(place.x, y, place.w, height))
-                y += height + 8 * share
+        befores = [0.0, *(float(each["before"]) for each in found[1:])]
+        total = sum(befores) + sum(float(each["height"]) for each in found)
+        scale = min(1.0, place.h / max(1.0, total))
+        y, top = place.y, place.y
+        texts: list[Block] = []
+        for block, each, before in zip(zone.blocks, found, befores, strict=True):
+            if not texts:
+                top = y + before * scale
+            y += before * scale
+            if isinstance(block, Paragraph):
+                texts.append(block)
+            else:
+                words = self._words(texts, Box(place.x, top, place.w, y - top), words)
+                texts = []
+                height = max(16.0, float(each["height"]) * scale)
+                self._visual(block, Box(place.x, y, place.w, height), each["parts"])
+            y += float(each["height"]) * scale
+        self._words(texts, Box(place.x, top, place.w, max(16.0, place.bottom - top)), words)
 
-    def _visual(self, block: Block, box: Box) -> None:
+    def _words(self, texts: Sequence[Block], box: Box, words: Any) -> Any:
+        """Paragraphs in the placeholder, or in a box of their own when it is taken; gives what is left."""
+        if not texts:
+            return words
+        shape = words if words is not None else self._box(Box(0, 0, 1, 1), "text")
+        put(shape, box)
+        self._text(shape, texts)
+        return None
+
+    def _visual(self, block: Block, box: Box, parts: Sequence[float]) -> None:
+        """A block that is not words; `parts` are the heights that Typst gave its lines or rows."""
         if isinstance(block, Chart) and heat(block.spec):
             from labtui.export.figures import slide_picture
 
@@ -191,9 +208,9 @@ class _Writer:
         elif isinstance(block, Chart):
             shape = add_chart(self._slide, block.spec, _emu(box), box.w)
         elif isinstance(block, Table):
-            shape = self._table(block, box)
+            shape = self._table(block, box, parts)
         elif isinstance(block, Listing):
-            shape = self._listing(block, box)
+            shape = self._listing(block, box, parts)
         elif isinstance(block, KeyNumbers):
             shape = self._key_numbers(block, box)
         elif isinstance(block, Picture):
@@ -226,30 +243,32 @@ class _Writer:
                 _cell_look(cell, scheme("tx1", alpha=5))
         return shape
 
-    def _table(self, block: Table, box: Box) -> Any:
+    def _table(self, block: Table, box: Box, parts: Sequence[float]) -> Any:
+        """`parts` are the heights of the table with no row, one row, two rows."""
         size = SLIDE_SIZES["table"]
         shape = self._slide.shapes.add_table(len(block.rows) + 1, len(block.headings), *_emu(box))
         table = shape.table
         table.horz_banding = False
         for at, width in enumerate(_column_widths(block, box.w, size)):
             table.columns[at].width = round(width * EMU)
-        height = round(box.h / (len(block.rows) + 1) * EMU)
-        # python-pptx counts all rows anew for each `rows[number]` and `cell(...)`: too slow for some hundred rows.
-        for row_element in table._tbl.tr_lst:
-            row_element.height = height
-        shape.height = height * (len(block.rows) + 1)
+        heights = [after - before for before, after in itertools.pairwise((0.0, *parts))]
+        if len(heights) != len(block.rows) + 1:
+            heights = [box.h / (len(block.rows) + 1)] * (len(block.rows) + 1)
+        _row_heights(shape, heights)
         cells = table.iter_cells()
         for number, row in enumerate((block.headings, *block.rows)):
             texts = (*row, *[""] * len(block.headings))[: len(block.headings)]
             for at, text in enumerate(texts):
                 cell = next(cells)
                 cell.margin_left = cell.margin_right = round(6 * EMU)
-                cell.margin_top = cell.margin_bottom = round(3 * EMU)
+                cell.margin_top = cell.margin_bottom = round(1.5 * EMU)
                 align = "r" if at < len(block.numeric) and block.numeric[at] else "l"
-                _fill_frame(cell.text_frame, [Paragraph((Run(text, bold=number == 0),))], size, align)
+                words = [Paragraph((Run(text, bold=number == 0),))]
+                _fill_frame(cell.text_frame, words, size, align, line=1.15 * size)
         return shape
 
-    def _listing(self, block: Listing, box: Box) -> Any:
+    def _listing(self, block: Listing, box: Box, parts: Sequence[float]) -> Any:
+        """A table, so that a line has a tint of its own and a long one is wrapped beside its number."""
         size = SLIDE_SIZES["code"]
         if block.caption:
             self._text(
@@ -257,12 +276,25 @@ class _Writer:
                 (Paragraph((Run(block.caption),), "note"),),
             )
             box = Box(box.x, box.y + 22, box.w, max(20.0, box.h - 22))
-        shape = self._box(box, "code")
-        _paint(shape, scheme("tx1", alpha=5))
-        lines = [Paragraph(_code_runs(line)) for line in block.lines]
-        _fill_frame(
-            shape.text_frame, lines, size, "l", mono=True, changes=[line.change for line in block.lines]
+        numbers, names = 3.9 * size, 7.4 * size if any(line.part for line in block.lines) else 0.0
+        widths = [*([names] if names else []), numbers, box.w - numbers - names]
+        shape = self._slide.shapes.add_table(len(block.lines), len(widths), *_emu(box))
+        table = shape.table
+        table.first_row = table.horz_banding = False
+        for at, width in enumerate(widths):
+            table.columns[at].width = round(width * EMU)
+        _row_heights(
+            shape, parts if len(parts) == len(block.lines) else [box.h / len(block.lines)] * len(block.lines)
         )
+        cells = table.iter_cells()
+        for line in block.lines:
+            fill = {"+": scheme("accent3", alpha=18), "-": scheme("accent2", alpha=18)}.get(line.change)
+            for runs, align in _code_cells(line, parted=bool(names)):
+                cell = next(cells)
+                cell.margin_left = cell.margin_right = round(4 * EMU)
+                cell.margin_top = cell.margin_bottom = 0
+                _fill_frame(cell.text_frame, [Paragraph(runs)], size, align, line=1.04 * size)
+                _cell_look(cell, fill or scheme("tx1", alpha=5))
         return shape
 
     # ----------------------------------------------------------------------- text
@@ -279,7 +311,11 @@ class _Writer:
         return shape
 
     def _text(self, shape: Any, blocks: Sequence[Block], align: str = "l") -> None:
-        """Paragraphs (and formulas) in a shape; one with formulas has a second form for programs without them."""
+        """Paragraphs (and formulas) in a shape; one with formulas has a second form for programs without them.
+
+        LibreOffice knows the name a14 and draws no formula in it; it does not know a16, which PowerPoint has
+        since 2016, and so takes the second form.
+        """
         from pptx.oxml import parse_xml
 
         paragraphs = [
@@ -296,46 +332,29 @@ class _Writer:
             paragraph = f"<m:oMathPara {maths.OMML}>{maths.omml(blocks[0].tex)}</m:oMathPara>"
             node.getparent().replace(node, parse_xml(f'<a14:m xmlns:a14="{_A14}">{paragraph}</a14:m>'))
         both = parse_xml(
-            f'<mc:AlternateContent {_MC} {_P}><mc:Choice xmlns:a14="{_A14}" Requires="a14"/><mc:Fallback/>'
-            "</mc:AlternateContent>"
+            f'<mc:AlternateContent {_MC} {_P}><mc:Choice xmlns:a14="{_A14}" xmlns:a16="{_A16}" '
+            'Requires="a14 a16"/><mc:Fallback/></mc:AlternateContent>'
         )
         element.addprevious(both)
         both[0].append(element)
         both[1].append(fallback)
 
 
-def _split(blocks: Sequence[Block]) -> Iterable[tuple[list[Block], Block | None]]:
-    """Words that stand in one text shape, and what interrupts them."""
-    texts: list[Block] = []
-    for block in blocks:
-        if isinstance(block, Paragraph):
-            texts.append(block)
-        else:
-            yield texts, block
-            texts = []
-    if texts:
-        yield texts, None
+def _row_heights(shape: Any, heights: Sequence[float]) -> None:
+    """Heights of a table's rows in points, and so of its shape."""
+    # python-pptx counts all rows anew for each `rows[number]`: too slow for some hundred rows.
+    for row, height in zip(shape.table._tbl.tr_lst, heights, strict=True):
+        row.height = round(height * EMU)
+    shape.height = round(sum(heights) * EMU)
 
 
-def _guess(block: Block) -> float:
-    """About how high a block is, where PowerPoint places it between others."""
-    size = SLIDE_SIZES["body"]
-    if isinstance(block, Listing):
-        return 26 + 19.5 * len(block.lines)
-    if isinstance(block, Table):
-        return 27.0 * (len(block.rows) + 1)
-    if isinstance(block, Picture):
-        return min(300.0, picture_size(block.data)[1])
-    if isinstance(block, Formula):
-        return 56.0
-    return (1 + len(block_text(block)) // 88) * size * 1.35 + 10
-
-
-def _code_runs(line: CodeLine) -> tuple[Run, ...]:
-    number = f"{line.number:>3} " if line.number else "    "
-    mark = f"{line.change if line.change in ('+', '-') else ' '} "
-    part = (Run(f"{line.part:<12} ", bold=True, mono=True, tone="accent"),) if line.part else ()
-    return (Run(f"{number}{mark}", mono=True, tone="quiet"), *part, *line.runs)
+def _code_cells(line: CodeLine, *, parted: bool) -> Iterable[tuple[tuple[Run, ...], str]]:
+    """The cells of a line of code with their sides: the part that begins here, number and mark, the code."""
+    if parted:
+        yield (Run(line.part, bold=True, tone="accent"),), "l"
+    mark = f" {line.change}" if line.change in ("+", "-") else ""
+    yield (Run(f"{line.number}{mark}", mono=True, tone="quiet"),), "r"
+    yield tuple(replace(run, mono=True) for run in line.runs), "l"
 
 
 def _fill_frame(
@@ -344,8 +363,7 @@ def _fill_frame(
     size: float,
     align: str,
     *,
-    mono: bool = False,
-    changes: Sequence[str] = (),
+    line: float = 0.0,
 ) -> None:
     """Paragraphs as XML: quicker than python-pptx's objects, and only what differs from the placeholder."""
     from pptx.oxml import parse_xml
@@ -354,21 +372,15 @@ def _fill_frame(
     for old in body.findall(_tag("a:p")):
         body.remove(old)
     for at, paragraph in enumerate(paragraphs or [Paragraph(())]):
-        tint = {"+": scheme("accent3", alpha=25), "-": scheme("accent2", alpha=25)}.get(
-            changes[at] if changes else ""
-        )
-        body.append(
-            parse_xml(_paragraph_xml(paragraph, size, align, first=at == 0, mono=mono, tint=tint or ""))
-        )
+        body.append(parse_xml(_paragraph_xml(paragraph, size, align, first=at == 0, line=line)))
 
 
-def _paragraph_xml(
-    paragraph: Paragraph, size: float, align: str, *, first: bool, mono: bool, tint: str
-) -> str:
+def _paragraph_xml(paragraph: Paragraph, size: float, align: str, *, first: bool, line: float) -> str:
+    """`line`: the height of a line in points, where the typeface is not to decide."""
     if paragraph.style == "note":
         size = SLIDE_SIZES["small"]
     heading = paragraph.style in ("heading", "question")
-    before = 0 if first or mono else 14 if heading else 8 if not paragraph.bullet else 4
+    before = 0 if first else 14 if heading else 8 if not paragraph.bullet else 4
     level = max(0, paragraph.level - (1 if paragraph.bullet else 0))
     left, hang = round(level * 18 * EMU), 0
     bullet = "<a:buNone/>"
@@ -380,18 +392,17 @@ def _paragraph_xml(
             if number
             else f'<a:buFont typeface="Arial"/><a:buChar char="{escape(paragraph.bullet[:1])}"/>'
         )
-    runs = "".join(
-        _run_xml(run, size, heading=heading, style_=paragraph.style, tint=tint) for run in paragraph.runs
-    )
+    runs = "".join(_run_xml(run, size, heading=heading, style_=paragraph.style) for run in paragraph.runs)
+    exact = f'<a:lnSpc><a:spcPts val="{round(line * 100)}"/></a:lnSpc>' if line else ""
     end = f'<a:endParaRPr lang="en-US" sz="{round(size * 100)}"/>'
     return (
         f'<a:p {A}><a:pPr marL="{left}" indent="{hang}" algn="{align}">'
-        f'<a:spcBef><a:spcPts val="{before * 100}"/></a:spcBef>'
+        f'{exact}<a:spcBef><a:spcPts val="{before * 100}"/></a:spcBef>'
         f"{bullet}</a:pPr>{runs}{end}</a:p>"
     )
 
 
-def _run_xml(run: Run, size: float, *, heading: bool, style_: str, tint: str) -> str:
+def _run_xml(run: Run, size: float, *, heading: bool, style_: str) -> str:
     if run.tex and (spans := maths.line_spans(run.text)) is not None:
         return "".join(
             f'<a:r><a:rPr lang="en-US" sz="{round(size * 100)}" i="{int(italic)}" baseline="{baseline}"/>'
@@ -404,17 +415,16 @@ def _run_xml(run: Run, size: float, *, heading: bool, style_: str, tint: str) ->
     )
     tone = "quiet" if run.tone == "ink" and style_ in ("note", "question") else run.tone
     fill = f"<a:solidFill>{_TONES[tone]}</a:solidFill>" if tone in _TONES else ""
-    lit = f"<a:highlight>{tint}</a:highlight>" if tint else ""
     face = f'<a:latin typeface="{MONO}"/><a:cs typeface="{MONO}"/>' if run.mono or run.tex else ""
     sized = size * 0.92 if run.mono and size > SLIDE_SIZES["code"] else size
     return (
-        f'<a:r><a:rPr lang="en-US" sz="{round(sized * 100)}"{looks}>{fill}{lit}{face}</a:rPr>'
+        f'<a:r><a:rPr lang="en-US" sz="{round(sized * 100)}"{looks}>{fill}{face}</a:rPr>'
         f"<a:t>{escape(text)}</a:t></a:r>"
     )
 
 
 def _column_widths(block: Table, room: float, size: float) -> list[float]:
-    """Columns as wide as their texts; where they do not fit, the wide ones share what the narrow ones leave."""
+    """Columns as wide as their texts; else no word is parted; else the wide ones share what the narrow ones leave."""
     rows = [(*row, *[""] * (len(block.headings) - len(row))) for row in (block.headings, *block.rows)]
     natural = [
         max(40.0, *(style.text_width(row[at], size, bold=number == 0) for number, row in enumerate(rows)))
@@ -423,6 +433,18 @@ def _column_widths(block: Table, room: float, size: float) -> list[float]:
     ]
     if sum(natural) <= room:
         return natural
+    least = [
+        max(
+            style.text_width(word, size, bold=number == 0)
+            for number, row in enumerate(rows)
+            for word in (row[at].split() or [""])
+        )
+        + 14
+        for at in range(len(block.headings))
+    ]
+    if sum(least) <= room:
+        share = (room - sum(least)) / (sum(natural) - sum(least))
+        return [low + share * (high - low) for low, high in zip(least, natural, strict=True)]
     widths, left = [0.0] * len(natural), room
     for place, at in enumerate(sorted(range(len(natural)), key=lambda at: natural[at])):
         widths[at] = min(natural[at], left / (len(natural) - place))

@@ -284,7 +284,9 @@ def key_numbers(results: Results) -> KeyNumbers:
     for model in dict.fromkeys(row.model for row in results.rows):
         best = _largest(results, (model,))
         if best is not None and best.speedup is not None and best.n_gpus and best.n_gpus > 1:
-            items.append((f"{best.speedup.value:.2f}×", f"{clean(model)}: {best.n_gpus} GPUs against one"))
+            items.append(
+                (f"{three_digits(best.speedup.value)}×", f"{clean(model)}: {best.n_gpus} GPUs against one")
+            )
     if len(items) < 3:
         items += _more_numbers(results)
     return KeyNumbers(tuple(items[:3]))

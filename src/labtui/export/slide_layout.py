@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from labtui.export import chart_geometry
 from labtui.export.hand_in import (
     Block,
     Chart,
@@ -26,9 +27,14 @@ from labtui.export.hand_in import (
 )
 
 Heights = Callable[[Sequence[tuple[Block, float]]], list[dict[str, Any]]]
+Measure = Callable[[Block, float], dict[str, Any]]
+"""``height``, ``before`` and ``parts`` of a block at a width, in points."""
 _GAP = 14.0
+_LABEL = 14.0
+"""The size of a chart's text."""
 _LINE = 26.0
 """Room for a line of words."""
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|GPUs?|images)(?!\w))")
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+")
 
 
@@ -74,10 +80,11 @@ class Slide:
 
 @dataclass(frozen=True, slots=True)
 class Slides:
-    """All slides, and sentences about what stands elsewhere."""
+    """All slides, sentences about what stands elsewhere, and how high each block is at the width it has."""
 
     slides: tuple[Slide, ...]
     notes: tuple[str, ...]
+    measured: Measure
 
 
 def lay_out(deck: HandIn, heights: Heights) -> Slides:
@@ -107,7 +114,8 @@ def lay_out(deck: HandIn, heights: Heights) -> Slides:
             notes.append(
                 f"{page.kicker}: the answer is longer than its slide; slide {first} and following have all of it."
             )
-    return Slides(tuple(slides), tuple(notes))
+    measured.ask((block, zone.box.w) for slide in slides for zone in slide.zones for block in zone.blocks)
+    return Slides(tuple(slides), tuple(notes), measured.of)
 
 
 def _front(deck: HandIn) -> Slide:
@@ -133,10 +141,15 @@ class _Measured:
             wanted += [(block, BODY.w) for block in page.answer if not isinstance(block, Chart)]
             notes = _caption(page)
             wanted += [(notes, BODY.w)] if notes is not None else []
-        self._measure(wanted)
+        self.ask(wanted)
 
-    def _measure(self, wanted: Sequence[tuple[Block, float]]) -> None:
-        asked = [(block, width) for block, width in wanted if (id(block), width) not in self._known]
+    def ask(self, wanted: Iterable[tuple[Block, float]]) -> None:
+        """Measure all of these at once, as far as they are not known."""
+        asked = [
+            (block, width)
+            for block, width in wanted
+            if (id(block), width) not in self._known and not isinstance(block, Chart)
+        ]
         for (block, width), found in zip(asked, self._ask(asked), strict=True):
             self._known[id(block), width] = found
             self._kept.append(block)  # its identity is the key
@@ -146,7 +159,7 @@ class _Measured:
         if isinstance(block, Chart):
             return {"height": 300.0, "before": 10.0, "parts": []}
         if (id(block), width) not in self._known:
-            self._measure([(block, width)])
+            self.ask([(block, width)])
         return self._known[id(block), width]
 
     def stack(self, blocks: Sequence[Block], width: float) -> float:
@@ -210,7 +223,7 @@ def _slides(page: Page, measured: _Measured) -> tuple[list[Slide], bool]:
 def _slide(page: Page, zones: Sequence[Zone], part: int, parts: int) -> Slide:
     where = f" · {part} of {parts}" if parts > 1 else ""
     return Slide(
-        title=page.title,
+        title=_UNIT.sub("\u00a0", page.title),  # no line begins with a unit
         kicker=f"{page.kicker}{where}",
         zones=tuple(zones),
         practice=page.practice,
@@ -248,7 +261,7 @@ def _visual_zones(page: Page, measured: _Measured, words: Sequence[Block]) -> tu
     if charts:
         room = BODY.bottom - y - foot
         enough = measured.stack(words, BODY.w) + _GAP if words and not beside else 0.0
-        least = 215.0 if len(charts) < 3 else 235.0
+        least = max(_least_height(chart, plan.visual.w / len(charts)) for chart in charts)
         height = room if beside or not words else min(max(least, room - enough), room - 2 * _LINE)
         zones += _row(charts, Box(plan.visual.x, y, plan.visual.w, height))
         y += height + 4
@@ -260,6 +273,16 @@ def _visual_zones(page: Page, measured: _Measured, words: Sequence[Block]) -> tu
         return zones, replace(plan.words, h=BODY.h - foot)
     top = y + (10 if page.visuals else 0)
     return zones, Box(BODY.x, top, BODY.w, max(0.0, BODY.bottom - top))
+
+
+def _least_height(chart: Chart, width: float) -> float:
+    """The height below which a chart cannot be read; its legend and values that stand upright take more."""
+    spec = chart.spec
+    if spec.kind != "bars":
+        return 235.0
+    bars, groups = len(chart_geometry.bar_series(spec)), len(chart_geometry.categories(spec))
+    upright = chart_geometry.upright_values(spec, width / max(1, groups) / (bars + 0.6), _LABEL)
+    return 215.0 + 24.0 * chart_geometry.legend_rows(spec, width, _LABEL) + (40.0 if upright else 0.0)
 
 
 def _row(charts: Sequence[Chart], box: Box) -> Iterable[Zone]:

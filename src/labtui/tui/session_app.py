@@ -30,7 +30,7 @@ from labtui.tui.messages import ActionEnded, Bridge, Noticed, PromptAsked, Scree
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.themes import keep_theme, read_preferences
 from labtui.tui.view_model import ViewModel, checks_may_differ
-from labtui.tui.widgets.tables_and_tabs import MessageLines
+from labtui.tui.widgets.tables_and_tabs import MessageLines, ProblemLines
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -261,8 +261,9 @@ class SessionApp(HarmlessApp[int]):
             main.show_age(self.view_model.view_state())
 
     def _toast_new_problems(self, state: LabState) -> None:
+        """New problems as messages, where the screen has no lines of its own for them."""
         keys = frozenset(problem.key for problem in state.problems)
-        for problem in state.problems:
+        for problem in () if self.screen.query(ProblemLines) else state.problems:
             if problem.key not in self._known_problems:
                 self.notify(
                     problem.hint or problem.sentence,
