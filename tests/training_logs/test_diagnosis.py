@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import diagnose, parse_log
 from tests.training_logs import samples
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "logs"
 
 TEXTS = {
     "oom": (
@@ -30,6 +34,18 @@ TEXTS = {
         "MemoryError",
         "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 9.16 GiB for an array with shape (50000, 128, 128, 3)",
         "terminate called after throwing an instance of 'std::bad_alloc'",
+    ),
+    "process-lost": (
+        "error: Rank 1 on node2 ended without a word (killed, or its node was lost); rank 0 on node1 says so.",
+        "error: Rank 2-3 did not answer within 300 s about its data. Here: rank 0-1 on node1.",
+    ),
+    "node-lost": ("srun: error: Node failure on as01r1b02",),
+    "rendezvous": (
+        "error: 2 of 4 processes did not come within 8 s: rank 2-3. Here: rank 0-1 on node1.",
+        "error: Rank 1 on node2 found no rank 0 at node1:20005 within 300 s: connection refused",
+        "error: Rank 0 on node1 cannot listen on port 20005 (a program of another job may hold it): EADDRINUSE",
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 6000, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+        'error: MASTER_ADDR is not set; in the job script: export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
     ),
     "time-limit": (
         "slurmstepd: error: *** JOB 123 ON as01r1b09 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***",
@@ -247,3 +263,53 @@ def test_a_module_of_another_cluster_is_named_before_what_follows_from_it(text: 
     found = diagnose(log.encode())
     assert [(each.kind, each.line) for each in found][:1] == [("missing-module", 1)]
     assert "another cluster" in found[0].advice
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "kind", "says"),
+    [
+        ("a-rank-killed", "failed", "process-lost", "Rank 1 on node2 was killed, or its node failed"),
+        ("a-node-lost", "cancelled", "node-lost", "The node node2 failed while the job ran"),
+        ("a-node-that-never-came", "failed", "rendezvous", "node2 never joined the training"),
+        ("cancelled", "cancelled", "cancelled", "The job was cancelled, by you"),
+    ],
+)
+def test_a_training_on_two_nodes_names_who_ended_it(name: str, outcome: str, kind: str, says: str) -> None:
+    """What srun and torchrun end because of the first failure is neither cancelled nor out of memory."""
+    text = (FIXTURES / f"two-nodes-{name}.err").read_bytes()
+    joined = join_streams(parse_log(UNFINISHED.encode()), parse_log(text, stream="err"))
+    assert (joined.runs[0].outcome, joined.diagnosis[0].kind) == (outcome, kind)
+    assert joined.diagnosis[0].advice.startswith(says)
+    assert {found.kind for found in joined.diagnosis} <= {
+        kind,
+        "cancelled" if name == "a-node-lost" else kind,
+        "process-lost",
+    }
+
+
+def test_the_first_process_that_a_signal_ended_is_named_from_torchruns_tables() -> None:
+    """As the course's own script ends, which says nothing itself: each node's table has a root cause of its own."""
+    lines = (FIXTURES / "two-nodes-a-rank-killed.err").read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("error: Rank"))
+    trace = TRACE + "RuntimeError: [gloo/pair.cc:547] Connection closed by peer [198.18.188.12]:39466\n"
+    (found,) = diagnose((trace + text).encode())
+    assert found.kind == "process-lost" and "exitcode  : -9" in found.text
+    assert found.advice.startswith(
+        "Rank 1 on node2 was ended by SIGKILL, often because the node's memory was full"
+    )
+    mixed = text.replace("  rank      : 1", "  host      : node1\n  rank      : 1")
+    assert "Rank" not in "".join(each.advice for each in diagnose(mixed.encode())), (
+        "two tables in one: nobody is accused"
+    )
+
+
+def test_a_step_that_the_student_cancels_did_not_fail() -> None:
+    text = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\n"
+    assert [found.kind for found in diagnose(text.encode())] == ["cancelled"]
+    assert [
+        found.kind
+        for found in diagnose(("srun: error: n1: task 0: Exited with exit code 1\n" + text).encode())
+    ] == []
+    killed = "srun: error: n1: task 0: Killed\n"
+    assert [found.kind for found in diagnose(killed.encode())] == ["host-memory"]
+    assert diagnose(("srun: forcing job termination\n" + killed).encode()) == ()

@@ -32,6 +32,19 @@ _WRAPPER = re.compile(
 )
 _UNPARSED = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 _LIMIT = 500  # of diagnosis and of failures: a log of nothing but errors must not grow without end
+_LAUNCHER = re.compile(
+    r"(?:[\w.]+\.)?(?:ChildFailedError\b|SignalException: Process \d+ got signal: 15|RendezvousConnectionError\b)"
+)
+"""What torchrun raises when a process that it started has ended: the reason stands elsewhere."""
+_NEVER_CAME = re.compile(r"(?:[\w.]+\.)?RendezvousTimeoutError\b")
+_ROW = re.compile(r"\s*(host|rank|exitcode)\s+: (\S{1,200})")
+_ENDING = re.compile(
+    r"srun: (?:Job step aborted|forcing job termination|launch/slurm: _step_signal: Terminating)"
+)
+_TASK = re.compile(
+    r"srun: error: (\S{1,200}): tasks? [\d,-]{1,80}: (Killed|Terminated|Exited with exit code)\b"
+)
+_STEP_CANCELLED = re.compile(r"\*\*\* STEP \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} \*\*\*")
 _ENDED = re.compile(r"error: this training ended with exit status \d")
 _SPOKEN = re.compile(r"(?:[\w./-]{1,80}: )?error: ")
 TEXT_LIMIT = 300
@@ -51,6 +64,60 @@ def holds(text: str, words: tuple[str, ...]) -> bool:
         if word in text:
             return True
     return False
+
+
+class StepEnd:
+    """How srun and torchrun end the other processes of a step after one has failed; that is no failure of its own.
+
+    `ending`: srun has begun to end the step. `exited` are nodes with tasks that ended themselves, `ended` those with
+    tasks that srun had to end.
+    """
+
+    def __init__(self) -> None:
+        self.ending = False
+        self.exited: list[str] = []
+        self.ended: list[str] = []
+        self._row: dict[str, str] = {}
+        self._ends: list[tuple[str, str, int, int, str]] = []  # rank, host, exit code, line, its text
+
+    def take(self, number: int, text: str, failed: bool) -> bool:
+        """Whether the line is only about this; `failed` says that a process has failed before it."""
+        if _ENDING.match(text):
+            self.ending = True
+        elif (match := _TASK.match(text)) and match[2].startswith("Exited"):
+            self.exited.append(match[1])
+        elif match and self.ending:
+            self.ended.append(match[1])
+            return True
+        elif match := _ROW.match(text):
+            self._note(number, text, match[1], match[2])
+            return True
+        return failed and _STEP_CANCELLED.search(text) is not None
+
+    def _note(self, number: int, text: str, name: str, value: str) -> None:
+        """A row of torchrun's table; where two nodes' tables mix, nothing is taken from them."""
+        if name in self._row:
+            self._row = {"mixed": ""}
+        self._row[name] = value
+        if name != "exitcode":
+            return
+        code = re.fullmatch(r"-?\d{1,4}", value)
+        if self._row.keys() == {"host", "rank", "exitcode"} and code is not None:
+            self._ends.append((self._row["rank"], self._row["host"], int(value), number, text))
+        self._row = {}
+
+    def killed(self) -> tuple[int, str, str] | None:
+        """(line, its text, advice) of the first process that a signal ended; torchrun's own SIGTERM is none."""
+        for rank, host, code, line, text in self._ends:
+            if code < 0 and code != -15:
+                why = "often because the node's memory was full: ask for more CPUs (memory comes with them)"
+                signal = f"signal {-code}" if code != -9 else f"SIGKILL, {why}"
+                return (
+                    line,
+                    text,
+                    f"Rank {rank} on {host} was ended by {signal}; the others ended because of it.",
+                )
+        return None
 
 
 class Diagnoser:
@@ -74,6 +141,9 @@ class Diagnoser:
         self._chained = False
         self._failures: list[Failure] = []
         self._open_failure = False  # the last failure belongs to this episode
+        self._step = StepEnd()
+        self._failed = False  # a process of this run has failed
+        self._first = 0  # the place in `_found` where this run's begin
 
     @property
     def found(self) -> tuple[Diagnosis, ...]:
@@ -102,6 +172,8 @@ class Diagnoser:
             return LogDiagnosis()
         if _TRACEBACK in text:
             self._begin_trace()
+            return LogDiagnosis()
+        if self._step.take(number, text, self._failed):
             return LogDiagnosis()
         if _CHAINED.search(text):
             self._chained = True
@@ -190,18 +262,34 @@ class Diagnoser:
         )
 
     def _settle(self) -> Diagnosis | None:
-        """The traceback that waited, unless something better explains this episode."""
+        """The traceback that waited, unless something better explains this run."""
         waiting, self._waiting = self._waiting, None
-        if waiting is None or len(self._found) >= _LIMIT:
+        explained = {found.kind for found in self._found[self._first :]}
+        killed = self._step.killed()
+        if killed is not None and not explained & {"process-lost", "node-lost", "host-memory", "oom"}:
+            line, text, advice = killed
+            return self.add("process-lost", line, text, advice)
+        if waiting is None or len(self._found) >= _LIMIT or (explained and _LAUNCHER.match(waiting.text)):
             return None
+        if _NEVER_CAME.match(waiting.text):
+            return self.add("rendezvous", waiting.line, waiting.text, self._who_never_came())
         self._found.append(waiting)
         return waiting
+
+    def _who_never_came(self) -> str:
+        nodes = ", ".join(dict.fromkeys(n for n in self._step.ended if n not in self._step.exited))
+        who = f"{nodes} never joined" if nodes else "Not all nodes joined"
+        return (
+            f"{who} the training in the time that torchrun waits (join_timeout). Read what is missing there: "
+            "a container that did not start, a disk that hangs, a first node whose name is not known."
+        )
 
     def _enter(self, run: int) -> None:
         if run != self._run:
             self._run = run
             self._settle()
             self._new_episode()
+            self._step, self._failed, self._first = StepEnd(), False, len(self._found)
 
     def _new_episode(self) -> None:
         self._episode += 1
@@ -236,12 +324,13 @@ class Diagnoser:
         if key in self._reported or len(self._found) >= _LIMIT:
             return None
         self._reported.add(key)
-        raised = f" It was raised at {self._frame}." if self._frame and self._traced else ""
+        spoken = text.startswith(("error: ", "srun: "))  # a sentence after a traceback, not its last line
+        raised = f" It was raised at {self._frame}." if self._frame and self._traced and not spoken else ""
         diagnosis = Diagnosis(
             kind=rule.kind,
             line=number,
             text=text.strip()[:TEXT_LIMIT],
-            advice=rule.advice + raised,
+            advice=rule.advise(text) + raised,
             stream=self._stream,
         )
         self._found.append(diagnosis)
@@ -253,6 +342,7 @@ class Diagnoser:
             if not any(old.job_level and old.outcome == outcome for old in self._failures):
                 self._failures.append(failure)
             return failure
+        self._failed = True
         if self._open_failure:
             place = max(index for index, old in enumerate(self._failures) if not old.job_level)
             if GRAVITY[outcome] > GRAVITY[self._failures[place].outcome]:

@@ -17,7 +17,8 @@ from labtui.domain.model import DiagnosisKind, Outcome
 class ErrorPattern:
     """A text, its kind, and what it makes of the run (`outcome` None: a surprise, no failure).
 
-    `near` are words of which the text holds one: looking for them first is cheap.
+    `near` are words of which the text holds one: looking for them first is cheap. The names of the pattern's groups stand
+    in braces in the advice.
 
     `job_level`: Slurm or the kernel ended the job, so only its last run can be meant.
     """
@@ -28,6 +29,12 @@ class ErrorPattern:
     advice: str
     outcome: Outcome | None = "failed"
     job_level: bool = False
+
+    def advise(self, text: str) -> str:
+        """The advice with what the pattern found in the text."""
+        match = self.pattern.search(text)
+        parts = match.groupdict() if match is not None else {}
+        return self.advice.format(**parts) if parts else self.advice
 
 
 HARMLESS = re.compile(
@@ -67,6 +74,10 @@ _IMAGE = (
     "may read it."
 )
 _QUOTA = "Your disk quota is used up: delete what you do not need, or write to scratch; then submit again."
+_LOST = (
+    "{who} was killed, or its node failed, and the others cannot go on. Submit it again; if it ends like this again, ask for "
+    "more memory on each node (it comes with the CPUs) and read what that node wrote further up."
+)
 _FILE = (
     "A file is not where the program looks: compare the path in this line with the one on the cluster "
     "(data directory, account number, working directory)."
@@ -153,6 +164,50 @@ RULES: tuple[ErrorPattern, ...] = (
         "data folder|CIFAR-10|cannot be read",
         r"error: (?:The data folder |.{0,400}is not a CIFAR-10 file|.{0,400}cannot be read: )",
         "Say where cifar-10-batches-py lies on the cluster (data directory in lab.toml), or copy it there again.",
+    ),
+    _rule(
+        "process-lost",
+        "ended without a word",
+        r"error: (?P<who>.{1,400}) ended without a word \(killed, or its node was lost\)",
+        _LOST,
+    ),
+    _rule(
+        "process-lost", "did not answer", r"error: (?P<who>Rank [\d, -]{1,400}) did not answer within ", _LOST
+    ),
+    _rule(
+        "node-lost",
+        "Node failure on",
+        r"srun: error: Node failure on (?P<node>[\w.,\[\]-]{1,200})",
+        "The node {node} failed while the job ran; nothing is wrong with the script. Submit it again: Slurm takes other nodes "
+        "(`--exclude={node}` makes sure).",
+        outcome="cancelled",
+    ),
+    _rule(
+        "rendezvous",
+        "did not come within",
+        r"error: \d+ of \d+ processes did not come within .{1,40}: (?P<who>rank [\d, -]{1,400})\. Here: ",
+        "These never joined the training: {who}. Read what their nodes wrote further up; a container or a disk may have kept "
+        "them, or the name of the first node was not known there.",
+    ),
+    _rule(
+        "rendezvous",
+        "found no rank 0",
+        r"error: Rank \d+ on \S{1,200} found no rank 0 at (?P<where>\S{1,200})",
+        "Nothing answered at {where}: rank 0 never started, or MASTER_ADDR and MASTER_PORT are not those of the job's first "
+        "node. Read what the first node wrote.",
+    ),
+    _rule(
+        "rendezvous",
+        "cannot listen on port|failed to listen on any local",
+        r"(?:cannot listen on|failed to listen on any local network address\.) port:? (?P<port>\d{1,5})",
+        "Another program on the first node, perhaps of another job, holds port {port}. Submit it again with another port; one "
+        "made from the job's id, as in labtui's own job files, is rarely taken.",
+    ),
+    _rule(
+        "rendezvous",
+        "MASTER_ADDR is not set",
+        r"error: MASTER_ADDR is not set",
+        "The job file has to name the first node; the sentence in the log shows how.",
     ),
     _rule(
         "host-memory",
@@ -313,6 +368,10 @@ SUSPECT: tuple[str, ...] = tuple(
                 "above exception",
                 "Exception ignored",
                 "Logging error",
+                "srun: ",
+                "host      : ",
+                "rank      : ",
+                "exitcode  : ",
             ),
         ]
     )
