@@ -2,62 +2,67 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual.screen import Screen
 from textual.widget import Widget
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase
 from labtui.tui.guidance import context_keys, done_already, next_step, next_task, oom_run
-from labtui.tui.messages import ActionAsked
+from labtui.tui.messages import RunsSubmitted
 from labtui.tui.screens.main import MainScreen
 from labtui.tui.session_app import SessionApp
 from labtui.tui.themes import roles
 from labtui.tui.view import LIVE_WORDS
 
 if TYPE_CHECKING:
+    from textual.command import Provider
+
     from labtui.domain.events import RunState
     from labtui.domain.model import SubmissionDraft
-    from labtui.session.answers import AnswerFiles
 
 _OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
+
+
+def _palette() -> type[Provider]:
+    """Read when the palette is opened first."""
+    from labtui.tui.screens.texts import ActionProvider
+
+    return ActionProvider
 
 
 class LabApp(SessionApp):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
+    COMMANDS: ClassVar[set[Any]] = {_palette}
+    COMMAND_PALETTE_BINDING = "f24"  # ours is in the registry
     exporting: Future[str] | None = None
 
+    def get_default_screen(self) -> Screen[Any]:
+        return MainScreen(self._first_pane)
+
+    @property
+    def main(self) -> MainScreen | None:
+        """The main screen, whatever lies over it."""
+        return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
+
     # ------------------------------------------------------------------ actions everywhere
-
-    async def on_action_asked(self, message: ActionAsked) -> None:
-        """A click on a key of the bottom line."""
-        await self.do(message.name)
-
-    async def do(self, name: str) -> None:
-        """Run an action of the registry where it lives: on the screen, else on the app."""
-        method = name.split("(", maxsplit=1)[0]
-        owner = "screen" if hasattr(self.screen, f"action_{method}") else "app"
-        await self.run_action(f"{owner}.{name}")
 
     def action_move(self, direction: str) -> None:
         """The arrow key, for hands that stay on the letters."""
         self.simulate_key(direction)
 
-    async def do_next(self) -> None:
+    async def action_do_next(self) -> None:
         """Take the next step that the card names."""
         step = next_step(self.view_model.view_state())
         if step.again:
-            await self.retry_run(step.again)
+            await self.action_retry_run(step.again)
         elif step.action:
             await self.do(step.action)
         else:
@@ -157,31 +162,6 @@ class LabApp(SessionApp):
 
     # ------------------------------------------------------------------ tasks and answers
 
-    def go_to_task(self, task_id: str) -> None:
-        """Another task, from the palette or by a step."""
-        self.view_model.choose_task(task_id)
-        self.repaint()
-        self.view_model.check_later(self.repaint_soon)
-
-    def answer_files(self) -> AnswerFiles:
-        from labtui.session.answers import AnswerFiles
-
-        return AnswerFiles(self.session, lambda: self.view_model.edition)
-
-    def after_answers(self) -> None:
-        """Every question of the task has an answer: go to the next task, unless something else is missing here."""
-        view = self.view_model.view_state()
-        check = view.checks.get(view.task_id)
-        rest = [item for item in check.items if not item.met and item.kind != "answers"] if check else []
-        ahead = next_task(view)
-        if rest:
-            self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
-        elif ahead is not None:
-            self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
-            self.action_next_open_task()
-        else:
-            self.notify("Every question has an answer.", markup=False)
-
     def keep_answers(self) -> None:
         """Store an answer that is being written."""
         if self.main is not None:
@@ -192,7 +172,7 @@ class LabApp(SessionApp):
 
     # ------------------------------------------------------------------ submitting and cancelling
 
-    async def open_plan(self) -> None:
+    async def action_plan(self) -> None:
         """The plan of the task on the screen."""
         try:
             drafts = self.session.drafts(self.view_model.task_id)
@@ -217,7 +197,7 @@ class LabApp(SessionApp):
                 PlanScreen(self.session, self.view_model.edition, task_id, drafts, done=done)
             )
 
-    async def halve_batch(self) -> None:
+    async def action_halve_batch(self) -> None:
         """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
         view = self.view_model.view_state()
         run = view.run if view.run is not None and view.run.outcome == "oom" else oom_run(view)
@@ -240,7 +220,7 @@ class LabApp(SessionApp):
         self.notify(proposal.sentence, timeout=8, markup=False)
         await self._show_plan(run.task_id, proposal.drafts)
 
-    async def retry_run(self, these: Sequence[RunState] = ()) -> None:
+    async def action_retry_run(self, these: Sequence[RunState] = ()) -> None:
         """The plan of the selected run again, of all marked ones, or of `these`; each is changed by how it ended."""
         from labtui.session.batches import retry_after
 
@@ -262,7 +242,7 @@ class LabApp(SessionApp):
         await self._show_plan(runs[0].task_id, tuple(draft for each in proposals for draft in each.drafts))
         self.unmark_runs()
 
-    def hold_run(self) -> None:
+    def action_hold_run(self) -> None:
         """Hold the selected run that waits, or release it; of marked runs, all that wait."""
         view = self.view_model.view_state()
         waiting = [run for run in view.meant if run.phase in {RunPhase.WAITING, RunPhase.QUEUED}]
@@ -276,18 +256,12 @@ class LabApp(SessionApp):
             self.follow("hold", partial(self.session.hold, run.run_id, held=held), done)
         self.unmark_runs()
 
-    def toggle_failed(self) -> None:
+    def action_toggle_failed(self) -> None:
         """Leave failed and cancelled runs out of the table, or show them again."""
         if not self.view_model.toggle_failed():
             hidden = "not shown" if self.view_model.hide_failed else "shown"
             self.notify(f"No run of this task failed; those that do are {hidden}.", markup=False)
         self.repaint()
-
-    def unmark_runs(self) -> None:
-        """No run is marked any more."""
-        if self.view_model.marked:
-            self.view_model.marked = frozenset()
-            self.repaint()
 
     def action_all_jobs(self) -> None:
         """Every living job of the student."""
@@ -309,7 +283,7 @@ class LabApp(SessionApp):
             Confirm(f"Cancel job {job_id} ({name})?", yes="Cancel the job", no="Keep it"), answered
         )
 
-    async def search_batch(self) -> None:
+    async def action_search_batch(self) -> None:
         """The plan of one job that finds the largest batch that fits one GPU, with what it costs."""
         from labtui.session.batches import search_largest
 
@@ -322,7 +296,7 @@ class LabApp(SessionApp):
         self.notify(proposal.sentence, timeout=8, markup=False)
         await self._show_plan(task_id, proposal.drafts)
 
-    def after_submit(self) -> None:
+    def on_runs_submitted(self, message: RunsSubmitted) -> None:
         """Show the runs that were just put into the submission queue."""
         self.view_model.arrived(self.session.state)
         self.view_model.choose_task(self.view_model.task_id)
@@ -330,7 +304,7 @@ class LabApp(SessionApp):
         if self.main is not None:
             self.call_later(self.main.show_pane, "runs")
 
-    def ask_cancel(self) -> None:
+    def action_cancel_run(self) -> None:
         """Cancel the selected run, or all marked ones, after asking."""
         view = self.view_model.view_state()
         runs = [run for run in view.meant if run.phase not in _OVER]
@@ -360,7 +334,7 @@ class LabApp(SessionApp):
         yes = "Cancel the run" if len(runs) == 1 else "Cancel them"
         self.push_screen(Confirm(text, yes=yes, no="Keep it" if len(runs) == 1 else "Keep them"), answered)
 
-    def ask_end_after(self) -> None:
+    def action_end_after(self) -> None:
         """Ask for the minutes after which Slurm shall end the job of the selected run, or of all marked ones."""
         view = self.view_model.view_state()
         jobs = {run.token: run for run in view.meant if run.phase not in _OVER}
@@ -380,16 +354,17 @@ class LabApp(SessionApp):
         chosen = [(run, view.state.submissions.get(token)) for token, run in jobs.items()]
         self.push_screen(AskMinutes(chosen), answered)
 
-    def push(self) -> None:
+    def action_push(self) -> None:
         """Send the scripts now."""
         self.follow("push", self.session.push, "The scripts are on the cluster.")
 
     # ------------------------------------------------------------------ files
 
-    def edit_here(self, pane: str) -> None:
-        """The file that belongs to what is on the screen."""
+    def action_edit(self) -> None:
+        """The file that belongs to what is on the screen, in the student's editor."""
         view_state = self.view_model.view_state()
         folder: Path = self.session.folder.path
+        pane = self.main.pane if self.main is not None else ""
         if pane == "log" and self.main is not None:
             self.main.edit_log()
             return
@@ -408,7 +383,7 @@ class LabApp(SessionApp):
         self.view_model.check_later(self.repaint_soon)
         self.repaint()
 
-    def start_copy(self) -> None:
+    def action_start_copy(self) -> None:
         """Begin the script a task asks the student to make from another one; or show how theirs differs by now."""
         from labtui.lab.plan import copies_to_start
         from labtui.session.labs import copy_difference, start_copy
@@ -439,39 +414,7 @@ class LabApp(SessionApp):
         self.open_editor(folder.inside(f"scripts/{target}"))
         self.view_model.check_later(self.repaint_soon)
 
-    def open_editor(self, path: Path) -> bool:
-        """Leave the screen to the student's editor; says whether it ran."""
-        command = editor_command()
-        if not command:
-            self.notify(
-                "Set the environment variable EDITOR to your editor's command.",
-                severity="warning",
-                markup=False,
-            )
-            return False
-        from textual.app import SuspendNotSupported
-
-        failed: OSError | None = None
-        try:
-            with self.suspend():  # what is raised in here would keep Textual from coming back
-                try:
-                    subprocess.run([*command, str(path)], check=False)
-                except OSError as error:
-                    failed = error
-        except SuspendNotSupported:
-            self.notify(
-                f"This terminal cannot be left to an editor. The file is {path}.",
-                severity="warning",
-                markup=False,
-            )
-            return False
-        if failed is not None:
-            self.notify(
-                f"{command[0]} could not be started: {failed.strerror}.", severity="error", markup=False
-            )
-        return failed is None
-
-    def export(self) -> None:
+    def action_export(self) -> None:
         """Tables, charts and the deck, by a process of its own; a line at the bottom tells how far it is."""
         from labtui.tui.messages import export_all
 
@@ -505,7 +448,7 @@ class LabApp(SessionApp):
 
     # ------------------------------------------------------------------ looking behind
 
-    def show_shell_commands(self) -> None:
+    def action_shell_commands(self) -> None:
         """The plain commands the selected action amounts to."""
         from labtui.session.manual_commands import commands_of_submission
         from labtui.tui.screens.texts import TextScreen
@@ -524,16 +467,3 @@ class LabApp(SessionApp):
 def _numbers(runs: Sequence[RunState]) -> str:
     """``run 3`` or ``runs 3, 4``."""
     return f"run{'s' if len(runs) > 1 else ''} {', '.join(str(run.run_id) for run in runs)}"
-
-
-def editor_command() -> list[str]:
-    """The student's editor as an argument list; a plain one of the system when none is named."""
-    for name in ("VISUAL", "EDITOR"):
-        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
-            return words
-    import shutil
-
-    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
-        if found := shutil.which(candidate):
-            return [found]
-    return []

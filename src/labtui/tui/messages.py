@@ -97,6 +97,10 @@ class RunChosen(Message):
         self.open_log = open_log
 
 
+class RunsSubmitted(Message):
+    """The runs of a plan were put into the submission queue."""
+
+
 class PaneAsked(Message):
     """A tab was clicked."""
 

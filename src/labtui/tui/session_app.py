@@ -1,6 +1,6 @@
-"""`HarmlessApp`, what every app of ours is made from, and `SessionApp`, an app over an open session.
+"""`SessionApp`: an app over an open session. States, questions and ends of requests come in; screens are repainted.
 
-States, questions and ends of requests come in; screens are repainted.
+What the screens may ask of their app is here; what the keys do is in `LabApp`.
 """
 
 from __future__ import annotations
@@ -8,37 +8,44 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.segment import Segment
-from textual.app import App
+from textual.app import SuspendNotSupported
 from textual.binding import BindingType
-from textual.color import Color
-from textual.filter import LineFilter
 from textual.notifications import Notifications
 from textual.reactive import reactive
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
-from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 from labtui.tui import actions, themes
-from labtui.tui.messages import ActionEnded, Bridge, Noticed, PromptAsked, ScreenPrompter, StateArrived
-from labtui.tui.screens.main import MainScreen
-from labtui.tui.themes import keep_theme, read_preferences
+from labtui.tui.messages import (
+    ActionAsked,
+    ActionEnded,
+    Bridge,
+    Noticed,
+    PromptAsked,
+    ScreenPrompter,
+    StateArrived,
+)
+from labtui.tui.themes import HarmlessApp, keep_theme, read_preferences
 from labtui.tui.view_model import ViewModel, checks_may_differ
 from labtui.tui.widgets.tables_and_tabs import MessageLines, ProblemLines
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
-    from textual.command import Provider
     from textual.dom import DOMNode
 
+    from labtui.session.answers import AnswerFiles
     from labtui.session.notifications import DesktopNotifier
     from labtui.session.session import Session
+    from labtui.tui.view import ViewState
 
 STYLES = Path(__file__).parent / "styles"
 AGE_EVERY = 1.0
@@ -48,55 +55,18 @@ COLLECT_AFTER = 20_000
 """New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
 
 
-class Harmless(LineFilter):
-    """Makes every segment of every line inert, after the filters that Textual itself wants.
+class StateScreen(Screen[None]):
+    """A screen that is painted from view states."""
 
-    One filter for all of them, because each filter of an app costs a new `Strip` per line.
-    """
+    view_state: ViewState | None = None
 
-    def __init__(self, before: tuple[LineFilter, ...] = (), *, ascii_only: bool = False) -> None:
-        """`ascii_only`: every sign as one of ASCII (`LABTUI_ASCII=1`)."""
-        super().__init__()
-        self.before, self.ascii_only = before, ascii_only
+    def show(self, view_state: ViewState) -> None:
+        """A new view state."""
+        raise NotImplementedError
 
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments, each as wide as before."""
-        for each in self.before:
-            segments = each.apply(segments, background)
-        if self.ascii_only:
-            segments = [
-                segment if segment.control else Segment(ascii_text(segment.text), segment.style)
-                for segment in segments
-            ]
-        if all(segment.control or segment.text.isprintable() for segment in segments):
-            return segments
-        return [
-            segment if segment.control else Segment(inert(segment.text), segment.style)
-            for segment in segments
-        ]
-
-
-_Result = TypeVar("_Result")
-
-
-class HarmlessApp(App[_Result]):
-    """What every app of ours is made from."""
-
-    _gate = Harmless(ascii_only=ascii_wanted(os.environ))
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
-        before = tuple(super().get_line_filters())
-        if before != self._gate.before:
-            self._gate = Harmless(before, ascii_only=self._gate.ascii_only)
-        return [self._gate]
-
-
-def _palette() -> type[Provider]:
-    """Read when the palette is opened first."""
-    from labtui.tui.screens.texts import ActionProvider
-
-    return ActionProvider
+    def show_age(self, view_state: ViewState) -> None:
+        """Only time went on."""
+        raise NotImplementedError
 
 
 class SessionApp(HarmlessApp[int]):
@@ -107,8 +77,6 @@ class SessionApp(HarmlessApp[int]):
         STYLES / "base.tcss",
         STYLES / "main.tcss",
     ]
-    COMMANDS: ClassVar[set[Any]] = {_palette}
-    COMMAND_PALETTE_BINDING = "f24"  # ours is in the registry
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
     lab: reactive[LabState] = reactive(LabState, init=False, always_update=True)
     desktop: DesktopNotifier | None = None
@@ -148,9 +116,6 @@ class SessionApp(HarmlessApp[int]):
         self._repaint_due = False  # a state came meanwhile
 
     # ------------------------------------------------------------------ life
-
-    def get_default_screen(self) -> Screen[Any]:
-        return MainScreen(self._first_pane)
 
     def on_mount(self) -> None:
         """Paint what is stored first; the network comes after."""
@@ -195,19 +160,83 @@ class SessionApp(HarmlessApp[int]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Every key, click and line of the palette comes through here: where one may only look, changes end here."""
-        looking = self.session.looking
-        if looking is not None and not actions.only_looks(action if isinstance(action, str) else action[1]):
+        """Every key, click and line of the palette comes through here: where one may only look, changes end here.
+
+        An action that a screen has a key for, and does not have itself, is the app's.
+        """
+        looking, name = self.session.looking, action if isinstance(action, str) else action[1]
+        if looking is not None and not actions.only_looks(name):
             self.notify(looking.sentence, severity="warning", timeout=4, markup=False)
             return True
+        if isinstance(default_namespace, Screen) and not self._has(default_namespace, name):
+            default_namespace = self
         return await super().run_action(action, default_namespace, namespaces)
+
+    async def on_action_asked(self, message: ActionAsked) -> None:
+        """A click on a key of the bottom line."""
+        await self.do(message.name)
+
+    async def do(self, name: str) -> None:
+        """Run an action of the registry where it lives: on the screen, else on the app."""
+        await self.run_action(f"{'screen' if self._has(self.screen, name) else 'app'}.{name}")
+
+    @staticmethod
+    def _has(screen: DOMNode, name: str) -> bool:
+        return hasattr(screen, f"action_{name.partition('(')[0]}")
+
+    def go_to_task(self, task_id: str) -> None:
+        """Another task, from the palette or by a step."""
+        self.view_model.choose_task(task_id)
+        self.repaint()
+        self.view_model.check_later(self.repaint_soon)
+
+    def answer_files(self) -> AnswerFiles:
+        from labtui.session.answers import AnswerFiles
+
+        return AnswerFiles(self.session, lambda: self.view_model.edition)
+
+    def unmark_runs(self) -> None:
+        """No run is marked any more."""
+        if self.view_model.marked:
+            self.view_model.marked = frozenset()
+            self.repaint()
+
+    def open_editor(self, path: Path) -> bool:
+        """Leave the screen to the student's editor; says whether it ran."""
+        command = editor_command()
+        if not command:
+            self.notify(
+                "Set the environment variable EDITOR to your editor's command.",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        failed: OSError | None = None
+        try:
+            with self.suspend():  # what is raised in here would keep Textual from coming back
+                try:
+                    subprocess.run([*command, str(path)], check=False)
+                except OSError as error:
+                    failed = error
+        except SuspendNotSupported:
+            self.notify(
+                f"This terminal cannot be left to an editor. The file is {path}.",
+                severity="warning",
+                markup=False,
+            )
+            return False
+        if failed is not None:
+            self.notify(
+                f"{command[0]} could not be started: {failed.strerror}.", severity="error", markup=False
+            )
+        return failed is None
 
     # ------------------------------------------------------------------ view_states
 
     @property
-    def main(self) -> MainScreen | None:
+    def main(self) -> StateScreen | None:
         """The main screen, whatever lies over it."""
-        return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
+        return next((screen for screen in self.screen_stack if isinstance(screen, StateScreen)), None)
 
     def on_state_arrived(self, message: StateArrived) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
@@ -385,3 +414,16 @@ class SessionApp(HarmlessApp[int]):
     def report_sentence(self, sentence: str) -> None:
         """A warning in words."""
         self.notify(sentence, severity="warning", markup=False)
+
+
+def editor_command() -> list[str]:
+    """The student's editor as an argument list; a plain one of the system when none is named."""
+    for name in ("VISUAL", "EDITOR"):
+        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
+            return words
+    import shutil
+
+    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
+        if found := shutil.which(candidate):
+            return [found]
+    return []

@@ -1,15 +1,65 @@
-"""Three calm themes of our own, and what a student prefers: theme and keys."""
+"""What every app of ours is made from: the last gate, three calm themes, and what a student prefers."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from rich.segment import Segment
 from textual.app import App
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
+
+from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
+
+
+class Harmless(LineFilter):
+    """Makes every segment of every line inert, after the filters that Textual itself wants.
+
+    One filter for all of them, because each filter of an app costs a new `Strip` per line.
+    """
+
+    def __init__(self, before: tuple[LineFilter, ...] = (), *, ascii_only: bool = False) -> None:
+        """`ascii_only`: every sign as one of ASCII (`LABTUI_ASCII=1`)."""
+        super().__init__()
+        self.before, self.ascii_only = before, ascii_only
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, each as wide as before."""
+        for each in self.before:
+            segments = each.apply(segments, background)
+        if self.ascii_only:
+            segments = [
+                segment if segment.control else Segment(ascii_text(segment.text), segment.style)
+                for segment in segments
+            ]
+        if all(segment.control or segment.text.isprintable() for segment in segments):
+            return segments
+        return [
+            segment if segment.control else Segment(inert(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+_Result = TypeVar("_Result")
+
+
+class HarmlessApp(App[_Result]):
+    """What every app of ours is made from."""
+
+    _gate = Harmless(ascii_only=ascii_wanted(os.environ))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
+        before = tuple(super().get_line_filters())
+        if before != self._gate.before:
+            self._gate = Harmless(before, ascii_only=self._gate.ascii_only)
+        return [self._gate]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widget import Widget
 
 from labtui.domain.errors import LabError
 from labtui.tui import actions
-from labtui.tui.guidance import context_keys
+from labtui.tui.guidance import context_keys, next_task
 from labtui.tui.messages import PaneAsked, RunChosen, TaskChosen
+from labtui.tui.session_app import SessionApp, StateScreen
 from labtui.tui.view import ViewState, lost_sentence, queued_here, tab_badges, task_rows
 from labtui.tui.widgets.header import HeaderBar, TaskLine
 from labtui.tui.widgets.tables_and_tabs import KeyLine, MessageLines, OneLine, ProblemLines, TabBar
@@ -23,7 +23,6 @@ from labtui.tui.widgets.tables_and_tabs import KeyLine, MessageLines, OneLine, P
 if TYPE_CHECKING:
     from textual.widgets import OptionList
 
-    from labtui.tui.app import LabApp
     from labtui.tui.widgets.answers_pane import AnswersPane
     from labtui.tui.widgets.charts_pane import ChartsPane
     from labtui.tui.widgets.run_panes import LogPane
@@ -46,10 +45,10 @@ PANE_FOCUS = {
 }
 
 
-class MainScreen(Screen[None]):
+class MainScreen(StateScreen):
     """Watches the app's view_state and hands each part its slice. Panes are made when first shown."""
 
-    app: LabApp
+    app: SessionApp
     AUTO_FOCUS = ""
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (120, "-wide"), (170, "-huge")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-short"), (30, "-tall")]  # noqa: RUF012
@@ -332,10 +331,6 @@ class MainScreen(Screen[None]):
         self.app.view_model.mark_run()
         self.app.repaint()
 
-    def action_toggle_failed(self) -> None:
-        """Failed and cancelled runs: left out of the table, or shown."""
-        self.app.toggle_failed()
-
     def action_streams(self) -> None:
         self._log().toggle_streams()
 
@@ -398,53 +393,18 @@ class MainScreen(Screen[None]):
             await self.show_pane("answers")
         if not self._answers().next_question():
             self._answers().leave()
-            self.app.after_answers()
+            await self._after_answers()
 
-    async def action_plan(self) -> None:
-        await self.app.open_plan()
-
-    async def action_end_after(self) -> None:
-        """The student's own limit for the selected run's job."""
-        self.app.ask_end_after()
-
-    async def action_cancel_run(self) -> None:
-        self.app.ask_cancel()
-
-    async def action_halve_batch(self) -> None:
-        """Half the batch after an out-of-memory."""
-        await self.app.halve_batch()
-
-    async def action_do_next(self) -> None:
-        """The next step, as the card says."""
-        await self.app.do_next()
-
-    async def action_retry_run(self) -> None:
-        """Plan the selected run again."""
-        await self.app.retry_run()
-
-    def action_hold_run(self) -> None:
-        """Hold or release the selected run."""
-        self.app.hold_run()
-
-    async def action_search_batch(self) -> None:
-        """The largest batch that fits."""
-        await self.app.search_batch()
-
-    def action_push(self) -> None:
-        """Send the scripts."""
-        self.app.push()
-
-    def action_edit(self) -> None:
-        """The file that belongs here, in the student's editor."""
-        self.app.edit_here(self.pane)
-
-    def action_start_copy(self) -> None:
-        """Begin a script of one's own."""
-        self.app.start_copy()
-
-    def action_export(self) -> None:
-        """Tables, charts, deck."""
-        self.app.export()
-
-    def action_shell_commands(self) -> None:
-        self.app.show_shell_commands()
+    async def _after_answers(self) -> None:
+        """Every question of the task has an answer: go to the next task, unless something else is missing here."""
+        view = self.app.view_model.view_state()
+        check = view.checks.get(view.task_id)
+        rest = [item for item in check.items if not item.met and item.kind != "answers"] if check else []
+        ahead = next_task(view)
+        if rest:
+            self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
+        elif ahead is not None:
+            self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
+            await self.app.do("next_open_task")
+        else:
+            self.notify("Every question has an answer.", markup=False)

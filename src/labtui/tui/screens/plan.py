@@ -32,7 +32,7 @@ from labtui.lab.plan_table import (
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import Answers
 from labtui.tui import actions, plan_words
-from labtui.tui.messages import ActionEnded
+from labtui.tui.messages import ActionEnded, RunsSubmitted
 from labtui.tui.screens.plan_fixing import COLUMNS, PlanFixing, Previewed
 from labtui.tui.screens.prompts import STYLES
 from labtui.tui.themes import roles
@@ -505,7 +505,7 @@ class PlanScreen(PlanFixing):
             found = () if isinstance(preview, LabError) else overridden(preview.findings, self._reasons)
             submit = partial(self.session.submit, draft, script=script, accepted=found)
             self.app.follow("submit", submit, "")
-        self.app.after_submit()
+        self.post_message(RunsSubmitted())
         self.dismiss(None)
 
     def focus_table_at(self, row: int, column: int) -> None:

@@ -24,7 +24,7 @@ from labtui.tui.widgets.tables_and_tabs import ModalKeys
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
-    from labtui.tui.app import LabApp
+    from labtui.tui.session_app import SessionApp
 
 
 class TextScreen(Modal[bool | None]):
@@ -166,11 +166,11 @@ class ActionProvider(Provider):
     """What can be done where the palette was opened."""
 
     @property
-    def lab_app(self) -> LabApp:
+    def session_app(self) -> SessionApp:
         return self.app  # type: ignore[return-value]
 
     def _commands(self) -> list[Command]:
-        app = self.lab_app
+        app = self.session_app
         commands = [
             Command(f"{each.label}  ({each.key_label})", each.help, partial(app.do, each.name), each.also)
             for each in self._here()

@@ -20,7 +20,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.messages import ActionAsked, PromptAsked, ScreenPrompter
 from labtui.tui.screens.prompts import prompt_screen
-from labtui.tui.session_app import HarmlessApp
+from labtui.tui.themes import HarmlessApp
 from labtui.tui.widgets.tables_and_tabs import Key, ModalKeys
 
 if TYPE_CHECKING:
