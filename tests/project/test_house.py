@@ -21,7 +21,7 @@ ROOMS = {
     *("commands", "tui", "export", "session", "practice", "doctor", "cluster"),
     *("lab", "preflight", "results", "training_logs", "slurm", "domain"),
 }
-BOUNDS = {"files": 198, "modules with one importer": 39}
+BOUNDS = {"files": 197, "modules with one importer": 39}
 """What holds now, so that it can only get better. The aim is 190 files and 30 modules with one importer."""
 PROGRAMS = {"__main__", "practice.programs", "practice.srun"}
 """Started by name or by path, so nothing imports them."""

@@ -2,17 +2,31 @@
 
 The student's script is executed as it is, with a TensorFlow and a NumPy of our own in front (`rehearsal/`): a wrong
 path, a pasted dash, a curly quote, a missing file fail as on the cluster. `model.fit` prints what Keras prints, at the
-pace of `timing`, on a clock that runs faster. Runs in a process of its own and imports nothing else of labtui.
+pace of MareNostrum 5, on a clock that runs faster. Runs in a process of its own and imports nothing else of labtui.
+
+An epoch takes ``steps x overhead(n) + images x cost / n``: every step pays a fixed price that grows with the number of
+GPUs (launching it, exchanging gradients), every image pays its arithmetic once. The constants are fitted to the
+published epochs of the course's book, chapter 10 (milliseconds per step times steps), and reproduce them exactly:
+
+    ResNet50    1 GPU, batch  256: 196 x  73 ms = 14.308 s     ResNet152   1 GPU, batch 1024: 49 x 668 ms = 32.732 s
+    ResNet50    1 GPU, batch 2048:  25 x 544 ms = 13.600 s     ResNet152  2 GPUs, batch 2048: 25 x 718 ms = 17.950 s
+    ResNet50   2 GPUs, batch 4096:  13 x 623 ms =  8.099 s     ResNet152  4 GPUs, batch 4096: 13 x 773 ms = 10.049 s
+    ResNet50   4 GPUs, batch 8192:   7 x 768 ms =  5.376 s     ResNet50, CPU (20 cores): about 215 s
+
+ResNet101 has no published epochs; its constants lie between the two by arithmetic per image (7.2 of 3.5 to 10.9 GFLOP).
 """
 
 from __future__ import annotations
 
 import builtins
+import math
 import os
+import random
 import runpy
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 STUBS = Path(__file__).parent / "rehearsal"
@@ -61,6 +75,170 @@ def clock_from_environment() -> RehearsedTime:
     ahead = float(os.environ.get("LABTUI_PRACTICE_AHEAD", "0"))
     return RehearsedTime(factor, began + ahead + (time.time() - began) * factor)
 
+
+# --------------------------------------------------------------------------- the pace
+
+IMAGES = 50_000
+FULL_SIZE = 128
+GPU_MEMORY_GIB = 63.4
+"""What a framework can use of a 64 GB H100 of MareNostrum 5."""
+
+NOISE = 0.004
+"""Spread between epochs (standard deviation, as a fraction): steady epochs of the course's logs differ by under 1 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Constants of one network. Times in milliseconds, `warm_up` in seconds by GPU count, memory in MiB."""
+
+    image_ms: float
+    step_ms: dict[int, float]
+    warm_up: dict[int, float]
+    cpu_image_ms: float
+    mib_per_image: float
+    parameters: int
+    keras_name: str
+
+
+def _solved(epoch_s: float, steps: int, gpus: int, image_ms: float) -> float:
+    """The price of a step (ms) that makes the model give this published epoch."""
+    return (1000 * epoch_s - IMAGES * image_ms / gpus) / steps
+
+
+# Two published epochs on one GPU (196 and 25 steps) give both constants of ResNet50.
+_R50_STEP = (14_308 - 13_600) / (196 - 25)
+_R50_IMAGE = (13_600 - 25 * _R50_STEP) / IMAGES
+# One GPU epoch is published for ResNet152: its step price is taken in proportion to its layers.
+_R152_STEP = 3 * _R50_STEP
+_R152_IMAGE = (32_732 - 49 * _R152_STEP) / IMAGES
+_R101_IMAGE = (_R50_IMAGE + _R152_IMAGE) / 2
+
+_R50_STEPS = {1: _R50_STEP, 2: _solved(8.099, 13, 2, _R50_IMAGE), 4: _solved(5.376, 7, 4, _R50_IMAGE)}
+_R152_STEPS = {1: _R152_STEP, 2: _solved(17.950, 25, 2, _R152_IMAGE), 4: _solved(10.049, 13, 4, _R152_IMAGE)}
+
+NETWORKS: dict[str, Network] = {
+    "ResNet50V2": Network(
+        _R50_IMAGE, _R50_STEPS, {1: 29.0, 2: 31.0, 4: 47.0}, 4.3, 21.5, 23_585_290, "resnet50v2"
+    ),
+    "ResNet101V2": Network(
+        _R101_IMAGE,
+        {n: (_R50_STEPS[n] + _R152_STEPS[n]) / 2 for n in (1, 2, 4)},
+        {1: 46.0, 2: 53.0, 4: 86.0},
+        7.6,
+        32.5,
+        42_647_050,
+        "resnet101v2",
+    ),
+    "ResNet152V2": Network(
+        _R152_IMAGE, _R152_STEPS, {1: 63.0, 2: 76.0, 4: 126.0}, 10.9, 45.0, 58_352_138, "resnet152v2"
+    ),
+}
+"""By the name of Keras's constructor."""
+
+SEQUENTIAL_WARM_UP = {"cpu": 1.023, "gpu": 24 / 14.308}
+"""First epoch over steady epoch where the input pipeline, not graph building, is what is warmed up (220 s and 24 s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained: `gpus` 0 is the CPU with `cores` cores; `batch` is the global batch."""
+
+    network: str
+    gpus: int
+    batch: int
+    images: int = IMAGES
+    image_size: int = FULL_SIZE
+    cores: int = 20
+    mirrored: bool = True
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch; the last batch may be short."""
+        return math.ceil(self.images / self.batch)
+
+    @property
+    def scale(self) -> float:
+        """Arithmetic of an image relative to 128 x 128."""
+        return (self.image_size / FULL_SIZE) ** 2
+
+
+def steady_seconds(training: Training) -> float:
+    """Seconds of an epoch after the first, without noise."""
+    network = NETWORKS[training.network]
+    if training.gpus == 0:
+        per_image: float = network.cpu_image_ms * (20 / max(1, training.cores)) ** 0.75
+        return training.images * per_image * training.scale / 1000
+    step_ms = _interpolated(network.step_ms, training.gpus)
+    image_ms = network.image_ms * training.scale
+    return (training.steps * step_ms + training.images * image_ms / training.gpus) / 1000
+
+
+def first_seconds(training: Training) -> float:
+    """Seconds of the first epoch: graph building, device set-up, resizing and caching the images."""
+    steady = steady_seconds(training)
+    if not training.mirrored or training.gpus == 0:
+        return steady * SEQUENTIAL_WARM_UP["gpu" if training.gpus else "cpu"]
+    extra = _interpolated(NETWORKS[training.network].warm_up, training.gpus)
+    published = steady_seconds(
+        Training(training.network, training.gpus, _published_batch(training.network) * training.gpus)
+    )
+    return steady + max(0.0, extra - published)
+
+
+def epoch_seconds(training: Training, epoch: int, chance: random.Random) -> float:
+    """Seconds of epoch `epoch` (from 1) with the noise a real node shows."""
+    ideal = first_seconds(training) if epoch == 1 else steady_seconds(training)
+    return ideal * math.exp(chance.gauss(0.0, NOISE))
+
+
+def memory_gib(training: Training) -> float:
+    """GPU memory one replica needs, in GiB: activations of its share of the batch, and the network's own copies."""
+    network = NETWORKS[training.network]
+    share = math.ceil(training.batch / max(1, training.gpus))
+    return (share * network.mib_per_image * training.scale + network.parameters * 16 / 2**20 + 900) / 1024
+
+
+def fits(training: Training) -> bool:
+    """Whether the batch fits into the GPU; on the CPU the node's memory is large enough."""
+    return training.gpus == 0 or memory_gib(training) <= GPU_MEMORY_GIB
+
+
+def metrics(training: Training, epoch: int, chance: random.Random) -> dict[str, float]:
+    """Loss and accuracy after `epoch`: learning slows with the number of updates, as large batches do."""
+    updates = epoch * training.steps
+    accuracy = 0.10 + 0.86 * (1 - math.exp(-((updates / 3000) ** 0.55)))
+    accuracy = min(0.999, max(0.08, accuracy + chance.gauss(0, 0.004)))
+    return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + chance.gauss(0, 0.01)), "accuracy": accuracy}
+
+
+def utilisation(training: Training) -> float:
+    """Percent of an epoch in which a GPU computes: the images' share of the time."""
+    if training.gpus == 0:
+        return 0.0
+    network = NETWORKS[training.network]
+    busy = training.images * network.image_ms * training.scale / training.gpus / 1000
+    return min(99.0, 100 * busy / steady_seconds(training))
+
+
+def _published_batch(network: str) -> int:
+    """Images per GPU in the published runs."""
+    return 2048 if network == "ResNet50V2" else 1024
+
+
+def _interpolated(table: dict[int, float], gpus: int) -> float:
+    """The table's value for this many GPUs; between and beyond its rows along straight lines."""
+    if gpus in table:
+        return table[gpus]
+    known = sorted(table)
+    low = max((n for n in known if n < gpus), default=known[0])
+    high = min((n for n in known if n > gpus), default=known[-1])
+    if low >= known[-1]:
+        low, high = known[-2], known[-1]
+    slope = (table[high] - table[low]) / (high - low)
+    return table[low] + slope * (gpus - low)
+
+
+# --------------------------------------------------------------------------- the script
 
 CLOCK: RehearsedTime | None = None
 """The clock of this process, for `rehearsal/tensorflow`."""

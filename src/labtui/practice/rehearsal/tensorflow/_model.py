@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from labtui.practice import timing
+from labtui.practice import rehearse
 from labtui.practice.rehearse import RehearsedTime
 
 Logs = Mapping[str, float]
@@ -80,12 +80,12 @@ class Model:
 
     def __init__(self, constructor: str) -> None:
         self.constructor = constructor
-        self.name = timing.NETWORKS[constructor].keras_name
+        self.name = rehearse.NETWORKS[constructor].keras_name
         self.distribute_strategy = Model.strategy_now()
         self.optimizer: Optimizer | None = None
 
     def count_params(self) -> int:
-        return timing.NETWORKS[self.constructor].parameters
+        return rehearse.NETWORKS[self.constructor].parameters
 
     def summary(self, *_arguments: object, **_options: object) -> None:
         print(f'Model: "{self.name}"\nTotal params: {self.count_params():,}', flush=True)
@@ -95,9 +95,9 @@ class Model:
     ) -> None:
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else SGD()
 
-    def _training(self, dataset: Any) -> timing.Training:
+    def _training(self, dataset: Any) -> rehearse.Training:
         strategy = self.distribute_strategy
-        return timing.Training(
+        return rehearse.Training(
             network=self.constructor,
             gpus=strategy.gpus,
             batch=dataset._batch or 32,
@@ -140,7 +140,7 @@ class Model:
 
     def _epoch(
         self,
-        training: timing.Training,
+        training: rehearse.Training,
         epoch: int,
         epochs: int,
         verbose: int,
@@ -151,8 +151,8 @@ class Model:
             print(f"Epoch {epoch + 1}/{epochs}", flush=True)
         for callback in everyone:
             callback.on_epoch_begin(epoch, {})
-        seconds = timing.epoch_seconds(training, epoch + 1, chance)
-        metrics = timing.metrics(training, epoch + 1, chance)
+        seconds = rehearse.epoch_seconds(training, epoch + 1, chance)
+        metrics = rehearse.metrics(training, epoch + 1, chance)
         if verbose == 1:
             _bars(training, seconds, metrics, Model.clock)
         else:
@@ -162,8 +162,8 @@ class Model:
         for callback in everyone:
             callback.on_epoch_end(epoch, dict(metrics))
 
-    def _refuse_what_does_not_fit(self, training: timing.Training) -> None:
-        if timing.fits(training):
+    def _refuse_what_does_not_fit(self, training: rehearse.Training) -> None:
+        if rehearse.fits(training):
             return
         Model.clock.advance(25)
         share = -(-training.batch // max(1, training.gpus))
@@ -211,7 +211,7 @@ def _per(seconds: float, unit: str) -> str:
     return f" - {seconds * 1e6:.0f}us/{unit}"
 
 
-def _bars(training: timing.Training, seconds: float, metrics: Logs, clock: RehearsedTime) -> None:
+def _bars(training: rehearse.Training, seconds: float, metrics: Logs, clock: RehearsedTime) -> None:
     """verbose=1 as it lies in a file: backspaces and carriage returns between the bars."""
     previous = 0
     values = "".join(f" - {name}: {value:.4f}" for name, value in metrics.items())
@@ -239,7 +239,7 @@ def _bars(training: timing.Training, seconds: float, metrics: Logs, clock: Rehea
     sys.stdout.flush()
 
 
-def _show_gpus(training: timing.Training | None) -> None:
+def _show_gpus(training: rehearse.Training | None) -> None:
     """Write the load that the job's nvidia-smi shows (None: idle); `tools.GpuLoad` has its shape."""
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
     if not folder:
@@ -248,8 +248,8 @@ def _show_gpus(training: timing.Training | None) -> None:
     if training is not None and training.gpus:
         load = {
             "gpus": training.gpus,
-            "percent": timing.utilisation(training),
-            "gib": timing.memory_gib(training),
+            "percent": rehearse.utilisation(training),
+            "gib": rehearse.memory_gib(training),
         }
     beside = Path(folder) / "gpu.json.new"
     beside.write_text(json.dumps(load), encoding="ascii")
@@ -268,7 +268,7 @@ def _network(name: str) -> Callable[..., Model]:
         if weights == "imagenet":
             raise OSError(
                 "URL fetch failure on https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
-                f"{timing.NETWORKS[name].keras_name}_weights_tf_dim_ordering_tf_kernels.h5: None -- "
+                f"{rehearse.NETWORKS[name].keras_name}_weights_tf_dim_ordering_tf_kernels.h5: None -- "
                 "[Errno 101] Network is unreachable"
             )
         return Model(name)
@@ -285,7 +285,7 @@ def build(
 ) -> Any:
     """The module `tf.keras`, made with `module(name, **content)`."""
     Model.clock, Model.out_of_memory, Model.strategy_now = clock, out_of_memory, staticmethod(get_strategy)
-    networks = {name: _network(name) for name in timing.NETWORKS}
+    networks = {name: _network(name) for name in rehearse.NETWORKS}
     resnet = module("keras.applications.resnet_v2", **networks)
     return module(
         "keras",
