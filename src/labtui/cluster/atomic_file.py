@@ -1,6 +1,6 @@
 """The one way a file of this computer is replaced: readers see the old or the new one, never a part.
 
-Why an export could not be written is a sentence.
+Why it could not be written is a sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from labtui.domain.errors import ExportError
+from labtui.domain.errors import ExportError, FolderError
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -31,6 +31,28 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     finally:
         with contextlib.suppress(OSError):
             Path(temporary).unlink(missing_ok=True)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file as a whole, readable by the owner only; folders above it that are missing are made.
+
+    Raises:
+        FolderError: when it cannot be written; the old file stays.
+    """
+    try:
+        make_private(path.parent)
+        write_atomic(path, data)
+    except OSError as error:
+        raise FolderError(
+            f"{path} cannot be written: {error.strerror}.", "Is the disk full, or the folder not yours?"
+        ) from error
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}

@@ -46,7 +46,7 @@ def save_answers(folder: LabFolder, task: Task, text: str, *, based_on: str) -> 
     Raises:
         FolderError: when the file holds something else by now; nothing is written then.
     """
-    from labtui.session.settings import write_private
+    from labtui.cluster.atomic_file import write_private
 
     path = answer_path(folder, task)
     if path.exists() and read_text(path) != based_on:
@@ -154,7 +154,7 @@ class AnswerFiles:
 
     def keep_picture(self, task_id: str, path: Path) -> tuple[str, str]:
         """Copy a picture into `answers/`: its name there and "", or "" and why not. Equal ones are kept once."""
-        from labtui.session.settings import write_private
+        from labtui.cluster.atomic_file import write_private
 
         if self._session.read_only:
             return "", self._session.why_read_only.sentence
@@ -175,7 +175,7 @@ class AnswerFiles:
         return "", "There are too many pictures in answers/."
 
     def _save_beside(self, task_id: str, text: str) -> str:
-        from labtui.session.settings import write_private
+        from labtui.cluster.atomic_file import write_private
 
         name = f"answers/{task_id}.yours.md"
         try:

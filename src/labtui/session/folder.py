@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 from filelock import FileLock, Timeout
 
+from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
 from labtui.domain.model import TemplateForm
-from labtui.session.settings import Settings, read_settings, write_private, write_settings
+from labtui.session.settings import Settings, read_settings, write_settings
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -25,7 +26,7 @@ from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
 from labtui.session.answers import all_answers
 from labtui.session.folder import LabFolder
-from labtui.session.settings import Settings, write_private
+from labtui.session.settings import Settings
 
 MAX_EDITION_BYTES = 4 * 1024 * 1024
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}

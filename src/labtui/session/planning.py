@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import UsageError
 from labtui.domain.events import LabState, PlannedRun, RunState, SubmissionPlanned
 from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.session.folder import file_name, hashes
 from labtui.session.planned_submission import SCRIPT_NAME, Planned, lab_root, logs_of, new_token, own_logs_of
-from labtui.session.settings import write_private
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

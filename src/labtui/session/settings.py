@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from labtui.cluster.atomic_file import write_atomic
+from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
 from labtui.training_logs.patterns import own_pattern
@@ -152,32 +152,6 @@ def _document(path: Path) -> Any:
         tomlkit.comment("A labtui lab folder. Yours to read and edit; no password is ever stored here.")
     )
     return document
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file as a whole, readable by the owner only; folders above it that are missing are made.
-
-    Raises:
-        FolderError: when it cannot be written; the old file stays.
-    """
-    try:
-        make_private(path.parent)
-        write_atomic(path, data)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
-    if not folder.is_dir():
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def _cannot_write(path: Path, error: OSError) -> FolderError:
-    return FolderError(
-        f"{path} cannot be written: {error.strerror}.", "Is the disk full, or the folder not yours?"
-    )
 
 
 def changed(settings: Settings, **changes: Any) -> Settings:

@@ -262,8 +262,8 @@ class PlanFixing(Screen[None]):
         return self.session.folder.inside(f"scripts/{name}")
 
     def _apply(self, fix: Fix, text: str) -> None:
+        from labtui.cluster.atomic_file import write_private
         from labtui.preflight import apply_fix
-        from labtui.session.settings import write_private
 
         fixed = apply_fix(text, fix)
         try:
@@ -287,8 +287,8 @@ class PlanFixing(Screen[None]):
         preview = self.previews[place] if place < len(self.previews) else None
         if preview is None or isinstance(preview, LabError):
             return
+        from labtui.cluster.atomic_file import write_private
         from labtui.session.planned_submission import BY_HAND
-        from labtui.session.settings import write_private
 
         draft = self.drafts[place]
         path = self.session.folder.inside(f"{BY_HAND}/{draft.job_name}.draft.slurm")
