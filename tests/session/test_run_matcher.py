@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labtui.domain.model import JobPhase
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import changed
@@ -78,6 +79,20 @@ def run_four(bench: Bench, err: bytes, head: bytes = b"") -> None:
     bench.cluster.write("100", command + b"\n" + head + epochs)
     bench.run(60, lambda: len(the_run(bench).epochs) == 5)
     ended(bench)
+
+
+def test_slurms_own_line_in_the_err_ends_the_reading_early(bench: Bench) -> None:
+    """A log that shows no end is watched for 15 s after its job; one that Slurm closed needs no such care."""
+    accepted(bench)
+    bench.cluster.write("100", b"Epoch 1/5\n")
+    bench.cluster.write(
+        "100", b"slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2026-11-22T19:43:43 ***\n", suffix="err"
+    )
+    bench.run(20, lambda: all(log.size for log in only(bench).logs.values()))
+    bench.cluster.end("100", state="CANCELLED")
+    bench.run(30, lambda: only(bench).job.phase is JobPhase.FINISHED)
+    bench.run(10, lambda: the_run(bench).outcome is not None)
+    assert the_run(bench).outcome == "cancelled"
 
 
 def contradicted(session: Session) -> bool:

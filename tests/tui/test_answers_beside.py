@@ -135,13 +135,17 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
         await until(pilot, lambda: "text_beside" in made and "render" in made)
 
 
-async def test_what_does_not_fit_is_reached_by_keys(evening_session: ReplayedSession, app_of: Make) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 28)])
+async def test_what_does_not_fit_is_reached_by_keys(
+    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+) -> None:
     app = app_of(evening_session, "answers")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("tab", "pagedown")
         await until(pilot, lambda: "For question 1" not in text_of(app))
-        await pilot.press("enter")
+        assert app.view_model.task_id == "10.5", "a page of the facts, not of the tasks"
+        await pilot.press("tab", "enter")
         await until(pilot, lambda: pane_of(app).editor.has_focus)
 
 

@@ -243,6 +243,26 @@ async def test_one_key_switches_bars_and_lines(evening_session: ReplayedSession,
         )
 
 
+async def test_at_80_columns_no_number_is_cut_and_the_notes_are_reached_by_keys(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    evening_session.feed(*finished_run("lt9", "10.5", 9, spec(batch=256), "39"))
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        pane = await to_charts(pilot)
+        await until(pilot, lambda: "batch 2,048" in text_of(app))
+        table = pane.query_one("#chart-numbers")
+        for key in ("epoch-time", "throughput", "speedup", "efficiency"):
+            pane.choose(key)
+            await pilot.pause()
+            assert 0 < table.virtual_size.width <= table.size.width, key
+        pane.choose("speedup")
+        last = str(pane.query_one("#chart-notes").render()).split()[-1]
+        for _ in range(6):
+            await pilot.press("pagedown")
+        await until(pilot, lambda: last in text_of(app))
+
+
 async def test_names_react_to_clicks(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24)) as pilot:

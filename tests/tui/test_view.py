@@ -151,7 +151,12 @@ def test_a_run_whose_log_is_still_read_does_not_look_as_if_it_ran() -> None:
     over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="CANCELLED by 1000")
     shown = view_state([*going, over], run_id=1)
     assert shown.run is not None
-    assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ ended, log being read"
+    assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ cancelled"
+    assert "It was cancelled. Its log is being read to the end." in view.run_detail(shown, shown.run)[0]
+    over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="COMPLETED")
+    shown = view_state([*going, over], run_id=1)
+    assert shown.run is not None
+    assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ ended, reading"
 
 
 def test_configurations_that_share_a_name_are_told_apart_by_their_batch() -> None:

@@ -32,7 +32,7 @@ WAITING_S = 30.0
 AFTER_THE_END_S = 60.0
 
 QUIET_S = 3.0
-"""A log whose job is over and whose script said so is complete when it was unchanged for so long."""
+"""A log whose job is over and that shows its end is complete when it was unchanged for so long."""
 
 QUIET_UNCLEAR_S = 15.0
 """The same where the log does not show an end: a parallel file system may bring the last lines late."""
@@ -326,7 +326,7 @@ class LogFollower:
                 self._forget_when_done(submission)
             return
         item.looks_since_end += 1
-        quiet = QUIET_S if self._reader(submission).script_ended else QUIET_UNCLEAR_S
+        quiet = QUIET_S if self._reader(submission).end_is_shown else QUIET_UNCLEAR_S
         if item.looks_since_end == 1:
             item.copy.doubt()  # compare the beginning once more before it is called complete
         if item.looks_since_end < 3 or now - item.quiet_since < quiet:

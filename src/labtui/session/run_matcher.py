@@ -249,6 +249,13 @@ class SubmissionReader:
         tried = [run for index, run in enumerate(runs) if index not in self._superseded]
         return len(tried) >= len(self._run_ids) and all(run.outcome == "completed" for run in tried)
 
+    @property
+    def end_is_shown(self) -> bool:
+        """Whether the logs show how it ended: every planned run complete, or Slurm's line that it ended the job."""
+        return self.script_ended or any(
+            found.kind in {"cancelled", "time-limit"} for found in self._report().diagnosis
+        )
+
     def finish(self, job: JobView, state: LabState, at: float) -> list[AnyEvent]:
         """Both logs are complete: how each planned run ended, by its log first and by Slurm's word second."""
         events: list[AnyEvent] = []

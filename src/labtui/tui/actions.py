@@ -122,6 +122,7 @@ LOOKING = frozenset(
             "chart_kind",
             "chart_network",
             "enlarge_chart",
+            "scroll_numbers",
             "streams",
             "records",
             "search",
@@ -277,6 +278,17 @@ ACTIONS: tuple[Action, ...] = (
         "the charts of the network before; before the first come all together",
         "Charts",
         ("charts",),
+    ),
+    Action(
+        "scroll_numbers(1)",
+        "pagedown",
+        "more numbers",
+        "the numbers and notes of the charts that do not fit on the screen",
+        "Charts",
+        ("charts",),
+    ),
+    Action(
+        "scroll_numbers(-1)", "pageup", "numbers before", "the numbers and notes above", "Charts", ("charts",)
     ),
     Action(
         "enlarge_chart",

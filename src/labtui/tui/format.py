@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from labtui.domain.events import ConnectionState, LabState, RunState, SubmissionState
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 from labtui.results.numbers import baseline_of, with_uncertainty
+from labtui.slurm.states import FINISHED, plain_state
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
@@ -146,8 +147,8 @@ def epoch_progress(run: RunState) -> str:
 
 def run_words(run: RunState, submission: SubmissionState | None) -> str:
     """The state of a run in words, without its glyph."""
-    if _ended_unread(run, submission):
-        return "ended, log being read"
+    if _ended_unread(run, submission) and submission is not None and submission.job is not None:
+        return _STOPPED.get(plain_state(submission.job.slurm_state), "ended, reading")
     if run.phase is RunPhase.RUNNING:
         return epoch_progress(run)
     if run.phase is RunPhase.FAILED:
@@ -157,7 +158,11 @@ def run_words(run: RunState, submission: SubmissionState | None) -> str:
     if _job_phase(submission) is JobPhase.SETTLING:
         return "done, settling" if run.phase is RunPhase.DONE else "settling"
     waits_inside = run.phase is RunPhase.QUEUED and _job_phase(submission) is JobPhase.RUNNING
-    return "next in its job" if waits_inside else run.phase.value
+    return "next in job" if waits_inside else run.phase.value
+
+
+_STOPPED = {"CANCELLED": "cancelled", "TIMEOUT": "time limit", "OUT_OF_MEMORY": "out of memory"}
+"""How a run ended that its log does not tell of yet, where Slurm's word for the job says it for all of its runs."""
 
 
 def _submission_words(submission: SubmissionState) -> str:
@@ -231,13 +236,17 @@ def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> 
         + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
         + "."
         + _end_words(job.slurm_state)
+        + (" Its log is being read to the end." if _outcomes_unread(submission, moment) else "")
     ]
+
+
+def _outcomes_unread(submission: SubmissionState, moment: Moment) -> bool:
+    runs = (moment.state.runs.get(number) for number in submission.run_ids)
+    return any(run is not None and run.outcome is None for run in runs)
 
 
 def _end_words(state: str) -> str:
     """What a bad end means; a good one needs no words."""
-    from labtui.slurm.states import FINISHED, plain_state
-
     word = plain_state(state)
     return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
 

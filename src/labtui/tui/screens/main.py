@@ -215,7 +215,7 @@ class MainScreen(StateScreen):
             return self.pane == "log"
         if action == "write_answer":
             return self.pane == "answers"
-        if action in {"chart", "chart_kind", "chart_network", "enlarge_chart"}:
+        if action in {"chart", "chart_kind", "chart_network", "enlarge_chart", "scroll_numbers"}:
             return self.pane == "charts"
         return True
 
@@ -383,6 +383,10 @@ class MainScreen(StateScreen):
         """Bars or lines."""
         if not self._charts().switch_kind():
             self.notify("This chart has one form only.", markup=False)
+
+    def action_scroll_numbers(self, step: int) -> None:
+        """Numbers and notes beside the charts."""
+        self._charts().scroll_numbers(step)
 
     def action_enlarge_chart(self) -> None:
         self._charts().enlarge()

@@ -393,7 +393,7 @@ class PlanScreen(PlanFixing):
         elif edited := [draft.job_name for draft in self.drafts if draft in self.scripts]:
             from labtui.tui.screens.prompts import Confirm
 
-            text = f"You edited the job script of {', '.join(edited)}. Leaving the plan drops your edits."
+            text = f"You changed the job script of {', '.join(edited)}. Leaving the plan drops your changes."
             self.app.push_screen(Confirm(text, yes="Leave the plan", no="Stay"), self._left)
         else:
             self.dismiss(None)

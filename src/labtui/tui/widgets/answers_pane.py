@@ -115,7 +115,11 @@ class AnswerCards(VerticalScroll, can_focus=True):
 
 
 class AnswersPane(Container):
-    """Cards, editor and facts."""
+    """Cards, editor and facts; `tab` goes from one side to the other and not on to the list of tasks."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
+    ]
 
     def __init__(self, files: AnswerFiles | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -216,6 +220,12 @@ class AnswersPane(Container):
             card.set_class(chosen, "-chosen")
             if chosen:
                 card.scroll_visible(animate=False)
+
+    def action_other_side(self) -> None:
+        """From the answers to the facts and numbers, and back."""
+        facts = self.query_one("#answer-facts")
+        answers = self.editor if self.writing else self.query_one(AnswerCards)
+        self.screen.set_focus(answers if facts.has_focus else facts)
 
     def choose(self, question: int) -> None:
         """Another question; numbers beyond the first and the last stay there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import on
@@ -233,6 +234,14 @@ class ChartsPane(Container, can_focus=True):
         self._apply()
         return True
 
+    def scroll_numbers(self, direction: int) -> None:
+        """A page of what stands beside the charts, or below them."""
+        side = self.query_one("#chart-side")
+        if direction > 0:
+            side.scroll_page_down(animate=False)
+        else:
+            side.scroll_page_up(animate=False)
+
     def enlarge(self) -> None:
         """One chart over the whole pane, or four again."""
         self._enlarged = not self._enlarged
@@ -330,7 +339,8 @@ class ChartsPane(Container, can_focus=True):
         chosen = KEYS.index(self._chosen) if self._chosen in KEYS else 0
         keep = (0, chosen + 1) if small else range(len(NUMBER_COLUMNS))
         titles = tuple(NUMBER_COLUMNS[at] for at in keep)
-        return titles, tuple(tuple(cells[at] for at in keep) for cells in rows)
+        numbers = tuple(tuple(cells[at] for at in keep) for cells in rows)
+        return titles, _with_batches_below(numbers) if small else numbers
 
     def _show_notes(self, keys: list[str]) -> None:
         shown = [self._charts[key] for key in keys if key in self._charts]
@@ -342,6 +352,19 @@ class ChartsPane(Container, can_focus=True):
 def _give(view: ChartView, spec: ChartSpec | None) -> None:
     if view.spec != spec:
         view.spec = spec
+
+
+def _with_batches_below(rows: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Names that are too long beside their number on two lines: the number is what must not be cut."""
+    most = max((cell_len(cells[1]) for cells in rows), default=0)
+    shown: list[tuple[str, ...]] = []
+    for name, number in rows:
+        first, comma, batch = name.partition(", ")
+        if comma and cell_len(name) + 2 + max(most, len("throughput")) > SIDE - 1:
+            shown += [(f"{first},", ""), (f"  {batch}", number)]
+        else:
+            shown.append((name, number))
+    return tuple(shown)
 
 
 def _row(place: int, cells: tuple[str, ...]) -> Row:
