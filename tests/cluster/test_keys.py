@@ -14,10 +14,11 @@ from labtui.cluster.keys import check_certificate, choose_key, within
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import LoginRefused
 from tests.cluster.prompting import Person
+from tests.openssh import openssh
 
 
 def make(path: Path, passphrase: str = "", kind: str = "ed25519", *more: str) -> Path:
-    words = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path), *more]
+    words = [openssh("ssh-keygen"), "-q", "-t", kind, "-N", passphrase, "-f", str(path), *more]
     subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
     return path
 
@@ -35,7 +36,7 @@ def at(
 def agent(tmp_path: Path) -> Iterator[str]:
     """A real ssh-agent with a socket of its own."""
     socket = str(tmp_path / "agent.sock")
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([openssh("ssh-agent"), "-D", "-a", socket], stdout=subprocess.DEVNULL)
     try:
         while not Path(socket).exists():
             assert process.poll() is None
@@ -47,7 +48,7 @@ def agent(tmp_path: Path) -> Iterator[str]:
 
 def load(agent: str, path: Path) -> None:
     subprocess.run(
-        ["ssh-add", "-q", str(path)],
+        [openssh("ssh-add"), "-q", str(path)],
         check=True,
         env=os.environ | {"SSH_AUTH_SOCK": agent},
         capture_output=True,
@@ -112,7 +113,7 @@ def test_one_of_the_defaults_is_offered_and_not_all(tmp_path: Path) -> None:
 def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path: Path, agent: str) -> None:
     path = make(tmp_path / "key")
     load(agent, path)
-    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "locked now", "-f", str(path)], check=True)
+    subprocess.run([openssh("ssh-keygen"), "-q", "-p", "-N", "locked now", "-f", str(path)], check=True)
     person = Person()
     chosen = choose_key(at(path, agent=agent), person)
     assert chosen is not None and "agent" in chosen.origin and not person.asked
@@ -151,7 +152,19 @@ def certify(tmp_path: Path, key: Path, validity: str) -> Path:
     if not authority.exists():
         make(authority)
     subprocess.run(
-        ["ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", "me", "-V", validity, str(key) + ".pub"],
+        [
+            openssh("ssh-keygen"),
+            "-q",
+            "-s",
+            str(authority),
+            "-I",
+            "me",
+            "-n",
+            "me",
+            "-V",
+            validity,
+            str(key) + ".pub",
+        ],
         check=True,
     )
     return key.with_name(key.name + "-cert.pub")

@@ -25,6 +25,7 @@ from labtui.cluster.known_hosts import (
 from labtui.cluster.target import Endpoint
 from labtui.domain.errors import HostKeyProblem
 from tests.cluster.prompting import Person
+from tests.openssh import openssh
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIIA2yFI0X0VQO0QbYpVX0nMWCm7rmTjRdXh0uR9c9Wcp"
 OTHER = "AAAAC3NzaC1lZDI1NTE5AAAAIGb9Lr2tQ0v1Ck0GqjyJ9A6hQq8r0c8o3V7y7mQ5m4Xk"
@@ -37,7 +38,7 @@ def blob(text: str) -> bytes:
 
 def keygen(*arguments: str | Path) -> str:
     return subprocess.run(
-        ["ssh-keygen", *map(str, arguments)], capture_output=True, text=True, check=False
+        [openssh("ssh-keygen"), *map(str, arguments)], capture_output=True, text=True, check=False
     ).stdout
 
 

@@ -11,6 +11,7 @@ import pytest
 from labtui.cluster.target import Endpoint, Overrides, resolve_target, split_address
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
+from tests.openssh import openssh
 
 BOTH = pytest.mark.parametrize("program", [True, False], ids=["ssh -G", "paramiko"])
 
@@ -125,6 +126,7 @@ def test_without_a_configuration_the_defaults_are_named_by_nobody(tmp_path: Path
 
 
 def test_include_is_followed_by_ssh_and_told_otherwise(tmp_path: Path) -> None:
+    openssh("ssh")
     (tmp_path / "more").write_text("Host far\n  HostName far.example\n")
     config = f"Include {tmp_path / 'more'}\n"
     assert endpoint(tmp_path, "far", True, config=config).host == "far.example"

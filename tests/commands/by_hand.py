@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.openssh import openssh
+
 
 def by_hand(folder: Path, text: str) -> str:
     """Run the printed commands in the lab folder (logging in left out); what they said.
@@ -19,7 +21,7 @@ def by_hand(folder: Path, text: str) -> str:
     programs.mkdir(exist_ok=True)
     for name in ("ssh", "scp"):
         (programs / name).write_text(
-            f"#!/bin/sh\nexec /usr/bin/{name} -F none -o UserKnownHostsFile={folder.parent / 'known_hosts'} "
+            f"#!/bin/sh\nexec {openssh(name)} -F none -o UserKnownHostsFile={folder.parent / 'known_hosts'} "
             '-o StrictHostKeyChecking=accept-new -o LogLevel=ERROR "$@"\n'
         )
         (programs / name).chmod(0o755)

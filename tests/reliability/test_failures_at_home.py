@@ -22,6 +22,7 @@ from labtui.session.folder import FolderLock
 from labtui.session.journal import FaultLog
 from labtui.session.settings import Settings, read_settings, write_settings
 from labtui.session.store import _explained
+from tests.openssh import openssh
 from tests.reliability.saying import told
 from tests.session.conftest import Bench, bench, draft, lab_path, open_bench
 
@@ -37,15 +38,15 @@ def endpoint(**said: Any) -> Endpoint:
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     path = tmp_path / "id_ed25519"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    subprocess.run([openssh("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     return path
 
 
 def certified(key: Path, validity: str) -> Path:
     authority = key.with_name("authority")
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(authority)], check=True)
+    subprocess.run([openssh("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(authority)], check=True)
     words = ["-q", "-s", str(authority), "-I", "me", "-n", "me", "-V", validity, f"{key}.pub"]
-    subprocess.run(["ssh-keygen", *words], check=True)
+    subprocess.run([openssh("ssh-keygen"), *words], check=True)
     return key.with_name(f"{key.name}-cert.pub")
 
 

@@ -25,6 +25,7 @@ from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, Re
 from labtui.domain.profile import Profile
 from labtui.slurm.remote_command import CommandResult
 from tests.cluster.prompting import Person, connection
+from tests.openssh import openssh
 from tests.reliability.saying import told
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
@@ -218,7 +219,7 @@ def test_a_server_with_ways_that_labtui_does_not_know() -> None:
 
 def test_a_key_that_is_refused_where_there_is_no_other_way(tmp_path: Path) -> None:
     key = tmp_path / "id_ed25519"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    subprocess.run([openssh("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     server = Server(none=wants("publickey"), publickey=paramiko.AuthenticationException("no"))
     with pytest.raises(LoginRefused) as caught:
         login(server, identity_files=(key,), identity_named=True).run()

@@ -1,0 +1,15 @@
+"""OpenSSH's own programs, for tests that compare labtui with them; where there are none the test is skipped."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+
+def openssh(name: str) -> str:
+    """Where ``ssh``, ``ssh-keygen``, ``ssh-agent`` or another of its programs is."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip("needs the OpenSSH client")
+    return found
