@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
@@ -212,11 +212,19 @@ class ScriptContext:
         return frozenset(name.removesuffix(".py") for name in names)
 
 
+@lru_cache(maxsize=128)
 def _parse(text: str) -> ast.Module | None:
+    """Kept, as the jobs of a plan run the same few scripts."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+@lru_cache(maxsize=128)
+def nodes_of(tree: ast.Module | None) -> tuple[ast.AST, ...]:
+    """All nodes of a program, parents first; none where it did not parse."""
+    return tuple(ast.walk(tree)) if tree is not None else ()
 
 
 def _closure(start: set[str], every: Mapping[str, str]) -> list[str]:

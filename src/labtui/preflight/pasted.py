@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from labtui.preflight.findings import Edit, Finding, Fix, ScriptContext, found, replace_line, rule
+from labtui.preflight.findings import Edit, Finding, Fix, ScriptContext, found, nodes_of, replace_line, rule
 from labtui.slurm.batch_script import JobScript, outside_quotes, without_comment
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -226,7 +226,7 @@ def placeholder(context: ScriptContext) -> Iterator[Finding]:
             if match is not None:
                 yield _hole(context, job.name, number, line, match[0])
     for name, tree in context.trees.items():
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in nodes_of(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/"):
                 match = _COMMAND_HOLES.search(node.value) or _NUMBERLESS.search(node.value)
                 lines = context.pythons[name].split("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from labtui.preflight.findings import (
@@ -12,6 +13,7 @@ from labtui.preflight.findings import (
     Fix,
     ScriptContext,
     found,
+    nodes_of,
     physical,
     replace_line,
     rule,
@@ -188,15 +190,19 @@ def module_missing(context: ScriptContext) -> Iterator[Finding]:
         text = context.pythons[name]
         if tree is None or "sys.path" in text:
             continue
-        for node in ast.walk(tree):
-            for module in _imported(node):
-                if _OURS.fullmatch(module) and module not in context.modules:
-                    line = text.split("\n")[node.lineno - 1] if isinstance(node, ast.stmt) else ""
-                    number = node.lineno if isinstance(node, ast.stmt) else 0
-                    effect = (
-                        f"Python will say: No module named '{module}'. Put {module}.py into scripts/ again."
-                    )
-                    yield found("module-missing", name, number, line, effect)
+        for node, module in _lab_imports(tree):
+            if module not in context.modules:
+                line = text.split("\n")[node.lineno - 1] if isinstance(node, ast.stmt) else ""
+                number = node.lineno if isinstance(node, ast.stmt) else 0
+                effect = f"Python will say: No module named '{module}'. Put {module}.py into scripts/ again."
+                yield found("module-missing", name, number, line, effect)
+
+
+@lru_cache(maxsize=128)
+def _lab_imports(tree: ast.Module | None) -> tuple[tuple[ast.AST, str], ...]:
+    """The imports of modules that come with the lab."""
+    imports = ((node, module) for node in nodes_of(tree) for module in _imported(node))
+    return tuple((node, module) for node, module in imports if _OURS.fullmatch(module))
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -207,25 +213,22 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
-def _path_entries(tree: ast.Module | None) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=128)
+def _path_entries(tree: ast.Module | None) -> tuple[tuple[int, str], ...]:
     """Line and folder of each ``sys.path.append("/...")``, as far as they are written out."""
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("sys.path."):
-            for value in ast.walk(node):
-                if (
-                    isinstance(value, ast.Constant)
-                    and isinstance(value.value, str)
-                    and value.value[:1] == "/"
-                ):
-                    yield value.lineno, value.value.rstrip("/")
+    return tuple(
+        (value.lineno, value.value.rstrip("/"))
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("sys.path.")
+        for value in ast.walk(node)
+        if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value[:1] == "/"
+    )
 
 
 def _needed_entries(context: ScriptContext) -> Iterator[tuple[str, str]]:
     """File and folder of the ``sys.path`` entries without which a module of the lab would be missing."""
     for name, tree in context.trees.items():
-        nodes = ast.walk(tree) if tree is not None else ()
-        wanted = {module for node in nodes for module in _imported(node) if _OURS.fullmatch(module)}
-        if wanted - context.modules:
+        if {module for _, module in _lab_imports(tree)} - context.modules:
             yield from ((name, path) for _, path in _path_entries(tree))
 
 
@@ -309,13 +312,15 @@ def _code_lines(context: ScriptContext) -> Iterator[tuple[str, int, str, str]]:
                 yield name, number, line, line
 
 
-def _values(tree: ast.Module | None) -> Iterator[_Text]:
+@lru_cache(maxsize=128)
+def _values(tree: ast.Module | None) -> tuple[_Text, ...]:
     """The strings of a program that are values: no docstrings."""
-    nodes = list(ast.walk(tree)) if tree is not None else []
-    idle = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in idle:
-            yield _Text(node.lineno, node.value)
+    idle = {id(node.value) for node in nodes_of(tree) if isinstance(node, ast.Expr)}
+    return tuple(
+        _Text(node.lineno, node.value)
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in idle
+    )
 
 
 class _Text(NamedTuple):

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from labtui.preflight.findings import Finding, Fix, ScriptContext, Severity, found, replace_line, rule
+from labtui.preflight.findings import (
+    Finding,
+    Fix,
+    ScriptContext,
+    Severity,
+    found,
+    nodes_of,
+    replace_line,
+    rule,
+)
 
 
 def _calls(context: ScriptContext) -> Iterator[tuple[str, str, ast.Call]]:
     for name, tree in context.trees.items():
-        for node in ast.walk(tree) if tree is not None else ():
+        for node in nodes_of(tree):
             if isinstance(node, ast.Call):
                 yield name, context.pythons[name], node
 
@@ -97,7 +106,7 @@ def _own_loader(name: str, text: str, tree: ast.Module | None, call: ast.Call) -
     The script imports `load_cifar` already, takes a pair, and trains on its first half as a data set; `load_data()`
     itself gives two pairs of arrays, and a script written for those needs more than another name.
     """
-    nodes = list(ast.walk(tree)) if tree is not None else []
+    nodes = nodes_of(tree)
     imported = any(
         isinstance(n, ast.ImportFrom) and any(a.name == "load_cifar" for a in n.names) for n in nodes
     )
@@ -125,7 +134,7 @@ def _trains_on(node: ast.AST, name: str) -> bool:
     return isinstance(first, ast.Name) and first.id == name and _keyword(node, "y") is None
 
 
-def _batch_name(nodes: list[ast.AST], call: ast.Call) -> str:
+def _batch_name(nodes: Sequence[ast.AST], call: ast.Call) -> str:
     """How the batch size is called where a call stands: a variable, or an option of the script; "" when unknown."""
     known = _names_at(nodes, call)
     if "batch_size" in known:
@@ -134,7 +143,7 @@ def _batch_name(nodes: list[ast.AST], call: ast.Call) -> str:
     return "args.batch_size" if "args" in known and "--batch_size" in options else ""
 
 
-def _names_at(nodes: list[ast.AST], call: ast.Call) -> set[str]:
+def _names_at(nodes: Sequence[ast.AST], call: ast.Call) -> set[str]:
     """Variables a call can see: the module's and those of the functions around it."""
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
     others = [f for f in functions if not any(n is call for n in ast.walk(f))]
