@@ -62,6 +62,23 @@ def test_the_hand_in_is_what_the_edition_lists(tmp_path, edition, typesetter):
             assert task.id not in shown
 
 
+@pytest.mark.parametrize("answer", ["", ANSWER])
+def test_a_page_leads_with_its_message_and_its_answers_stand_in_the_order_of_the_sheet(tmp_path, answer):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=answer)
+    deck = hand_in(lab.contents())
+    for page in deck.pages:
+        task = lab.edition.task(page.kicker.split(" · ")[0])
+        if task is None or not page.questions:
+            continue
+        sheet = [question.text for question in task.questions]
+        places = [sheet.index(text) for text in page.questions]
+        assert places == sorted(places)
+        asked = [
+            block.text for block in page.answer if isinstance(block, Paragraph) and block.style == "question"
+        ]
+        assert asked == [sheet[place] for place in places]
+
+
 def test_pages_on_pytorch_show_their_own_runs_their_data_sets_and_their_unit(tmp_path):
     decks = {name: hand_in(make_lab(tmp_path / name, name).contents()) for name in PYTORCH}
 

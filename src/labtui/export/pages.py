@@ -122,7 +122,8 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
         if title and written and blocks is written[0]:
             shown = result_blocks.without_first_sentence(blocks)
         words += shown
-    if missing := [number for number, blocks in answers if not blocks]:
+    in_order = sorted(answers, key=lambda each: each[0])  # the page leads with its message, a sheet with question 1
+    if missing := [number for number, blocks in in_order if not blocks]:
         words.append(_missing(task, *missing))
     used = {page.title for page in before}
     title = title if title not in used else ""
@@ -133,14 +134,14 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
     if not task.questions and not task.runs:
         words += _checklist(contents, task)
     full: list[Block] = []
-    for number, blocks in answers:
+    for number, blocks in in_order:
         full += [plain(task.questions[number - 1].text, "question"), *(blocks or (_missing(task, number),))]
     return Page(
         title=title,
         kicker=f"{task.id} · {one_line(task.title)}",
         visuals=visuals,
         words=tuple(words),
-        questions=tuple(one_line(task.questions[number - 1].text) for number in chosen),
+        questions=tuple(one_line(task.questions[number - 1].text) for number in sorted(chosen)),
         answer=tuple(full),
         answered=bool(written),
         numbers=tuple(_provenance(results)) if plan.charts or plan.table else (),
