@@ -181,3 +181,77 @@ def test_the_table_of_a_rehearsed_gpu_says_so():
     )
     log = done.stdout + "Epoch 1/1\n25/25 - 14s - loss: 2.1 - 14s/epoch - 544ms/step\n"
     assert [run.practice for run in parse_log(log.encode()).runs] == [True]
+
+
+def image_folder(lab, name="micro-224", train=12_500):
+    """A data set as the practice cluster has it: class folders, and a note of how many images they would hold."""
+    for part in ("train", "val"):
+        for number in range(200):
+            (lab / name / part / f"n{number:03d}").mkdir(parents=True)
+    (lab / name / "rehearsal.json").write_text(json.dumps({"train": train, "val": 10_000}))
+    return str(lab / name)
+
+
+def torchrun(lab, *words, each=1, nodes=1, **told):
+    start = ("torchrun", f"--nnodes={nodes}", f"--nproc_per_node={each}", "--rdzv_backend=c10d")
+    return rehearse(lab, *start, *words, **told)
+
+
+VIT = ("pytorch/train_ddp.py", "--model_name", "vit", "--num_epochs", "3", "--batch_size", "128")
+TUNED = ("--num_workers", "10", "--mixed_precision", "bf16", "--compile")
+
+
+def test_pytorch_on_32_gpus_reads_like_the_course(lab):
+    done = torchrun(lab, *VIT, *TUNED, "--dataset", image_folder(lab), each=4, nodes=8, SLURM_NODEID="0")
+    assert done.returncode == 0, done.stderr
+    assert "Setting OMP_NUM_THREADS" in done.stderr
+    assert "### Total number of parameters 631021000" in done.stdout
+    assert "### Total training samples (batches): 384 (3)" in done.stdout
+    (run,) = parse_log(done.stdout.encode()).runs
+    assert (run.practice, run.n_gpus, run.batch_size, run.images) == (True, 32, 4096, 12_288)
+    assert run.tuning == ("bf16", "10 workers", "compiled")
+    assert run.epochs[0].seconds.value > 290  # compiled
+    assert 12_288 / run.epochs[1].seconds.value == pytest.approx(5205, rel=0.02)
+    assert run.gpu_memory.lo == 53
+    # The other nodes wait for the end of the first.
+    waited = torchrun(lab, *VIT, each=4, nodes=8, SLURM_NODEID="3")
+    assert (waited.returncode, waited.stdout) == (0, "")
+
+
+def test_pytorch_runs_out_of_memory_as_on_the_cluster(lab):
+    done = torchrun(lab, *VIT, "--dataset", image_folder(lab))
+    assert done.returncode == 1
+    assert "128 images per GPU do not fit: try half (--batch_size 64)" in done.stderr
+    assert "exitcode  : 5" in done.stderr
+    (run,) = parse_log(done.stdout.encode()).runs
+    assert (run.outcome, run.epochs) == ("oom", ())
+
+
+@pytest.mark.parametrize(("gpus", "rate"), [(1, 48229), (32, 41424)])
+def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
+    given = ("--per_device_train_batch_size", "37", "--sequence_length", "1024", "--max_steps", "450")
+    options = (
+        "--model_precision",
+        "bf16",
+        "--mixed_precision",
+        "bf16",
+        "--attn",
+        "sdpa",
+        "--use_liger_kernel",
+    )
+    each, nodes = min(4, gpus), max(1, gpus // 4)
+    done = torchrun(
+        lab, "pytorch/benchmark_lm.py", *given, *options, each=each, nodes=nodes, SLURM_NODEID="0"
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = parse_log(done.stdout.encode()).runs
+    assert (run.unit, run.n_gpus, run.outcome) == ("tokens", gpus, "completed")
+    assert run.throughput.value / gpus == pytest.approx(rate, rel=0.01)
+    assert run.gpu_memory.value == 62.34
+
+
+def test_what_pytorch_has_and_the_rehearsal_has_not_says_so(lab):
+    (lab / "mine.py").write_text("import torch\nprint(torch.fft)\n")
+    done = rehearse(lab, "mine.py")
+    assert done.returncode == 1
+    assert "AttributeError: torch.fft is not part of the rehearsal of PyTorch." in done.stderr

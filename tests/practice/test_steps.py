@@ -13,7 +13,7 @@ import time
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.slurm.job import Site
+from labtui.practice.slurm.job import Site, compressed, expanded
 from labtui.practice.slurm.options import OptionProblem, build_request, parse_words
 from labtui.practice.slurm.steps import StepProblem, plan_step, task_ranges
 from tests.practice.test_cluster import alive
@@ -33,6 +33,30 @@ def test_a_step_takes_everything_unless_it_says_how_much():
     assert planned("--exclusive -n 1").cpus == 1
     assert planned("--overlap").cpus == 0
     assert planned("-O -n 50").tasks == 50
+
+
+def test_tasks_are_spread_over_the_nodes_of_the_job():
+    nodes = {"SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST": "as01r1b[01-02,04]", "SLURM_NTASKS": "3"}
+    step = planned("--ntasks-per-node=1", **nodes)
+    places = [(0, "as01r1b01", 0), (1, "as01r1b02", 0), (2, "as01r1b04", 0)]
+    assert (step.tasks, step.cpus, [step.place(task) for task in range(3)]) == (3, 24, places)
+    step = planned("-n 6 -c 4", **nodes)
+    assert [step.place(task)[0] for task in range(6)] == [0, 0, 1, 1, 2, 2]
+    assert planned("-N 2 -n 2", **nodes).nodes == ("as01r1b01", "as01r1b02")
+    with pytest.raises(StepProblem, match="More processors requested than permitted"):
+        planned("-n 6 -c 5", **nodes)
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["as01r1b01"], "as01r1b01"), (["n1", "n2", "n3"], "n[1-3]"),
+        (["as01r1b01", "as01r1b02", "as01r1b04", "as01r1b08"], "as01r1b[01-02,04,08]"), ([], ""),
+    ],
+)  # fmt: skip
+def test_node_lists_are_written_and_read_as_slurm_does(names, short):
+    assert compressed(names) == short
+    assert expanded(short) == names
 
 
 def test_the_jobs_cpus_per_task_are_not_inherited_but_sruns_own_variable_is():

@@ -290,7 +290,9 @@ LANGUAGE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import torch
-from benchmark_lm import LanguageModel, parse_options
+from benchmark_lm import LanguageModel, liger_loss, parse_options
+from distributed import Problem
+from torch.nn.functional import cross_entropy
 with torch.device("meta"):
     large = sum(parameter.numel() for parameter in LanguageModel("llama-1b").parameters())
 torch.manual_seed(3)
@@ -301,10 +303,17 @@ changed = tokens.clone()
 changed[:, -1] = 0  # the last token is only ever predicted, so it moves the loss and nothing before it
 with torch.no_grad():
     losses = [float(model(tokens)) for model in (plain, eager)]
+    plain.fused_loss = lambda words, values, wanted: cross_entropy(values @ words.t(), wanted)
+    losses.append(float(plain(tokens)))
+    plain.fused_loss = None
     ahead = [model.layers[0](model.words(text), (torch.ones(24, 8), torch.zeros(24, 8)))[:, :-1]
              for model in (plain, eager) for text in (tokens, changed)]
 same = [bool(torch.allclose(ahead[i], ahead[i + 1])) for i in (0, 2)]
-print(json.dumps([large, losses, same, parse_options([]).sequence_length]))
+try:
+    missing = str(liger_loss())
+except Problem as problem:
+    missing = f"{problem.code} {problem}"
+print(json.dumps([large, losses, same, parse_options([]).sequence_length, missing]))
 """
 
 
@@ -314,9 +323,10 @@ class TestLanguageModel:
     def test_the_model(self, tmp_path: Path) -> None:
         done = run([str(TORCH_PYTHON), "-c", LANGUAGE, str(SCRIPTS)], tmp_path)
         assert done.code == 0, done.err
-        large, losses, same, length = json.loads(done.out)
+        large, losses, same, length, missing = json.loads(done.out)
         assert (large, length) == (1_235_814_400, 8192)
-        assert losses[0] == pytest.approx(losses[1], rel=1e-5) and same == [True, True]
+        assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-5) and same == [True, True]
+        assert missing == "2 --use_liger_kernel needs the package liger-kernel, which this Python lacks."
 
     def test_tokens_per_second_of_two_ranks(self, tmp_path: Path) -> None:
         words = ["--model", "tiny", "--sequence_length", "32", "--per_device_train_batch_size", "2"]
@@ -333,4 +343,6 @@ class TestLanguageModel:
         )
         assert printed is not None and float(printed[1]) == pytest.approx(4 * 2 * 32 / stats["seconds"], rel=1e-3, abs=0.01)
         (found,) = parse_log(ended.out.encode()).runs
-        assert (found.n_gpus, found.practice, found.throughput) == (2, True, None), "tokens are no images"
+        assert (found.n_gpus, found.practice, found.unit, found.outcome) == (2, True, "tokens", "completed")
+        assert found.throughput.value == pytest.approx(2 * float(printed[1]))  # of both
+        assert (found.sequence_length, found.model) == (32, "tiny")

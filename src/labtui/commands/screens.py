@@ -272,7 +272,13 @@ def _check(arguments: argparse.Namespace) -> None:
     from labtui.session.labs import load_edition
 
     edition = load_edition(arguments.lab)  # a sentence now, not a lab folder that cannot be opened later
-    if unrehearsed := framework_scripts(edition):
+    unrehearsed = [name for name in framework_scripts(edition) if not name.startswith("pytorch/")]
+    if arguments.train and framework_scripts(edition):
+        raise UsageError(
+            f"Really training is for the labs on TensorFlow, not for {edition.title}.",
+            "Without --train the training is rehearsed; docs/training-scripts.md trains on pretend GPUs.",
+        )
+    if unrehearsed:
         raise UsageError(
             f"The practice cluster cannot rehearse {edition.title}: it knows no {unrehearsed[0]}.",
             "docs/training-scripts.md trains on pretend GPUs of this machine; "
@@ -346,18 +352,19 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     """The lab folder, made or brought up to date with this cluster's port and keys."""
-    from labtui.lab.plan import withheld_scripts
+    from labtui.lab.plan import framework_scripts, withheld_scripts
     from labtui.session.folder import SETTINGS_FILE, LabFolder
     from labtui.session.labs import load_edition
     from labtui.session.settings import Settings, changed
 
     path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
-    told = cluster.login.settings
+    edition = load_edition(arguments.lab)
+    told = cluster.login.settings_for(framework_scripts(edition))
     if (path / SETTINGS_FILE).exists():
         folder = LabFolder.open(path)
         folder.save_settings(changed(folder.settings(), **told))
     else:
-        withheld = withheld_scripts(load_edition(arguments.lab))
+        withheld = withheld_scripts(edition)
         settings = Settings(edition=arguments.lab, **told)
         folder = LabFolder.create(path, settings, withheld=withheld)
     return folder.path

@@ -145,7 +145,7 @@ def withheld_scripts(edition: Edition) -> frozenset[str]:
 
 
 def framework_scripts(edition: Edition) -> tuple[str, ...]:
-    """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start; the practice cluster rehearses none of them."""
+    """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start; the practice cluster rehearses PyTorch's."""
     started = (plan.script for task in edition.tasks for plan in task.runs)
     return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
 

@@ -14,7 +14,7 @@ import socketserver
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -133,11 +133,20 @@ class PracticeLogin:
     root: str
     data_dir: str
     container: str
+    datasets_dir: str
+    pytorch: str
 
     @property
     def settings(self) -> dict[str, Any]:
         """The keys and values of a `lab.toml` for this cluster, marked as practice."""
-        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "qos"}
+        return self.settings_for(())
+
+    def settings_for(self, scripts: Iterable[str]) -> dict[str, Any]:
+        """The settings for a lab whose runs start these scripts of a framework: PyTorch's image and image folders."""
+        aside = ("qos", "datasets_dir", "pytorch")
+        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in aside}
+        if any(name.startswith("pytorch/") for name in scripts):
+            settings |= {"data_dir": self.datasets_dir, "container": self.pytorch}
         identity = str(settings.pop("identity_file"))
         return {**settings, "identity": identity, "profile": "practice", "practice": True}
 
@@ -234,6 +243,8 @@ class PracticeCluster:
             root=str(self.layout.scratch / "labtui"),
             data_dir=str(self.layout.data),
             container=str(self.layout.container),
+            datasets_dir=str(self.layout.data_sets),
+            pytorch=str(self.layout.pytorch),
         )
 
     def __enter__(self) -> PracticeCluster:

@@ -7,6 +7,7 @@ Everything lies under one folder of ours; SFTP sees nothing else. A kept cluster
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pickle
 import shlex
@@ -24,13 +25,20 @@ import msgspec
 
 from labtui.cluster.atomic_file import write_atomic
 from labtui.domain.errors import DataError, UsageError
+from labtui.practice.rehearse import IMAGES_FILE
 from labtui.practice.slurm.commands import PROGRAMS
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import Job
 
 DATA_FILES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 CONTAINER = "MN5-NGC-TensorFlow-23.03.sif"
+PYTORCH = "nvidiaPytorch24.07"
 HERE = Path(__file__).parent
+IMAGE_FOLDERS = {
+    "micro-224": {"train": 12_500, "val": 10_000},
+    "tiny-224": {"train": 100_000, "val": 10_000},
+}
+CLASSES = 200
 
 NOISE = """\
 echo "load bsc/1.0 (PATH, MANPATH)"
@@ -125,9 +133,19 @@ class Layout:
         return self.project / "cifar-utils" / "cifar-10-batches-py"
 
     @property
+    def data_sets(self) -> Path:
+        """The image folders of the chapters on PyTorch."""
+        return self.project / "datasets"
+
+    @property
     def container(self) -> Path:
         """The container's image file."""
         return self.project / CONTAINER
+
+    @property
+    def pytorch(self) -> Path:
+        """The image of the chapters on PyTorch."""
+        return self.project / PYTORCH
 
     @property
     def programs(self) -> Path:
@@ -151,8 +169,11 @@ def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bo
     layout.root.chmod(stat.S_IRWXU)
     for folder in (layout.home, layout.scratch, layout.data, layout.programs, layout.spool, layout.keys):
         folder.mkdir(parents=True, exist_ok=True)
-    layout.container.write_bytes(b"SIF_FAKE practice image: `singularity exec` runs what follows it\n")
+    for image in (layout.container, layout.pytorch):
+        image.write_bytes(b"SIF_FAKE practice image: `singularity exec` runs what follows it\n")
     _write_data(layout.data, real=real_data)
+    for name, images in IMAGE_FOLDERS.items():
+        _write_image_folder(layout.data_sets / name, images)
     _write_programs(layout, environment)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(environment.items()))
     profile = f"{exports}export PATH={shlex.quote(str(layout.programs))}:$PATH\n{MODULE}{NOISE}"
@@ -172,6 +193,16 @@ def _write_data(folder: Path, *, real: bool) -> None:
         else:
             content = {b"data": b"rehearsal:10000x3072", b"labels": list(range(10)) * 1000}
         target.write_bytes(pickle.dumps(content, protocol=2))
+
+
+def _write_image_folder(folder: Path, images: Mapping[str, int]) -> None:
+    """A data set of image files in 200 classes; of the images there is only the number, which `rehearse` reads."""
+    if (folder / IMAGES_FILE).exists():
+        return
+    for part in images:
+        for number in range(1, CLASSES + 1):
+            (folder / part / f"n{number:08d}").mkdir(parents=True, exist_ok=True)
+    (folder / IMAGES_FILE).write_text(json.dumps(images), encoding="ascii")
 
 
 def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
@@ -198,6 +229,9 @@ def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
         .replace("@rehearse@", shlex.quote(str(HERE / "rehearse.py")))
     )
     scripts["python3"] = scripts["python"]
+    scripts["torchrun"] = _TORCHRUN.replace("@python@", python).replace(
+        "@rehearse@", shlex.quote(str(HERE / "rehearse.py"))
+    )
     for name, text in scripts.items():
         target = layout.programs / name
         target.write_text(text, encoding="utf-8")
@@ -216,6 +250,12 @@ for word in "$@"; do
     esac
 done
 exec @python@ "$@"
+"""
+
+_TORCHRUN = """\
+#!/usr/bin/env bash
+# PyTorch's launcher: one process stands for all.
+exec @python@ -u @rehearse@ torchrun "$@"
 """
 
 _PYTHON_TRAIN = """\

@@ -19,15 +19,19 @@ ResNet101 has no published epochs; its constants lie between the two by arithmet
 from __future__ import annotations
 
 import builtins
+import json
 import math
 import os
 import random
 import runpy
+import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 STUBS = Path(__file__).parent / "rehearsal"
 
@@ -244,6 +248,91 @@ CLOCK: RehearsedTime | None = None
 """The clock of this process, for `rehearsal/tensorflow`."""
 
 
+IMAGES_FILE = "rehearsal.json"
+"""In a data set's folder: how many images of each part (``train``, ``val``) its class folders would hold."""
+_WALK = os.walk
+
+
+def _walk_of_rehearsed_data(
+    top: str, *arguments: Any, **options: Any
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """`os.walk`; a class folder of a rehearsed data set has its share of the images, which are names alone."""
+    folder = Path(top)
+    notes = folder.parents[1] / IMAGES_FILE if len(folder.parts) > 2 else None
+    if notes is None or not notes.is_file():
+        yield from _WALK(top, *arguments, **options)
+        return
+    images = json.loads(notes.read_text(encoding="ascii"))[folder.parent.name]
+    classes = sorted(each.name for each in folder.parent.iterdir())
+    share, more = divmod(images, len(classes))
+    count = share + (classes.index(folder.name) < more)
+    yield str(top), [], [f"{number:05d}.JPEG" for number in range(count)]
+
+
+_LAUNCHER = {"--nnodes": "1", "--nproc_per_node": "1", "--nproc-per-node": "1"}
+_WAIT_S = 0.1
+
+
+def torchrun(words: list[str]) -> int:
+    """PyTorch's launcher: rank 0 is rehearsed on the first node, the other nodes wait for its end."""
+    told = dict(_LAUNCHER)
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, equals, value = words[at].partition("=")
+        takes = not equals and name not in ("--standalone", "--no-python") and at + 1 < len(words)
+        told[name] = value if equals else words[at + 1] if takes else ""
+        at += 2 if takes else 1
+    if at == len(words):
+        print("torchrun: error: the following arguments are required: training_script", file=sys.stderr)
+        return 2
+    each = told["--nproc-per-node"] if told["--nproc-per-node"] != "1" else told["--nproc_per_node"]
+    nodes, processes = (int(text) if text.isdecimal() else 1 for text in (told["--nnodes"], each))
+    here = int(os.environ.get("SLURM_NODEID", "0"))
+    done = (
+        Path(os.environ.get("LABTUI_PRACTICE_JOB", ".")) / f"torchrun.{os.environ.get('SLURM_STEP_ID', '0')}"
+    )
+    if processes > 1 and "OMP_NUM_THREADS" not in os.environ:
+        stars = "*" * 41
+        print(
+            f"W1122 torch/distributed/run.py:779] \nW1122 torch/distributed/run.py:779] {stars}\n"
+            "W1122 torch/distributed/run.py:779] Setting OMP_NUM_THREADS environment variable for each process to be 1 "
+            f"in default, to avoid your system being overloaded\nW1122 torch/distributed/run.py:779] {stars}",
+            file=sys.stderr,
+            flush=True,
+        )
+    if here:
+        while not done.exists():
+            time.sleep(_WAIT_S)
+        return int(done.read_text(encoding="ascii"))
+    environment = {
+        **os.environ,
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": str(nodes * processes),
+        "OMP_NUM_THREADS": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+    }
+    ended = subprocess.call([sys.executable, "-u", __file__, *words[at:]], env=environment)
+    code = 0 if ended == 0 else 1
+    done.write_text(str(code), encoding="ascii")
+    if code:
+        print(_child_failed(words[at], ended), file=sys.stderr, flush=True)
+    return code
+
+
+def _child_failed(script: str, code: int) -> str:
+    """The launcher's last words about a process that ended badly."""
+    how = f"exitcode  : {code}" if code >= 0 else f"exitcode  : {code} (Signal {-code})"
+    return (
+        f"E1122 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: {code}) local_rank: 0\n"
+        f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n"
+        f"{script} FAILED\n{'-' * 60}\n"
+        f"Root Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  {how}\n{'=' * 60}"
+    )
+
+
 def _without_our_frames(error: BaseException) -> list[str]:
     """The traceback as the script's own interpreter would print it."""
     frames = error.__traceback__
@@ -260,6 +349,8 @@ def main(arguments: list[str]) -> int:
     """Run ``[options] script.py arguments`` and return the exit status."""
     while arguments and arguments[0].startswith("-"):
         arguments = arguments[1:]
+    if arguments[:1] == ["torchrun"]:
+        return torchrun(arguments[1:])
     script = arguments[0]
     if not Path(script).is_file():
         print(
@@ -270,9 +361,10 @@ def main(arguments: list[str]) -> int:
     global CLOCK  # noqa: PLW0603  one process, one clock; the stub packages have no other way to it
     CLOCK = clock_from_environment()
     sys.modules["labtui.practice.rehearse"] = sys.modules[__name__]
-    sys.path[:0] = [str(Path(script).resolve().parent), str(STUBS)]
+    sys.path[:0] = [str(Path(script).resolve().parent), str(STUBS), str(Path(__file__).parents[2])]
     sys.argv = arguments
     CLOCK.install()
+    os.walk = _walk_of_rehearsed_data  # type: ignore[assignment]  # for a folder's name, as the scripts call it
     # A traceback shows no frame of ours, as if python itself had run the script.
     try:
         source = Path(script).read_bytes()

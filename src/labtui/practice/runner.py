@@ -132,6 +132,10 @@ class JobRunner:
 
     def _job_environment(self, job: Job, home: Path, gpu_numbers: tuple[int, ...]) -> dict[str, str]:
         gpus = ",".join(map(str, gpu_numbers))
+
+        def on_each(number: int) -> str:
+            return f"{number}(x{job.nodes})" if job.nodes > 1 else str(number)
+
         values = {
             "SLURM_JOB_ID": str(job.job_id),
             "SLURM_JOBID": str(job.job_id),
@@ -139,17 +143,17 @@ class JobRunner:
             "SLURM_JOB_ACCOUNT": job.account,
             "SLURM_JOB_QOS": job.qos,
             "SLURM_JOB_PARTITION": job.partition,
-            "SLURM_JOB_NODELIST": job.node,
-            "SLURM_NODELIST": job.node,
+            "SLURM_JOB_NODELIST": job.node_list,
+            "SLURM_NODELIST": job.node_list,
             "SLURMD_NODENAME": job.node,
-            "SLURM_JOB_NUM_NODES": "1",
-            "SLURM_NNODES": "1",
-            "SLURM_TASKS_PER_NODE": str(job.places),
+            "SLURM_JOB_NUM_NODES": str(job.nodes),
+            "SLURM_NNODES": str(job.nodes),
+            "SLURM_TASKS_PER_NODE": on_each(job.places // job.nodes),
             "SLURM_PROCID": "0",
             "SLURM_LOCALID": "0",
             "SLURM_NODEID": "0",
-            "SLURM_CPUS_ON_NODE": str(job.cpus),
-            "SLURM_JOB_CPUS_PER_NODE": str(job.cpus),
+            "SLURM_CPUS_ON_NODE": str(job.cpus // job.nodes),
+            "SLURM_JOB_CPUS_PER_NODE": on_each(job.cpus // job.nodes),
             "SLURM_SUBMIT_DIR": job.work_dir,
             "SLURM_SUBMIT_HOST": "alogin1",
             "SLURM_CLUSTER_NAME": "marenostrum5",

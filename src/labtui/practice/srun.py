@@ -23,7 +23,7 @@ from typing import IO, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from labtui.practice.slurm.job import KILL_WAIT_S, VERSION, expand_log_name, stamp
+from labtui.practice.slurm.job import KILL_WAIT_S, VERSION, compressed, expand_log_name, stamp
 from labtui.practice.slurm.steps import STEPS, JobStep, StepProblem, plan_step, read_words, task_ranges
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
@@ -201,17 +201,21 @@ class Running:
         return "/tmp"  # noqa: S108  where Slurm goes, too
 
     def _environment(self, task: int) -> dict[str, str]:
-        tasks = str(self.step.tasks)
+        tasks, nodes = str(self.step.tasks), max(1, len(self.step.nodes))
+        number, name, local = self.step.place(task)
+        on_each = str(-(-self.step.tasks // nodes)) + (f"(x{nodes})" if nodes > 1 else "")
         values = {
+            "SLURM_NODEID": str(number),
+            "SLURMD_NODENAME": name,
             "SLURM_PROCID": str(task),
-            "SLURM_LOCALID": str(task),
+            "SLURM_LOCALID": str(local),
             "SLURM_NTASKS": tasks,
             "SLURM_NPROCS": tasks,
-            "SLURM_TASKS_PER_NODE": tasks,
+            "SLURM_TASKS_PER_NODE": on_each,
             "SLURM_STEP_NUM_TASKS": tasks,
-            "SLURM_STEP_TASKS_PER_NODE": tasks,
-            "SLURM_STEP_NUM_NODES": "1",
-            "SLURM_STEP_NODELIST": self.node,
+            "SLURM_STEP_TASKS_PER_NODE": on_each,
+            "SLURM_STEP_NUM_NODES": str(nodes),
+            "SLURM_STEP_NODELIST": compressed(self.step.nodes) or self.node,
             "SLURM_STEP_ID": str(self._number),
             "SLURM_STEPID": str(self._number),
             "SLURM_GTIDS": ",".join(map(str, range(self.step.tasks))),
@@ -307,7 +311,8 @@ def run(words: list[str]) -> int:
         os.execv(sys.executable, [sys.executable, "-I", "-S", str(programs), "srun", *words])
     step = plan_step(words, os.environ)
     sys.stderr.write("".join(step.warnings))
-    ledger = Ledger(Path(os.environ["LABTUI_PRACTICE_JOB"]), int(os.environ.get("SLURM_CPUS_ON_NODE", "1")))
+    cpus, nodes = (int(os.environ.get(name, "1")) for name in ("SLURM_CPUS_ON_NODE", "SLURM_JOB_NUM_NODES"))
+    ledger = Ledger(Path(os.environ["LABTUI_PRACTICE_JOB"]), cpus * nodes)
     running = Running(step, ledger.begin(step.cpus, _waits(os.environ["SLURM_JOB_ID"])))
     signal.signal(signal.SIGTERM, lambda *_: running.abort())
     try:

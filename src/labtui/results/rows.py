@@ -120,7 +120,7 @@ def configuration_of(
     if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
         batch = parsed.batch_per_gpu * max(1, n_gpus)
     steps = printed_steps(run)
-    if images is not None and not insist and contradicts(images, steps, batch):
+    if parsed.unit != "images" or (images is not None and not insist and contradicts(images, steps, batch)):
         images = None
     images = parsed.images or images
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions

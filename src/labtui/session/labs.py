@@ -30,7 +30,7 @@ from labtui.session.settings import Settings
 
 MAX_EDITION_BYTES = 4 * 1024 * 1024
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
-_CHARTS: tuple[ChartKey, ...] = ("epoch-time", "throughput", "speedup", "efficiency")
+_CHARTS: tuple[ChartKey, ...] = ("epoch-time", "throughput", "speedup", "efficiency", "tuning")
 _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
 """Charts that say something else than the four whose names theirs begin with."""
 
@@ -256,7 +256,7 @@ def _originals() -> dict[str, bytes]:
 
 
 def _chart_of(stem: str) -> ChartKey | None:
-    """Which of the lab's four charts a file's name tells of."""
+    """Which of the charts that a task may ask for a file's name tells of."""
     if any(other in stem for other in _OTHER_CHARTS):
         return None
     return next((key for key in _CHARTS if key in stem), None)

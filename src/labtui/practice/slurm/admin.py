@@ -17,6 +17,7 @@ from labtui.practice.slurm.job import (
     Call,
     Job,
     Node,
+    expanded,
     long_duration,
     stamp,
     time_limit,
@@ -38,6 +39,9 @@ def scontrol(call: Call, control: Controller, now: float) -> Answer:
         return 0, _config(call.environment, now), ""
     if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("partition"):
         return 0, _partitions(control), ""
+    if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("hostname"):
+        names = words[2] if len(words) > 2 else call.environment.get("SLURM_JOB_NODELIST", "")
+        return 0, "".join(f"{name}\n" for name in expanded(names)), ""
     if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("node"):
         return (
             0,
@@ -97,7 +101,7 @@ def _job_text(job: Job, environment: Mapping[str, str], control: Controller, now
     waiting = job.state == PENDING
     start = control.start_estimate(job, now) if waiting else job.start_time
     end = job.end_time if job.finished else None if start is None else start + job.time_limit_s
-    tres = f"cpu={job.cpus},mem=20000M,node=1,billing={job.cpus}" + (
+    tres = f"cpu={job.cpus},mem=20000M,node={job.nodes},billing={job.cpus}" + (
         f",gres/gpu={job.gpus}" if job.gpus else ""
     )
 
@@ -117,7 +121,7 @@ def _job_text(job: Job, environment: Mapping[str, str], control: Controller, now
         f"SuspendTime=None SecsPreSuspend=0 LastSchedEval={when(job.submit_time)} Scheduler=Main",
         f"Partition={job.partition} AllocNode:Sid=localhost:1",
         "ReqNodeList=(null) ExcNodeList=(null)",
-        f"NodeList={job.node}",
+        f"NodeList={job.node_list}",
         *([f"BatchHost={job.node}"] if job.node else []),
         f"NumNodes=1 NumCPUs={job.cpus} NumTasks={job.places} CPUs/Task={job.cpus_per_task or 1} ReqB:S:C:T=0:0:*:*",
         f"TRES={tres}",
@@ -212,7 +216,7 @@ def _node_rows(control: Controller, now: float) -> list[dict[str, str]]:
     for partition in control.site.partitions:
         for node in control.site.nodes_of(partition):
             mark = "*" if partition == control.site.default_partition else ""
-            here = [job for job in living if job.node == node.name]
+            here = [job for job in living if node.name in job.all_nodes]
             used = sum(job.gpus for job in here)
             rows.append(
                 {

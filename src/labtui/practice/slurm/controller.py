@@ -160,6 +160,7 @@ class Controller:
                 gres=request.gres,
                 tasks=request.tasks,
                 tasks_per_node=request.tasks_per_node,
+                nodes=request.nodes,
                 cpus_per_task=request.cpus_per_task,
                 time_limit_s=request.time_limit_s,
                 work_dir=request.work_dir,
@@ -307,7 +308,7 @@ class Controller:
         job.move(PENDING)
         job.start_time = job.end_time = None
         job.submit_time, job.begin = now, now + REQUEUE_DELAY_S
-        job.node = ""
+        job.node, job.others = "", ()
         job.reason = "BeginTime"
         job.restarts += 1
 
@@ -336,32 +337,36 @@ class Controller:
         ):
             job.reason = "QOSMaxJobsPerUserLimit"
             return
-        node = self._free_node(job, running)
-        if node is None or len(running) >= self.site.max_jobs:
+        nodes = self._free_nodes(job, running)
+        if not nodes or len(running) >= self.site.max_jobs:
             job.reason = "Resources"
             return
-        self._start(job, node, running, now)
+        self._start(job, nodes, running, now)
 
-    def _free_node(self, job: Job, running: list[Job]) -> Node | None:
+    def _free_nodes(self, job: Job, running: list[Job]) -> list[Node]:
+        """As many nodes as the job wants, with room for its share on each; none while there are not enough."""
+        found = []
         for node in self.site.nodes_of(job.partition):
-            here = [other for other in running if other.node == node.name]
+            here = [other for other in running if node.name in other.all_nodes]
             if (
-                node.cpus - sum(other.cpus for other in here) >= job.cpus
+                node.cpus - sum(other.cpus // other.nodes for other in here) >= job.cpus // job.nodes
                 and node.gpus - sum(other.gpus for other in here) >= job.gpus
             ):
-                return node
-        return None
+                found.append(node)
+        return found[: job.nodes] if len(found) >= job.nodes else []
 
-    def _start(self, job: Job, node: Node, running: list[Job], now: float) -> None:
+    def _start(self, job: Job, nodes: list[Node], running: list[Job], now: float) -> None:
+        node = nodes[0]
         taken = {
             number
             for other in running
-            if other.node == node.name
+            if node.name in other.all_nodes
             for number in self._gpus.get(other.job_id, ())
         }
         free = [number for number in range(node.gpus) if number not in taken]
         self._gpus[job.job_id] = tuple(free[: job.gpus])
         job.node, job.start_time, job.reason = node.name, now, "None"
+        job.others = tuple(other.name for other in nodes[1:])
         job.move(RUNNING)
         self.runner.start(job, self._gpus[job.job_id])
 
@@ -375,7 +380,7 @@ class Controller:
             waits = self.waits.get(job.job_id) or []
             running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
             full = len(running) >= self.site.max_jobs
-            if not full and self._free_node(job, running) is not None:
+            if not full and self._free_nodes(job, running):
                 return waits[-1][1] if waits else now + SCHEDULE_DELAY_S
             in_the_way = [other for other in running if full or other.partition == job.partition]
             ends = sorted((other.start_time or now) + other.time_limit_s for other in in_the_way)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -144,8 +144,7 @@ class Site:
     user: str
     account: str
     nodes: tuple[Node, ...] = (
-        Node("as01r1b01", "acc", 80, 4),
-        Node("as01r1b02", "acc", 80, 4),
+        *(Node(f"as01r1b{number:02d}", "acc", 80, 4) for number in range(1, 9)),
         Node("gs01r1b01", "gpp", 112),
     )
     qos: tuple[Qos, ...] = (
@@ -235,6 +234,9 @@ class Job:
     start_time: float | None = None
     end_time: float | None = None
     node: str = ""
+    nodes: int = 1
+    others: tuple[str, ...] = ()
+    """The nodes beside `node`, the first one; `cpus` are those of all of them, `gpus` those of each."""
     exit_status: int = 0
     exit_signal: int = 0
     restarts: int = 0
@@ -247,6 +249,16 @@ class Job:
         if state not in TRANSITIONS[self.state]:
             raise ValueError(f"a job does not go from {self.state} to {state}")
         self.state = state
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        """The names of its nodes; none while it waits."""
+        return (self.node, *self.others) if self.node else ()
+
+    @property
+    def node_list(self) -> str:
+        """Its nodes as Slurm writes them: ``as01r1b01``, ``as01r1b[01-02,04]``."""
+        return compressed(self.all_nodes)
 
     @property
     def finished(self) -> bool:
@@ -268,3 +280,34 @@ class Job:
     def exit_code(self) -> str:
         """``status:signal`` as Slurm writes it."""
         return f"{self.exit_status}:{self.exit_signal}"
+
+
+def compressed(names: Sequence[str]) -> str:
+    """Node names in Slurm's short form; names that end in numbers of the same width are ranges."""
+    if len(names) < 2:
+        return "".join(names)
+    stem = names[0].rstrip("0123456789")
+    width = len(names[0]) - len(stem)
+    runs: list[list[int]] = []
+    for number in sorted(int(name[len(stem) :]) for name in names):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    said = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
+    return f"{stem}[{','.join(said)}]"
+
+
+def expanded(text: str) -> list[str]:
+    """The names of a node list in Slurm's short form."""
+    names = []
+    for piece in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
+        stem, bracket, inside = piece.partition("[")
+        if not bracket:
+            names.append(piece)
+            continue
+        for part in inside.rstrip("]").split(","):
+            first, dash, last = part.partition("-")
+            numbers = range(int(first), int(last if dash else first) + 1)
+            names += [f"{stem}{number:0{len(first)}d}" for number in numbers]
+    return names

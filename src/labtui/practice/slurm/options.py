@@ -240,6 +240,7 @@ class JobRequest:
     gres: str
     tasks: int | None
     tasks_per_node: int | None
+    nodes: int
     cpus_per_task: int | None
     time_limit_s: int
     work_dir: str
@@ -308,6 +309,7 @@ def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site:
         gres=gres,
         tasks=tasks,
         tasks_per_node=_number(options, "ntasks-per-node", 0) or None,
+        nodes=_number(options, "nodes", 1),
         cpus_per_task=per_task if "cpus-per-task" in options else None,
         time_limit_s=limit,
         work_dir=os.path.normpath(folder),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labtui.practice.slurm.job import time_limit
+from labtui.practice.slurm.job import expanded, time_limit
 from labtui.practice.slurm.options import KNOWN, OptionProblem, parse_words
 
 STEPS = "steps.json"
@@ -79,6 +79,13 @@ class JobStep:
     kill_on_bad_exit: bool
     options: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+    def place(self, task: int) -> tuple[int, str, int]:
+        """Of a task: its node's number and name, and its own number there."""
+        each = -(-self.tasks // max(1, len(self.nodes)))
+        number = task // each
+        return number, self.nodes[number] if self.nodes else "localhost", task % each
 
 
 def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
@@ -94,7 +101,7 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     requested_cpus = _number(options, environment, "cpus-per-task", "SRUN_CPUS_PER_TASK")
     nodes = _nodes(options, int(environment.get("SLURM_JOB_NUM_NODES", "1")))
     tasks, warnings = _tasks(options, environment, nodes)
-    available = int(environment.get("SLURM_CPUS_ON_NODE", "1"))
+    available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
     needed = tasks * (requested_cpus or 1)
     if needed > available and "overcommit" not in options:
         raise StepProblem(
@@ -113,6 +120,7 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
         kill_on_bad_exit=options.get("kill-on-bad-exit", "0") != "0",
         options=options,
         warnings=warnings,
+        nodes=tuple(expanded(environment.get("SLURM_JOB_NODELIST", ""))[:nodes]),
     )
 
 

@@ -1,0 +1,1 @@
+"""The practice cluster's Pillow: it is there, and nobody opens an image."""
