@@ -1,0 +1,180 @@
+"""Chapter 12 in small on two nodes with real srun, torchrun and gloo: from the shell and the screens, and how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labtui.results.chart_catalog import family, lab_charts
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.prompts import Confirm
+from tests.commands.conftest import Labtui
+from tests.e2e.test_tui_real_cluster import come_to, open_app
+from tests.e2e.two_nodes import write_lab_files
+from tests.real_cluster import Cluster, Student
+from tests.real_cluster.cluster import PROJECT, wait_until
+from tests.tui.waiting import text_of
+
+pytestmark = [
+    pytest.mark.cluster(separate_nodes=True),
+    pytest.mark.xdist_group("two-nodes"),
+    pytest.mark.torch,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+
+
+@pytest.fixture
+def member(pair: Cluster) -> Iterator[Student]:
+    """The student of the two nodes, with an empty queue."""
+    pair.repair()
+    pair.cancel_all()
+    yield pair.student
+    pair.repair()
+    pair.cancel_all()
+
+
+def new_lab(folder: Path, student: Student, *, gpus_per_node: int) -> Labtui:
+    """A lab folder for the two nodes."""
+    home = folder / "home"
+    home.mkdir()
+    labtui = Labtui(home, folder / "lab")
+    edition, profile = write_lab_files(folder, student, gpus_per_node)
+    places = [
+        "--host",
+        student.host,
+        "--port",
+        str(student.port),
+        "--root",
+        f"{student.scratch}/{folder.name}",
+    ]
+    key = ["--user", student.user, "--identity", str(student.key), "--host-key", student.host_key]
+    labtui("init", str(labtui.folder), "--lab", str(edition), "--cluster", str(profile), *places, *key)
+    return labtui
+
+
+async def submit_four_ranks(lab: LabFolder) -> None:
+    """The largest size of task 1 through the screens, left while its job is on its way."""
+    app, session, _ = open_app(lab)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
+        app.go_to_task("1")
+        await pilot.press("s")
+        await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
+        screen = app.screen
+        assert isinstance(screen, PlanScreen)
+        assert "4 on 2 nodes" in text_of(app)
+        for row in (0, 1):
+            screen.focus_table_at(row, 2)
+            await pilot.press("d")
+            await pilot.pause()
+        await come_to(pilot, lambda: len(screen.previews) == 1, "one job in the plan")
+        await pilot.press("s")
+        await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
+        await pilot.press("y")
+        await come_to(pilot, lambda: any(one.job for one in session.state.submissions.values()), "a job id")
+        await pilot.press("q")
+    session.close()
+
+
+async def test_one_two_and_four_ranks(
+    pair: Cluster, member: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labtui = new_lab(tmp_path, member, gpus_per_node=2)
+    monkeypatch.setenv("HOME", str(labtui.home))
+    await submit_four_ranks(LabFolder(labtui.folder))
+    labtui("submit", "1", "--gpus", "1,2", "--yes", "--force")
+    assert {"RUNNING", "PENDING"} & set(pair.jobs().values()), "jobs run, and no labtui does"
+    events = labtui.lines("watch")
+    ended = [event for event in events if event["type"] == "run-ended"]
+    assert [event["outcome"] for event in ended] == ["completed"] * 3, ended
+    rows = labtui.json("results")["rows"]
+    assert [(row["n_gpus"], row["batch_size"], row["epochs"]) for row in rows] == [
+        (1, 8, 1),
+        (2, 16, 1),
+        (4, 32, 1),
+    ]
+    for row in rows:
+        assert row["efficiency"]["value"] == pytest.approx(row["speedup"]["value"] / row["n_gpus"], rel=1e-3)
+    with Session.open(labtui.folder, start=False) as session:
+        charts = {family(chart.key): chart for chart in lab_charts(session.results())}
+        assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2, 4], charts.keys()
+        (largest,) = [one for one in session.state.submissions.values() if one.nodes == 2]
+        assert largest.job is not None and largest.job.node == "node[1-2]"
+
+
+def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
+    """A job of two ranks, one on each node: its id and where its standard output lies."""
+    before = set(pair.jobs())
+    labtui("submit", "1", "--gpus", "2", "--yes", "--force", *words)
+    wait_until(lambda: set(pair.jobs()) > before, what="the job")
+    (job,) = set(pair.jobs()) - before
+    said = pair.as_root("scontrol", "show", "job", job).out
+    return job, pair.outside(said.split("StdOut=")[1].split()[0])
+
+
+def trains(out: Path) -> None:
+    wait_until(lambda: out.exists() and "[EPOCH: 2]" in out.read_text(), what=f"epoch 2 in {out.name}")
+
+
+def kill_rank(pair: Cluster, job: str, rank: int) -> None:
+    found = f"for p in /proc/[0-9]*; do grep -zqx RANK={rank} $p/environ && grep -zqx SLURM_JOB_ID={job} $p/environ"
+    done = pair.as_root("sh", "-c", f"({found} && kill -9 ${{p#/proc/}} && echo killed; done) 2>/dev/null")
+    assert done.out == "killed", done
+
+
+HANGS = """mkdir slow
+cat > slow/torchrun <<'end'
+#!/bin/bash
+[ "$(hostname)" != node2 ] || exec sleep 600
+PATH=${PATH#*:} exec torchrun "$@"
+end
+chmod +x slow/torchrun
+PATH=$PWD/slow:$PATH
+"""
+"""Shell lines after which nothing starts on the second node, as when a container hangs there."""
+LISTENER = "import os, socket as S; s = S.create_server(('', 20001 + int(os.environ['SLURM_JOB_ID']))); [*iter(s.accept, 0)]"
+
+
+def listen_on_the_next_port(pair: Cluster) -> int:
+    """A job on node1 that holds the port which the next job's id makes."""
+    said = pair.as_student(
+        f'sbatch -w node1 -o /dev/null --wrap "{pair.settings.python} -c \\"{LISTENER}\\""'
+    ).out
+    job = int(said.split()[-1])
+    heard = f"bash -c ': < /dev/tcp/node1/{20001 + job}'"
+    wait_until(lambda: pair.as_student(heard).status == 0, what="the listener")
+    return 20001 + job
+
+
+def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_path: Path) -> None:
+    labtui = new_lab(tmp_path, member, gpus_per_node=1)
+    template = labtui.folder / "slurm" / "templates" / "torchrun.slurm"
+    shipped = (PROJECT / "slurm_templates" / "torchrun.slurm").read_text()
+    template.parent.mkdir(exist_ok=True)
+    late = shipped.replace("join_timeout=300", "join_timeout=5").replace("--wait=60", "--wait=3")
+    template.write_text(late.replace("# ---- The trainings.", f"{HANGS}# ---- The trainings."))
+    waiting, _ = submitted(labtui, pair)
+    template.write_text(shipped)
+    killed, out = submitted(labtui, pair, "--epochs", "3000")
+    trains(out)
+    kill_rank(pair, killed, 1)
+    port = listen_on_the_next_port(pair)
+    lost, out = submitted(labtui, pair, "--epochs", "3000")
+    trains(out)
+    assert f"--rdzv_endpoint=node1:{port + 1} " in out.read_text(), "the port of its own id is another job's"
+    pair.lose_node(2)
+    events: list[dict[str, Any]] = labtui.lines("watch", code=1)
+    said = {
+        event["run_id"]: " ".join(found["advice"] for found in event["diagnosis"])
+        for event in events
+        if event["type"] == "run-ended"
+    }
+    assert "node2 never joined the training" in said[1], (waiting, said)
+    assert "Rank 1 on node2 was killed" in said[2], said
+    assert "The node node2 failed" in said[3] and "Rank 1 on node2" in said[3], (lost, said)

@@ -1,0 +1,95 @@
+"""A lab like the book's chapter 12, small enough for two pretend nodes with two GPUs each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import TORCH_PYTHON
+from tests.real_cluster import Student
+
+EDITION = """
+format = 1
+id = "two-nodes"
+title = "ViT-Ti on two nodes"
+course = "Tests"
+term = "2026"
+source = "Tests"
+about = "A tenth of a second of chapter 12."
+profiles = ["mn5"]
+images = 64
+base_learning_rate = 0.0005
+startup_seconds = [1, 60]
+
+[[tasks]]
+id = "1"
+title = "1, 2 and 4 ranks"
+what = "Train ViT-Ti on one, two and four ranks."
+why = "To see the rig."
+checks = [{ kind = "runs" }]
+files = ["pytorch/train_ddp.py", "pytorch/datasets.py", "pytorch/models.py", "pytorch/distributed.py",
+    "pytorch/schedules.py", "pytorch/course_log.py"]
+"""
+RUN = """
+[[tasks.runs]]
+form = "torchrun"
+model = "vit_ti_16"
+device = "gpu"
+gpus = {gpus}
+batch_size = {batch}
+per_gpu_batch = 8
+batch_option = "per-gpu"
+epochs = 2
+script = "pytorch/train_ddp.py"
+data_set = "cifar10"
+time_limit_minutes = 10
+options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "2"]
+"""
+REFERENCE = """
+[[reference.runs]]
+model = "vit_ti_16"
+gpus = {gpus}
+task = "1"
+first_epoch_seconds = 2
+epoch_seconds = 1
+accuracy = 0.1
+"""
+PROFILE = """
+id = "pair"
+title = "Two pretend nodes"
+login_hosts = ["{host}"]
+queue_option = "partition"
+gpu_queue = "gpu"
+cpu_queue = "gpu"
+gres = "gpu"
+cpus_per_gpu = 1
+gpus_per_node = {gpus}
+cpus_per_node = {gpus}
+root = "{scratch}"
+data_dir = "{data}"
+
+[launch]
+setup = ['export PATH="{bin}:$PATH" OMP_NUM_THREADS=1']
+
+[[queues]]
+name = "gpu"
+devices = "gpu"
+max_minutes = 480
+max_nodes = 2
+"""
+
+
+def write_lab_files(folder: Path, student: Student, gpus_per_node: int) -> tuple[Path, Path]:
+    """The edition and the profile, as files."""
+    edition, profile = folder / "two-nodes.toml", folder / "pair.toml"
+    runs = "".join(RUN.format(gpus=gpus, batch=8 * gpus) for gpus in (1, 2, 4))
+    edition.write_text(EDITION + runs + "".join(REFERENCE.format(gpus=gpus) for gpus in (1, 2, 4)))
+    profile.write_text(
+        PROFILE.format(
+            host=student.host,
+            scratch=student.scratch,
+            data=student.data_dir,
+            bin=TORCH_PYTHON.parent,
+            gpus=gpus_per_node,
+        )
+    )
+    return edition, profile
