@@ -86,7 +86,7 @@ def test_what_lies_in_a_directory_is_told_without_making_it(slurm: SlurmCluster,
 
 
 def test_push_into_a_full_disk(slurm: SlurmCluster, cluster: Cluster, student: Student) -> None:
-    slurm.connection.files.makedirs("full")
+    slurm.connection.run("mkdir -p full")
     cluster.limit_disk(f"{student.home}/full", "64k")
     try:
         with pytest.raises(RemoteFailure):

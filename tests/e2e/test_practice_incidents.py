@@ -18,6 +18,7 @@ from labtui.practice.incidents import IncidentPlan
 from labtui.practice.slurm.job import Job
 from labtui.tui.app import LabApp
 from tests.e2e.test_tui_practice import FACTOR, come_to, lab_on, open_app, submit_here
+from tests.session.segments import segments_of
 from tests.tui.waiting import text_of
 
 pytestmark = [
@@ -151,7 +152,7 @@ async def test_epochs_of_a_first_try_do_not_count(cluster: PracticeCluster, tmp_
     again = [runs()[run_id] for run_id in submission.run_ids]
     assert all(len(run.epochs) == 5 and run.outcome == "completed" for run in again)
     assert all(sample.ended_at > job.start_time for run in again for sample in run.epochs)
-    first, second = session.log_segments(submission.token, "out")
+    first, second = segments_of(session, submission.token)
     assert b"Epoch 1/5" in first.read_bytes(), "the copy of the first try is kept"
     assert second.read_bytes() == remote_log(job)
     session.close()

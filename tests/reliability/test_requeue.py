@@ -19,6 +19,7 @@ from labtui.domain.model import JobPhase, RunPhase
 from labtui.session.session import Session, Update
 from tests.real_cluster import Cluster, Student
 from tests.session.campaign import draft, make_lab
+from tests.session.segments import segments_of
 from tests.session.test_real_cluster import complete, mirror, of, phase, remote, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("requeue")]
@@ -172,7 +173,7 @@ def test_a_job_put_back_into_the_queue_while_it_is_followed(
                 JobPhase.FINISHED,
             ],  # the second start fell between two questions
         )
-        segments = [path.read_bytes() for path in session.log_segments(token, "out")]
+        segments = [path.read_bytes() for path in segments_of(session, token)]
         whole = lines(1, EPOCHS)
         assert segments == ([first, whole] if mode == "truncate" else [first + whole])
         assert mirror(session, token) == remote(cluster, session, token)
@@ -206,7 +207,7 @@ def test_a_job_put_back_while_labtui_was_closed(
         assert mirror(session, token) == first
         session.watch_logs({token})
         until(lambda: complete(session, token), "the end", 120)
-        segments = [path.read_bytes() for path in session.log_segments(token, "out")]
+        segments = [path.read_bytes() for path in segments_of(session, token)]
         whole = lines(1, EPOCHS)
         assert segments == ([first, whole] if mode == "truncate" else [first + whole])
         assert mirror(session, token) == remote(cluster, session, token)
@@ -234,6 +235,6 @@ def test_a_job_put_back_after_its_end_is_followed_again(
         start_now(cluster, job_id)
         until(lambda: mirror(session, token) == whole, "the second training", 120)
         until(lambda: complete(session, token), "its end", 120)
-        assert [path.read_bytes() for path in session.log_segments(token, "out")] == [first, whole]
+        assert [path.read_bytes() for path in segments_of(session, token)] == [first, whole]
         assert_second_training(session)
         assert_one_job(cluster, session, token)

@@ -72,7 +72,6 @@ def test_gpu_hours_allocated_and_used():
     (job,) = cost.jobs
     assert job.allocated == pytest.approx(4 * 360 / 3600)
     assert job.used == pytest.approx((1 * 40 + 4 * 40) / 3600)
-    assert job.idle_share == pytest.approx(1 - 200 / 1440)
     assert job.core_hours == pytest.approx(8.0)
     assert cost.tasks["10.5"] == cost.total and cost.total.jobs == 1
 

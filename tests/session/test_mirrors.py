@@ -13,6 +13,7 @@ from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.domain.model import JobPhase, RunPhase
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
+from tests.session.segments import segments_of
 
 CUT = ConnectionLost("The connection is gone.")
 
@@ -73,7 +74,7 @@ def test_a_requeued_job_starts_a_new_segment_and_forgets_the_old_samples(bench: 
     bench.cluster.put("100", keras_log(5))
     bench.run(60, lambda: len(run(bench).epochs) == 1)
     assert run(bench).epochs[0].seconds.value == pytest.approx(5, abs=0.5)
-    segments = bench.session.log_segments(token, "out")
+    segments = segments_of(bench.session, token)
     assert [path.read_bytes() for path in segments] == [keras_log(9, 9, 9), keras_log(5)]
     assert segments[1].name.endswith(".restart1.out")
 
@@ -103,7 +104,7 @@ def test_a_training_begun_again_in_the_same_log_counts_once(open_bench: Callable
     second.run(200, lambda: run(second).outcome is not None)
     assert run(second).outcome == "completed"
     assert [sample.printed_seconds for sample in run(second).epochs] == [5, 4, 4, 4, 4]
-    assert len(second.session.log_segments(token, "out")) == 1
+    assert len(segments_of(second.session, token)) == 1
 
 
 def test_another_try_after_a_failure_takes_its_place(bench: Bench) -> None:

@@ -17,6 +17,7 @@ from labtui.session.worker_context import SystemClock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.campaign import draft, make_lab
+from tests.session.segments import segments_of
 
 pytestmark = pytest.mark.cluster
 
@@ -236,7 +237,7 @@ def test_a_truncated_log_begins_a_new_segment(cluster: Cluster, student: Student
     session.watch_logs({token})
     until(lambda: b"first 20\n" in mirror(session, token), "the first log")
     until(lambda: complete(session, token), "the end")
-    segments = [path.read_bytes() for path in session.log_segments(token, "out")]
+    segments = [path.read_bytes() for path in segments_of(session, token)]
     assert segments[0] == b"".join(b"first %d\n" % number for number in range(1, 21))
     assert segments[-1] == remote(cluster, session, token)
     assert b"first" not in segments[-1]
@@ -258,7 +259,7 @@ def test_a_line_on_screen_arrives_quickly(cluster: Cluster, student: Student, se
     assert len(delays) == 40
     late = sorted(delays)
     print(f"write to mirror: median {late[20] * 1000:.0f} ms, 95 % {late[37] * 1000:.0f} ms")
-    assert len(session.log_segments(token, "out")) == 1
+    assert len(segments_of(session, token)) == 1
 
 
 def test_many_logs_at_once_are_equal_in_the_end(cluster: Cluster, student: Student, session: Session) -> None:

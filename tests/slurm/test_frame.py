@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.slurm.remote_command import RemoteCommand, cut_frame, frame, frame_answer, read_header, unframe
+from labtui.slurm.remote_command import RemoteCommand, cut_frame, frame, read_header
 
 MARKER = "0123456789abcdef"
 
@@ -22,6 +22,12 @@ def run(
         [shell, "-c", frame(script, MARKER)], capture_output=True, env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
         **kwargs,
     )  # fmt: skip
+
+
+def frame_answer(marker: str, content: bytes, status: int) -> bytes:
+    """What a framed command writes on one stream."""
+    name = marker.encode()
+    return b"\n" + name + b"<\n" + content + b"\n" + name + b"> %d\n" % status
 
 
 @given(content=st.binary(max_size=300), noise=st.binary(max_size=100), status=st.integers(0, 255))
@@ -36,18 +42,6 @@ def test_an_unfinished_frame_has_no_status() -> None:
         cut = cut_frame(whole[:length], MARKER)
         assert cut.status is None
         assert cut.content in b"content" + whole
-
-
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
-def test_a_server_can_read_the_command_back(script: str) -> None:
-    assert unframe(frame(script, MARKER)) == (script, MARKER)
-
-
-@pytest.mark.parametrize(
-    "text", ["ls", "bash -lc 'eval x'", "bash -lc 'eval \"$(printf %s !!! | base64 -d)\"'", ""]
-)
-def test_other_commands_are_not_ours(text: str) -> None:
-    assert unframe(text) is None
 
 
 @pytest.mark.parametrize(

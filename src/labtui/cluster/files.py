@@ -191,14 +191,6 @@ class FileStat:
     is_dir: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """One name in a directory."""
-
-    name: str
-    stat: FileStat
-
-
 class RemoteFiles:
     """The file verbs. `session` runs a piece of work on the SFTP channel with a deadline."""
 
@@ -220,20 +212,6 @@ class RemoteFiles:
     def home(self) -> str:
         """The absolute path of the home directory."""
         return self._do(".", lambda sftp: sftp.normalize("."))
-
-    def listdir(self, path: str) -> tuple[FileEntry, ...]:
-        """The names in a directory, sorted; empty when it is not there."""
-
-        def work(sftp: paramiko.SFTPClient) -> tuple[FileEntry, ...]:
-            try:
-                found = sftp.listdir_attr(path)
-            except FileNotFoundError:
-                return ()
-            return tuple(
-                sorted((FileEntry(item.filename, _stat(item)) for item in found), key=lambda e: e.name)
-            )
-
-        return self._do(path, work)
 
     def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         """Up to `limit` bytes from `offset`; empty at or behind the end. One open file, pipelined when large.
@@ -297,23 +275,6 @@ class RemoteFiles:
         """
         self._do(path, lambda sftp: _write(sftp, path, data, mode))
 
-    def makedirs(self, path: str, mode: int = 0o755) -> None:
-        """Make a directory and those above it; fine when it is there already."""
-
-        def work(sftp: paramiko.SFTPClient) -> None:
-            missing = []
-            place = path.rstrip("/") or "/"
-            while place and not _is_dir(sftp, place):
-                missing.append(place)
-                place = posixpath.dirname(place)
-            for name in reversed(missing):
-                with contextlib.suppress(OSError):
-                    sftp.mkdir(name, mode)
-            if not _is_dir(sftp, path):
-                raise OSError(errno.EACCES, "the directory cannot be made")
-
-        self._do(path, work)
-
     def remove(self, path: str) -> None:
         """Remove a file; fine when it is not there."""
 
@@ -355,13 +316,6 @@ def _stat(answer: paramiko.SFTPAttributes) -> FileStat:
     return FileStat(
         answer.st_size or 0, float(answer.st_mtime or 0), modes.S_IMODE(mode), modes.S_ISDIR(mode)
     )
-
-
-def _is_dir(sftp: paramiko.SFTPClient, path: str) -> bool:
-    try:
-        return modes.S_ISDIR(sftp.stat(path).st_mode or 0)
-    except OSError:
-        return False
 
 
 def request_size(sftp: paramiko.SFTPClient) -> int:

@@ -54,16 +54,6 @@ def new_sheet(task: Task) -> str:
     return "\n".join(lines) + ("" if lines[-1] == "" else "\n")
 
 
-def missing_headings(task: Task, text: str) -> str:
-    """Headings of questions the file does not have, to be added at its end; "" when none is missing."""
-    found = _sections(task, text)
-    lines: list[str] = []
-    for number, question in enumerate(task.questions, 1):
-        if number - 1 not in found:
-            lines += ["", f"## {number}. {one_line(question.text)}", "", PLACEHOLDER, ""]
-    return "\n".join(lines)
-
-
 def read_sheet(task: Task, text: str) -> AnswerSheet:
     """Which answers a file holds.
 

@@ -38,11 +38,6 @@ class JobCost:
         """CPU core-hours allocated."""
         return self.cpus * self.wall_seconds / _HOUR
 
-    @property
-    def idle_share(self) -> float | None:
-        """Share of the allocated GPU-hours that trained nothing; None without GPUs."""
-        return max(0.0, 1 - self.used / self.allocated) if self.allocated > 0 else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotal:

@@ -234,11 +234,6 @@ class Session:
         path = mirrors.current_path(self.folder, submission, stream)
         return path if path is not None and path.exists() else None
 
-    def log_segments(self, token: str, stream: Stream) -> tuple[Path, ...]:
-        """All segments of a log, oldest first: more than one when the remote log began anew."""
-        submission = self.state.submissions.get(token)
-        return mirrors.segment_paths(self.folder, submission, stream) if submission else ()
-
     def files_of(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path; none that is not stored.
 
@@ -358,10 +353,6 @@ class Session:
         self._journal.commit_first((planned.event,), blobs=planned.blobs, snapshot=planned.snapshot)
         worker.look()
         return future
-
-    def withdraw(self, token: str) -> Future[None]:
-        """Take a submission back that was not sent yet; one that was sent is cancelled."""
-        return self._running_worker().cancel_submission(token)
 
     def cancel(self, run_id: int) -> Future[None]:
         """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.

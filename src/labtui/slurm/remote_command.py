@@ -10,7 +10,6 @@ Values from outside enter only through `shlex.quote`. Nothing here sends.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping
@@ -92,9 +91,6 @@ class CommandResult:
 
 # --------------------------------------------------------------------------- the frame
 
-_COMMAND = re.compile(r"""bash -lc 'eval "\$\(printf %s ([A-Za-z0-9+/=]+) \| base64 -d\)"'""")
-_FRAME = re.compile(r"printf '\\n%s\\n' '(?P<marker>[0-9a-f]+)<';.*?\n\(\n(?P<script>.*)\n\) && ", re.DOTALL)
-
 
 def frame(script: str, marker: str) -> str:
     """The exec request that runs `script` in a login shell between markers.
@@ -110,19 +106,6 @@ def frame(script: str, marker: str) -> str:
     )
     encoded = base64.b64encode(body.encode()).decode()
     return f"""bash -lc 'eval "$(printf %s {encoded} | base64 -d)"'"""
-
-
-def unframe(command: str) -> tuple[str, str] | None:
-    """The other way: (script, marker) of a framed exec request, None when it is not one of ours."""
-    match = _COMMAND.fullmatch(command.strip())
-    if match is None:
-        return None
-    try:
-        body = base64.b64decode(match[1], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None
-    inner = _FRAME.match(body)
-    return (inner["script"], inner["marker"]) if inner else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +133,6 @@ def cut_frame(data: bytes, marker: str) -> Framed:
     if end is None:
         return Framed(rest, None, True, noise)
     return Framed(rest[: end.start()], int(end[1]), True, noise)
-
-
-def frame_answer(marker: str, content: bytes, status: int) -> bytes:
-    """What a framed command writes on one stream: for servers that answer without a shell."""
-    name = marker.encode()
-    return b"\n" + name + b"<\n" + content + b"\n" + name + b"> %d\n" % status
 
 
 UNSET = 'unset "${!SQUEUE_@}" "${!SACCT_@}" "${!SBATCH_@}" "${!SALLOC_@}" SLURM_CLUSTERS SCANCEL_VERBOSE'
