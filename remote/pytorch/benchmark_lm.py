@@ -15,12 +15,10 @@ import platform
 import time
 
 import torch
-from course_log import CourseLog
-from distributed import EXIT_USAGE, Problem, Team
+from distributed import EXIT_USAGE, Problem, choose_device, run
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
-from train_ddp import choose_device
 
 # layers, width, heads, heads of keys and values, width of the MLP, words
 MODELS = {"tiny": (2, 64, 4, 2, 192, 512), "llama-1b": (16, 2048, 32, 8, 8192, 128256)}
@@ -184,18 +182,12 @@ def train(args, team, log):
 
 def main():
     args = parse_options()
-    team = Team(args.rendezvous_timeout)
     half = max(1, args.per_device_train_batch_size // 2)
-    team.cure = f"Try a smaller batch (--per_device_train_batch_size {half}) or shorter sequences."
-    log = CourseLog(team.rank)
-    team.on_end = lambda reason: log.run_stop("aborted", reason=reason)
-    try:
-        team.meet(args.expect_world_size)
-        train(args, team, log)
-    except Exception as error:
-        team.end(error)
-    team.finish()
-    team.leave()
+    run(
+        train,
+        args,
+        cure=f"Try a smaller batch (--per_device_train_batch_size {half}) or shorter sequences.",
+    )
 
 
 if __name__ == "__main__":

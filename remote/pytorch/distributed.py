@@ -23,6 +23,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from course_log import CourseLog
 
 EXIT_USAGE, EXIT_DATA, EXIT_DEVICES, EXIT_MEMORY, EXIT_RENDEZVOUS, EXIT_LOST = 2, 3, 4, 5, 6, 7
 EXIT_FOLLOWS = 1
@@ -318,3 +319,36 @@ def _listed(numbers):
 def _first_line(error):
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
+
+
+def choose_device(args, team):
+    """This rank's device. Raises Problem."""
+    if args.device == "cpu":
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if not count:
+        hint = "ask Slurm for GPUs and start the container with --nv; to train on the CPU add --device cpu"
+        raise Problem(EXIT_DEVICES, f"PyTorch sees no GPU: {hint}.")
+    local = 0 if team.by_srun and count == 1 else team.local_rank  # one task per GPU sees its own only
+    if local >= count:
+        raise Problem(
+            EXIT_DEVICES,
+            f"{local + 1} processes on {team.host} want a GPU each, but PyTorch sees {count}: "
+            "lower --nproc_per_node, or ask Slurm for as many (#SBATCH --gres=gpu:N counts per node).",
+        )
+    return torch.device("cuda", local)
+
+
+def run(train, args, cure):
+    """`train(args, team, log)` from the meeting to the end; `cure` is what helps against a lack of memory."""
+    team = Team(args.rendezvous_timeout)
+    team.cure = cure
+    log = CourseLog(team.rank)
+    team.on_end = lambda reason: log.run_stop("aborted", reason=reason)
+    try:
+        team.meet(args.expect_world_size)
+        train(args, team, log)
+    except Exception as error:
+        team.end(error)
+    team.finish()
+    team.leave()

@@ -22,8 +22,7 @@ import models
 import schedules
 import torch
 import torch.distributed as dist
-from course_log import CourseLog
-from distributed import EXIT_DATA, EXIT_DEVICES, EXIT_USAGE, Problem, Team
+from distributed import EXIT_DATA, EXIT_USAGE, Problem, choose_device, run
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -89,24 +88,6 @@ def parse_options(argv=None):
     if args.resume and not args.checkpoint:
         parser.error("argument --resume: needs --checkpoint FOLDER")
     return args
-
-
-def choose_device(args, team):
-    """This rank's device. Raises Problem."""
-    if args.device == "cpu":
-        return torch.device("cpu")
-    count = torch.cuda.device_count()
-    if not count:
-        hint = "ask Slurm for GPUs and start the container with --nv; to train on the CPU add --device cpu"
-        raise Problem(EXIT_DEVICES, f"PyTorch sees no GPU: {hint}.")
-    local = 0 if team.by_srun and count == 1 else team.local_rank  # one task per GPU sees its own only
-    if local >= count:
-        raise Problem(
-            EXIT_DEVICES,
-            f"{local + 1} processes on {team.host} want a GPU each, but PyTorch sees {count}: "
-            "lower --nproc_per_node, or ask Slurm for as many (#SBATCH --gres=gpu:N counts per node).",
-        )
-    return torch.device("cuda", local)
 
 
 class Training:
@@ -356,18 +337,8 @@ def train(args, team, log):
 
 def main():
     args = parse_options()
-    team = Team(args.rendezvous_timeout)
     half = max(1, args.batch_size // 2)
-    team.cure = f"{args.batch_size} images per GPU do not fit: try half (--batch_size {half})."
-    log = CourseLog(team.rank)
-    team.on_end = lambda reason: log.run_stop("aborted", reason=reason)
-    try:
-        team.meet(args.expect_world_size)
-        train(args, team, log)
-    except Exception as error:
-        team.end(error)
-    team.finish()
-    team.leave()
+    run(train, args, cure=f"{args.batch_size} images per GPU do not fit: try half (--batch_size {half}).")
 
 
 if __name__ == "__main__":
