@@ -122,7 +122,9 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
         if title and written and blocks is written[0]:
             shown = result_blocks.without_first_sentence(blocks)
         words += shown
-    in_order = sorted(answers, key=lambda each: each[0])  # the page leads with its message, a sheet with question 1
+    in_order = sorted(
+        answers, key=lambda each: each[0]
+    )  # the page leads with its message, a sheet with question 1
     if missing := [number for number, blocks in in_order if not blocks]:
         words.append(_missing(task, *missing))
     used = {page.title for page in before}

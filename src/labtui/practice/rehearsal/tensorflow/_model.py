@@ -1,7 +1,7 @@
 """`tf.keras` of the rehearsal: networks with a name, optimizers with a rate, and `fit`.
 
 `fit` prints Keras 2.11's lines (verbose 1 and 2), calls the callbacks where Keras calls them, and takes the time from
-`labtui.practice.timing`.
+`labtui.practice.rehearse`.
 """
 
 from __future__ import annotations
