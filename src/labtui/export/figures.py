@@ -79,8 +79,21 @@ def png_of(svg: bytes, width: float, height: float, stamp: str = "") -> bytes:
         (folder / "chart.svg").write_bytes(svg)
         page = f'#set page(width: {width}in, height: {height}in, margin: 0pt)\n#image("chart.svg", width: 100%)\n'
         (folder / "chart.typ").write_text(page, encoding="utf-8")
-        made = typst.compile(folder / "chart.typ", root=folder, format="png", ppi=style.PNG_DPI)
+        look: Any = {"format": "png", "ppi": style.PNG_DPI, "ignore_system_fonts": True}
+        made = typst.compile(folder / "chart.typ", root=folder, **look)
+    forget_pages()
     return _described(made if isinstance(made, bytes) else made[0], stamp)
+
+
+def forget_pages() -> None:
+    """Let Typst drop what it keeps of pages it has drawn, 18 MB for each chart.
+
+    Typst keeps what it computed until it has drawn ten other pages (`comemo::evict(10)` in its Python binding).
+    """
+    import typst
+
+    for _ in range(10):
+        typst.compile(b"", format="svg", ignore_system_fonts=True)
 
 
 def _described(png: bytes, stamp: str) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import ExportError
 from labtui.export import maths, style
-from labtui.export.figures import Progress, quiet
+from labtui.export.figures import Progress, forget_pages, quiet
 from labtui.export.hand_in import (
     Block,
     Chart,
@@ -231,6 +231,7 @@ class Typesetter:
             found: str = typst.query(self.folder / source, label, field="value", **options)
         except typst.TypstError as error:
             raise _not_typeset("The pages", error.message) from error
+        forget_pages()
         return found
 
     def _compile(self, source: str, name: str) -> bytes:
@@ -240,6 +241,7 @@ class Typesetter:
             made = typst.compile(self.folder / source, **options)
         except typst.TypstError as error:
             raise _not_typeset(name, error.message) from error
+        forget_pages()
         if not isinstance(made, bytes) or not made.startswith(b"%PDF"):
             raise _not_typeset(name, "Typst gave no PDF")
         return made
