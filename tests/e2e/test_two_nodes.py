@@ -1,4 +1,4 @@
-"""Chapter 12 in small on two nodes with real srun, torchrun and gloo: from the shell and the screens, and how it fails."""
+"""Chapter 12 in small on two nodes: real srun, torchrun, gloo; from the shell and the screens; how it fails."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from labtui.results.chart_catalog import family, lab_charts
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
+from labtui.training_logs.gpu_sampler import read_samples
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from tests.commands.conftest import Labtui
@@ -106,6 +107,10 @@ async def test_one_two_and_four_ranks(
         assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2, 4], charts.keys()
         (largest,) = [one for one in session.state.submissions.values() if one.nodes == 2]
         assert largest.job is not None and largest.job.node == "node[1-2]"
+        sampled = session.log_path(largest.token, "gpu")
+        assert sampled is not None
+        seen = {sample.name for sample in read_samples(sampled.read_bytes()).samples}
+        assert seen == {f"node{node} GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
 
 
 def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
@@ -138,7 +143,8 @@ chmod +x slow/torchrun
 PATH=$PWD/slow:$PATH
 """
 """Shell lines after which nothing starts on the second node, as when a container hangs there."""
-LISTENER = "import os, socket as S; s = S.create_server(('', 20001 + int(os.environ['SLURM_JOB_ID']))); [*iter(s.accept, 0)]"
+LISTENER = "import os, socket; s = socket.socket(); s.bind(('', 20001 + int(os.environ['SLURM_JOB_ID']))); s.listen(); "
+LISTENER += "[*iter(s.accept, 0)]"
 
 
 def listen_on_the_next_port(pair: Cluster) -> int:
@@ -177,4 +183,6 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     }
     assert "node2 never joined the training" in said[1], (waiting, said)
     assert "Rank 1 on node2 was killed" in said[2], said
+    again = labtui("retry", "3", "--dry-run", "--offline").stdout
+    assert "#SBATCH --nodes=2" in again and "--rdzv_endpoint" in again, again
     assert "The node node2 failed" in said[3] and "Rank 1 on node2" in said[3], (lost, said)

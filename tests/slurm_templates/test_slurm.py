@@ -138,7 +138,7 @@ def test_a_failed_training_fails_the_job_and_not_the_others(cluster: Cluster, st
 
 TORCHRUN = """#!/bin/bash
 echo "torchrun on $(hostname) with $(nproc) cores: $*"
-while ! grep -q "^2" *.gpu.csv 2> /dev/null; do sleep 0.05; done
+while ! grep -q ", 2" *.gpu.csv 2> /dev/null; do sleep 0.05; done
 for word in "$@"; do [ "$word" != "--broken" ] || exit 9; done
 """
 

@@ -30,6 +30,27 @@ def test_the_templates_form():
     assert reading.gpus == (0, 1)
 
 
+@pytest.mark.parametrize("heads", ["node1, ", ""])
+def test_the_gpus_of_several_nodes_are_numbered_through_and_named(heads: str) -> None:
+    """One file for all nodes, whose lines come as they are written: with a header from each node, or with none."""
+    rows = [("node2", 1, 80), ("node1", 0, 20), ("node1", 1, 40), ("node2", 0, 60)]
+    text = heads and "".join(f"{node}, {HEADER}" for node in ("node1", "node2"))
+    text += "".join(f"{node}, {line(second, gpu, busy)}" for second in (0, 2) for node, gpu, busy in rows)
+    reading = read_samples(text.encode())
+    assert reading.gpus == (0, 1, 2, 3) and reading.skipped == (2 if heads else 0)
+    assert {sample.name: sample.index for sample in reading.samples}["node2 GPU 1"] == 3
+    (found,) = align(reading.samples, [epoch(1, 3, ended_at=START + 3)], n_gpus=4)
+    assert found.per_gpu == pytest.approx({0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8})
+    chart = gpu_chart(reading.samples, [found])
+    assert [series.name for series in chart.series][1:3] == ["node1 GPU 1", "node2 GPU 0"]
+    assert "node2 GPU 0 60%" in chart.notes[0]
+
+
+def test_one_node_that_is_named_needs_no_name() -> None:
+    reading = read_samples(f"node1, {HEADER}node1, {line(0, 1, 50)}".encode())
+    assert [(sample.index, sample.name, sample.node) for sample in reading.samples] == [(1, "GPU 1", "node1")]
+
+
 def test_units_missing_header_and_unknown_values():
     data = (
         b"2025/11/21 09:40:00.000, 0, 97 %, 30 %, 60000 MiB, 500.25 W\n"

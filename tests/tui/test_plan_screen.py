@@ -10,9 +10,14 @@ import pytest
 from textual.widgets import Static
 
 from labtui.domain.errors import RemoteFailure
+from labtui.lab.plan import PlanOverrides, task_drafts
+from labtui.lab.plan_table import rows_of
+from labtui.session.labs import load_edition
 from labtui.session.planning import plan
+from labtui.session.settings import load_profile
 from labtui.slurm.sbatch_answers import TestOnly
 from labtui.tui.app import LabApp
+from labtui.tui.plan_words import cells
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskReason, Confirm
 from labtui.tui.screens.texts import TextScreen
@@ -273,3 +278,15 @@ def test_what_was_measured_changes_what_the_plan_expects(session: ReplayedSessio
     assert before.seconds is not None and after.seconds is not None
     assert after.seconds != before.seconds
     assert after.seconds.hi - after.seconds.lo < before.seconds.hi - before.seconds.lo, "own runs tell more"
+
+
+@pytest.mark.parametrize(("gpus", "says"), [(4, " 4"), (8, " 8 on 2 nodes"), (32, " 32 on 8 nodes")])
+def test_the_cell_of_gpus_says_on_how_many_nodes(gpus: int, says: str) -> None:
+    (job,) = task_drafts(
+        load_edition("hpc4ai-ch12"),
+        "12.1",
+        load_profile("mn5"),
+        PlanOverrides(gpus=(gpus,), account="nct_345"),
+    )
+    (row,) = rows_of([job])
+    assert cells(row, job, 1)[[column.key for column in COLUMNS].index("gpus")] == says

@@ -254,14 +254,14 @@ def gpu_chart(
     """Utilisation (or memory in MiB) of each GPU over the job's time; dated epochs are the ticks."""
     origin = min((sample.at for sample in samples), default=0.0)
     series = []
-    for index in sorted({sample.index for sample in samples}):
+    for index, name in sorted({sample.index: sample.name for sample in samples}.items()):
         pairs = [
             (sample.at - origin, value)
             for sample in samples
             if sample.index == index and (value := _measure(sample, measure)) is not None
         ]
         if pairs:
-            series.append(Series(name=f"GPU {index}", points=_averaged(pairs)))
+            series.append(Series(name=name, points=_averaged(pairs)))
     ticks = tuple((epoch.start, f"epoch {epoch.epoch}") for epoch in epochs)
     return ChartSpec(
         key="gpu-memory" if measure == "memory" else "gpu-utilization",
@@ -297,5 +297,6 @@ def _mean_mark(piece: Sequence[tuple[float, float]]) -> Point:
 
 
 def _utilization_note(epoch: EpochUtilization) -> str:
-    shares = ", ".join(f"GPU {index} {share:.0%}" for index, share in epoch.per_gpu.items())
+    names = {index: f"GPU {index}" for index in epoch.per_gpu} | epoch.names
+    shares = ", ".join(f"{names[index]} {share:.0%}" for index, share in epoch.per_gpu.items())
     return f"Epoch {epoch.epoch}{' (warm-up)' if epoch.warmup else ''}: {shares}."

@@ -241,7 +241,9 @@ def utilization_json(use: RunUtilization) -> Json:
                 "epoch": epoch.epoch,
                 "warmup": epoch.warmup,
                 "mean": epoch.mean,
-                "per_gpu": {str(index): share for index, share in epoch.per_gpu.items()},
+                "per_gpu": {
+                    epoch.names.get(index, str(index)): share for index, share in epoch.per_gpu.items()
+                },
                 "samples": epoch.samples,
             }
             for epoch in use.epochs

@@ -2,8 +2,9 @@
 
 The job script runs `nvidia-smi` beside the training (see `slurm_templates/`), every two seconds, one line
 per GPU. Columns are found by the header line when there is one, in the templates' order otherwise; units
-may be printed or not. The templates ask for UTC; a sampler started by hand writes the node's local time
-without a zone, so the zone is found by comparing with the epochs' clock.
+may be printed or not. Where several nodes write into one file, a column before the others names the node: the
+GPUs are then numbered through all nodes. The templates ask for UTC; a sampler started by hand writes the node's
+local time without a zone, so the zone is found by comparing with the epochs' clock.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import csv
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from labtui.domain.model import EpochSample
@@ -36,6 +37,8 @@ _TIME_FORMATS = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S
 class GpuSample:
     """One GPU at one moment.
 
+    `index` counts from 0 through all nodes of the job, `node` names the node ("" where the file does not), and
+    `label` is how the GPU is called: ``GPU 2``, ``node2 GPU 0``.
     `at` in seconds of the node's local time, read as if it were UTC (`zone_shift` finds the difference).
     Utilisations are fractions of 1, memory in MiB, power in watts; None where the driver gives none.
     """
@@ -46,6 +49,12 @@ class GpuSample:
     memory_utilization: float | None = None
     memory_mib: float | None = None
     power_watts: float | None = None
+    node: str = ""
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.label or f"GPU {self.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +75,38 @@ def read_samples(data: bytes) -> SamplerReading:
     header: Sequence[str] | None = None
     samples, skipped = [], 0
     for cells in _rows(data.decode("utf-8", "replace").splitlines()):
-        if cells[0] == "timestamp":
+        if "timestamp" in cells[:2]:
             header = [cell.split(" ")[0] for cell in cells]
+            header[: header.index("timestamp")] = ["node"] * header.index("timestamp")
         columns = header or _columns_of(len(cells))
         if (sample := _sample(dict(zip(columns, cells, strict=False)))) is not None:
             samples.append(sample)
         else:
             skipped += 1
-    return SamplerReading(samples=tuple(samples), skipped=skipped)
+    return SamplerReading(samples=_numbered(samples), skipped=skipped)
+
+
+def _numbered(samples: list[GpuSample]) -> tuple[GpuSample, ...]:
+    """The GPUs of all nodes numbered through: nodes by name, each as wide as the one with the most GPUs."""
+    nodes = sorted({sample.node for sample in samples if sample.node})
+    if len(nodes) < 2:
+        return tuple(samples)
+    width = 1 + max(sample.index for sample in samples)
+    places = {node: place * width for place, node in enumerate(nodes)}
+    return tuple(
+        replace(
+            sample,
+            index=places.get(sample.node, 0) + sample.index,
+            label=f"{sample.node} GPU {sample.index}",
+        )
+        for sample in samples
+    )
 
 
 def _columns_of(count: int) -> Sequence[str]:
-    """The columns of a file without a header; six of them lack the memory's size."""
+    """The columns of a file without a header; six of them lack the memory's size, eight begin with the node."""
+    if count == len(COLUMNS) + 1:
+        return ("node", *COLUMNS)
     return COLUMNS if count != len(COLUMNS) - 1 else [name for name in COLUMNS if name != "memory.total"]
 
 
@@ -102,6 +131,7 @@ def _sample(cells: dict[str, str]) -> GpuSample | None:
     return GpuSample(
         at=at,
         index=int(index),
+        node=cells.get("node", "")[:80],
         utilization=_fraction(cells.get("utilization.gpu")),
         memory_utilization=_fraction(cells.get("utilization.memory")),
         memory_mib=_number(cells.get("memory.used")),
@@ -142,7 +172,8 @@ class EpochUtilization:
     """What the GPUs did during one epoch.
 
     `start` and `end` in seconds since the first sample; `per_gpu` mean utilisation (fraction of 1) of each
-    GPU number, `samples` how many samples lie in the epoch. `warmup` as for the time: not representative.
+    GPU number, `samples` how many samples lie in the epoch, `names` what the GPUs of several nodes are called.
+    `warmup` as for the time: not representative.
     """
 
     epoch: int
@@ -151,6 +182,7 @@ class EpochUtilization:
     per_gpu: dict[int, float]
     samples: int
     warmup: bool
+    names: dict[int, str] = field(default_factory=dict)
 
     @property
     def mean(self) -> float | None:
@@ -217,4 +249,5 @@ def _during(
         per_gpu=per_gpu,
         samples=len(inside),
         warmup=warmup,
+        names={sample.index: sample.label for sample in samples if sample.label},
     )
