@@ -177,6 +177,15 @@ def test_every_arrow_of_the_drawing_is_held_by_the_contract():
     assert named - {"__main__"} == ROOMS
 
 
+def test_no_value_is_called_by_who_spoke() -> None:
+    """A value has the name of what it is (`text`, `answer`, `request`), not of how it came."""
+    for name, path in modules().items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        values = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        values |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        assert not values & {"told", "said", "asked"}, name
+
+
 def test_no_screen_keeps_something_under_a_name_that_textual_uses() -> None:
     """A screen that set `_running` was never mounted: Textual took it for one that runs already."""
     textual = Path(importlib.util.find_spec("textual").origin).parent  # type: ignore[union-attr, arg-type]

@@ -257,11 +257,11 @@ class SlurmCluster:
             raise ConnectionLost(
                 "Slurm did not say whether the job was cancelled.", "Look at its state, then try again."
             )
-        said = result.err.strip()
+        message = result.err.strip()
         raise RemoteFailure(
-            f"Job {job_id} was not cancelled: {said.splitlines()[-1] if said else 'no reason given'}",
+            f"Job {job_id} was not cancelled: {message.splitlines()[-1] if message else 'no reason given'}",
             "Is it one of your own jobs?",
-            detail=said,
+            detail=message,
         )
 
     def control(self, job_id: str, control: Control) -> None:
@@ -316,14 +316,14 @@ class SlurmCluster:
             raise ConnectionLost(
                 "Slurm did not say whether it took the limit.", "Look at the job, then try again."
             )
-        said = result.err.strip()
+        message = result.err.strip()
         sentence = f"Slurm did not take a limit of {minutes} min for job {job_id}"
-        if already_over(said) or "already finished" in said.lower():
-            raise RemoteFailure(f"{sentence}: it is over.", "There is nothing left to end.", detail=said)
-        if "permission denied" in said.lower():
+        if already_over(message) or "already finished" in message.lower():
+            raise RemoteFailure(f"{sentence}: it is over.", "There is nothing left to end.", detail=message)
+        if "permission denied" in message.lower():
             hint = "A running job's limit can only become shorter, and only for one's own job."
-            raise RemoteFailure(f"{sentence}.", hint, detail=said)
-        raise RemoteFailure(f"{sentence}.", classify(said).sentence, detail=said)
+            raise RemoteFailure(f"{sentence}.", hint, detail=message)
+        raise RemoteFailure(f"{sentence}.", classify(message).sentence, detail=message)
 
 
 def _must_be_a_number(job_id: str) -> None:

@@ -64,8 +64,8 @@ def run_log(args: argparse.Namespace) -> int:
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_log
 
-            told = commands_of_log(lab.session, lab.state.submissions[record.token], args.stream)
-            return show_manual_commands([(f"the log of run {args.run}", told)])
+            actions = commands_of_log(lab.session, lab.state.submissions[record.token], args.stream)
+            return show_manual_commands([(f"the log of run {args.run}", actions)])
         printer = _Printer()
         if args.follow:
             lab.session.start()
@@ -148,8 +148,8 @@ def run_watch(args: argparse.Namespace) -> int:
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_watch
 
-            told = commands_of_watch(lab.session, tuple(lab.state.submissions.values()))
-            return show_manual_commands(told, as_json=args.json)
+            actions = commands_of_watch(lab.session, tuple(lab.state.submissions.values()))
+            return show_manual_commands(actions, as_json=args.json)
         watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
             lab.state.runs
         )
@@ -266,7 +266,7 @@ class _Teller:
     """Events as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
 
     def __init__(self) -> None:
-        self._said: dict[str, set[str]] = {}
+        self._printed: dict[str, set[str]] = {}
 
     def __call__(self, event: AnyEvent, state: LabState) -> None:
         if isinstance(event, EpochSeen):
@@ -278,7 +278,7 @@ class _Teller:
                 self._once(f"run {run.run_id}", f"    {found.kind}: {found.advice}")
         elif isinstance(event, SamplesReset):
             for number in event.run_ids:
-                self._said.pop(f"run {number}", None)  # it begins anew and says everything again
+                self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
                 _line(f"run {number}  its log began anew: {event.reason}")
         elif isinstance(event, JobObserved):
             self._job(event)
@@ -290,9 +290,9 @@ class _Teller:
             say(f"labtui: {event.sentence}")
 
     def _once(self, about: str, text: str) -> None:
-        said = self._said.setdefault(about, set())
-        if text not in said:
-            said.add(text)
+        printed = self._printed.setdefault(about, set())
+        if text not in printed:
+            printed.add(text)
             _line(text)
 
     def _epoch(self, event: EpochSeen, run: RunState) -> None:
@@ -305,8 +305,8 @@ class _Teller:
         job = event.job
         why = explain_reason(job.reason) if job.phase is JobPhase.QUEUED and job.reason else job.reason
         line = f"job {job.job_id}  {job.phase.value}  {job.slurm_state} {why}"
-        if self._said.get(f"job {job.job_id}") != {line}:
-            self._said[f"job {job.job_id}"] = {line}
+        if self._printed.get(f"job {job.job_id}") != {line}:
+            self._printed[f"job {job.job_id}"] = {line}
             _line(line)
 
 

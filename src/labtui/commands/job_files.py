@@ -112,12 +112,12 @@ def runs_in_words(draft: SubmissionDraft) -> str:
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in draft.runs:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
-    told = []
+    parts = []
     for (model, device, each, epochs), sizes in groups.items():
         where = "the CPU" if device == "cpu" else f"{', '.join(map(str, sizes))} GPU{_s(max(sizes))}"
         per = "images a step" if device == "cpu" else "images per GPU"
-        told.append(f"{model} on {where}, {each:,} {per}, {epochs} epoch{_s(epochs)}")
-    return "; ".join(told)
+        parts.append(f"{model} on {where}, {each:,} {per}, {epochs} epoch{_s(epochs)}")
+    return "; ".join(parts)
 
 
 def minutes(seconds: Interval) -> str:
@@ -184,14 +184,14 @@ def finding_row(found: Any) -> dict[str, Any]:
 
 def file_words(item: dict[str, Any]) -> str:
     """How a file stands beside what the cluster has of it, in words with a comma before each."""
-    told = []
+    parts = []
     if item["since"] is not None:
-        told.append(f"{item['since']} since job {item['since_job']}" if item["since_job"] else item["since"])
+        parts.append(f"{item['since']} since job {item['since_job']}" if item["since_job"] else item["since"])
     if item["pushed"] is not None:
-        told.append(_PUSHED[item["pushed"]])
+        parts.append(_PUSHED[item["pushed"]])
     if item["changed"]:
-        told.append("changed by you")
-    return "".join(f", {word}" for word in told)
+        parts.append("changed by you")
+    return "".join(f", {word}" for word in parts)
 
 
 def accepted_of(

@@ -286,8 +286,8 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
         lines += ["", f"  run {number}: {run_title(run)}"]
-        told = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
-        lines += fitted_lines(told, width)
+        texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
+        lines += fitted_lines(texts, width)
         lines += _epoch_table(run, width)
     if not _measures(report) and (report.mention is not None or not report.diagnosis):
         lines += _nothing_read(report)

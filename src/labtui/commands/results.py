@@ -336,12 +336,12 @@ def run_export(args: argparse.Namespace) -> int:
     for note in report.notes:
         say(f"note: {note}")
     if args.json:
-        told = {
+        document = {
             "files": [str(path) for path in report.files],
             "notes": list(report.notes),
             "seconds": round(time.monotonic() - began, 3),
         }
-        print(json.dumps(told, indent=2, ensure_ascii=False))
+        print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         sys.stdout.writelines(f"{path}\n" for path in report.files)
     return 0

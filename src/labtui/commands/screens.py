@@ -359,13 +359,13 @@ def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
 
     path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
     edition = load_edition(arguments.lab)
-    told = cluster.login.settings_for(framework_scripts(edition))
+    login = cluster.login.settings_for(framework_scripts(edition))
     if (path / SETTINGS_FILE).exists():
         folder = LabFolder.open(path)
-        folder.save_settings(changed(folder.settings(), **told))
+        folder.save_settings(changed(folder.settings(), **login))
     else:
         withheld = withheld_scripts(edition)
-        settings = Settings(edition=arguments.lab, **told)
+        settings = Settings(edition=arguments.lab, **login)
         folder = LabFolder.create(path, settings, withheld=withheld)
     return folder.path
 

@@ -75,8 +75,8 @@ def run_queue(args: argparse.Namespace) -> int:
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_queue
 
-            told = commands_of_queue(lab.session, tuple(lab.state.submissions.values()))
-            return show_manual_commands([("the queue", told)], as_json=args.json)
+            actions = commands_of_queue(lab.session, tuple(lab.state.submissions.values()))
+            return show_manual_commands([("the queue", actions)], as_json=args.json)
         if not args.offline and (args.all or live(lab.state) or unread(lab.state)):
             lab.session.start()
             _ask_once(lab, all_jobs=args.all)
@@ -264,8 +264,8 @@ def _how_it_ended(row: dict[str, Any]) -> str:
 def _print_bill(bill: dict[str, Any]) -> None:
     for task, cost in bill["tasks"].items():
         if cost["allocated"]:
-            told = f"task {task}: {cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
-            say(told + (" (practice: nobody pays)" if bill["practice"] else ""))
+            sentence = f"task {task}: {cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
+            say(sentence + (" (practice: nobody pays)" if bill["practice"] else ""))
 
 
 def _reason(job: dict[str, Any]) -> str:
@@ -296,11 +296,11 @@ def run_check(args: argparse.Namespace) -> int:
 
     with Open(args, start=False) as lab:
         edition = lab.session.edition
-        asked = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
+        task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))
         bill = spent(lab.state, practice=lab.session.practice)
     far = progress(edition, checks)
-    wanted = [check for check in checks if check.task_id in asked]
+    wanted = [check for check in checks if check.task_id in task_ids]
     if args.json:
         print(json.dumps(_json(edition, wanted, far) | {"spent": bill}, indent=1, ensure_ascii=False))
     else:

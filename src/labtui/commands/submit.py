@@ -156,8 +156,8 @@ def send(
     if blocked(previews, reasons) and not args.force:
         say("Nothing was submitted. Correct this, or override it: --accept RULE=REASON.")
         return 1
-    asked = (found or sentence) and not (args.force or args.yes)
-    if asked and not agreed("Submit this?"):
+    confirm = (found or sentence) and not (args.force or args.yes)
+    if confirm and not agreed("Submit this?"):
         say("Nothing was submitted.")
         return 1
     return _submit(lab, args, drafts, accepted)
@@ -166,8 +166,8 @@ def send(
 def _look_at_copies(lab: Open) -> None:
     """Ask what the cluster has of the scripts; without an answer that is left out."""
     with contextlib.suppress(RemoteFailure, TimeoutError):
-        if (asked := lab.session.look_at_shared()) is not None:
-            asked.result(timeout=60)
+        if (answer := lab.session.look_at_shared()) is not None:
+            answer.result(timeout=60)
 
 
 def _look_around(lab: Open, drafts: list[SubmissionDraft], *, dry_run: bool) -> LabError | None:
@@ -176,9 +176,9 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft], *, dry_run: bool) -> 
         lab.session.start()
         lab.online()
         paths = [path for draft in drafts for path in lab.session.paths_to_ask(draft)]
-        asked = lab.session.look_at(tuple(dict.fromkeys(paths)))
-        if asked is not None:
-            asked.result(timeout=60)
+        answer = lab.session.look_at(tuple(dict.fromkeys(paths)))
+        if answer is not None:
+            answer.result(timeout=60)
         if dry_run:
             _look_at_copies(lab)
     except (LabError, TimeoutError) as error:
@@ -229,10 +229,10 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     draft = lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
     if args.yes or args.dry_run or args.json or args.show_commands:
         return draft
-    told = ask_what_is_unknown(draft, answers)
-    if told == answers:
+    completed = ask_what_is_unknown(draft, answers)
+    if completed == answers:
         return draft
-    return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=told)
+    return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=completed)
 
 
 def _with_arguments(draft: SubmissionDraft, words: list[str]) -> SubmissionDraft:
@@ -266,12 +266,12 @@ def _range(text: str) -> tuple[int, int]:
 def _show_commands(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft]) -> int:
     from labtui.session.manual_commands import commands_of_draft
 
-    told = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
+    actions = [(draft.job_name, commands_of_draft(lab.session, draft)) for draft in drafts]
     if args.json:
-        rows = [{"job_name": name, "commands": [asdict(item) for item in items]} for name, items in told]
+        rows = [{"job_name": name, "commands": [asdict(item) for item in items]} for name, items in actions]
         print(json.dumps({"submissions": rows}, indent=1))
         return 0
-    for name, items in told:
+    for name, items in actions:
         print(plain(f"# {name}, by hand (run this in the lab folder):"))
         for item in items:
             print(f"\n{item.text}")

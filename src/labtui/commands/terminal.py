@@ -241,14 +241,14 @@ def add_show_commands(parser: argparse.ArgumentParser) -> None:
 def show_manual_commands(groups: Sequence[Group], *, as_json: bool = False) -> int:
     """Print the commands, each with its sentence as a comment: what is printed can be run as it is. Exit code 0."""
     if as_json:
-        rows = [{"about": about, "commands": [asdict(item) for item in told]} for about, told in groups]
+        rows = [{"about": about, "commands": [asdict(item) for item in actions]} for about, actions in groups]
         print(json.dumps({"by_hand": rows}, indent=1))
         return 0
-    if any(told for _, told in groups):
+    if any(actions for _, actions in groups):
         say("Run this in the lab folder.")
-    for about, told in groups:
-        if told:
+    for about, actions in groups:
+        if actions:
             print(plain(f"# {about}, by hand:"))
-        for item in told:
+        for item in actions:
             print(f"{item.text}\n")
     return 0

@@ -205,13 +205,12 @@ Answer = Callable[[SiteQuestion], str]
 class SiteSetup:
     """A cluster's profile, and its text as TOML with the source of each value.
 
-    `asked` counts the questions, `unknown` says what the site did not tell, `trial` is Slurm's word on the smallest
+    `unknown` says what the site did not tell, `trial` is Slurm's word on the smallest
     GPU job with this profile.
     """
 
     profile: Profile
     text: str
-    asked: int
     unknown: tuple[str, ...]
     trial: TestOnly
 
@@ -223,9 +222,9 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
         LabError: the connection is gone, or the login shell does not start.
     """
     slurm, site = ask_site(connection)
-    asked: set[str] = set()
-    while question := next((q for q in questions(slurm, site, choices) if q.key not in asked), None):
-        asked.add(question.key)
+    answered: set[str] = set()
+    while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
+        answered.add(question.key)
         choices = choices.with_answer(question.key, answer(question).strip() or question.default)
     found, profile, text, trial = _tried(connection, host, slurm, site, choices)
     if not trial.ok and trial.kind == "qos" and not choices.name_qos:
@@ -233,7 +232,7 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
         again = _tried(connection, host, slurm, site, replace(choices, name_qos=True))
         if again[3].ok:
             found, profile, text, trial = again
-    return SiteSetup(profile=profile, text=text, asked=len(asked), unknown=found.unknown, trial=trial)
+    return SiteSetup(profile=profile, text=text, unknown=found.unknown, trial=trial)
 
 
 def _tried(

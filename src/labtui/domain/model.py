@@ -125,12 +125,12 @@ def tuning_of(options: Mapping[str, str]) -> tuple[str, ...]:
         value = options.get(name, "").lower()
         if value in _PLAIN_WORDS or (name == "resolution" and value == "224"):
             continue
-        said = word.format(value)
+        label = word.format(value)
         if name == "num_workers" and value == "1":
-            said = "1 worker"
+            label = "1 worker"
         elif name == "lr_policy" and options.get("warmup_epochs", "0") != "0":
-            said += f", warm-up of {options['warmup_epochs']} epochs"
-        found.append(said)
+            label += f", warm-up of {options['warmup_epochs']} epochs"
+        found.append(label)
     return tuple(found)
 
 

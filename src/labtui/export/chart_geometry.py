@@ -325,8 +325,8 @@ def value_spots(
                 # PowerPoint puts a value close to its mark, whatever the length of the error bar.
                 sizes = (0.0, 0.0) if names else error_sizes(point)
                 below, above = (size * view.up for size in sizes)
-                said = value_text(spec, point)
-                wide, side = style.text_width(said, text * share), side_of_label(spec, series, at, point)
+                label = value_text(spec, point)
+                wide, side = style.text_width(label, text * share), side_of_label(spec, series, at, point)
                 shown.append(point)
                 wanted.append(WantedLabel(x, y, wide, 1.2 * text * share, above, below, side))
     lines = [line for each in (*series, *curve_series(spec)) for line in _segments(each, view)]

@@ -314,11 +314,11 @@ def gpu_charts(measurements: Measurements, *, tasks: Sequence[str] = ()) -> tupl
 def _told_apart(charts: Iterable[NamedChart]) -> tuple[NamedChart, ...]:
     """Give equal file names a number."""
     seen: dict[str, int] = {}
-    told = []
+    distinct = []
     for chart in charts:
         count = seen[chart.stem.casefold()] = seen.get(chart.stem.casefold(), 0) + 1
-        told.append(chart if count == 1 else replace(chart, stem=f"{chart.stem}-{count}"))
-    return tuple(told)
+        distinct.append(chart if count == 1 else replace(chart, stem=f"{chart.stem}-{count}"))
+    return tuple(distinct)
 
 
 def chosen(charts: Sequence[NamedChart], wanted: Sequence[str]) -> tuple[NamedChart, ...]:

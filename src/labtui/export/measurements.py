@@ -227,16 +227,16 @@ class Measurements:
         from labtui.results import serialize
         from labtui.results.serialize import results_json
 
-        told = results_json(results)
+        document = results_json(results)
 
-        told["export"] = stamp_of(results)
-        told["accuracy"] = serialize.accuracy_json(results)
-        told["targets"] = [serialize.target_json(plan) for plan in plans]
-        told["gpu_use"] = [serialize.utilization_json(use) for use in self.uses]
-        told["forms"] = serialize.forms_json(results)
+        document["export"] = stamp_of(results)
+        document["accuracy"] = serialize.accuracy_json(results)
+        document["targets"] = [serialize.target_json(plan) for plan in plans]
+        document["gpu_use"] = [serialize.utilization_json(use) for use in self.uses]
+        document["forms"] = serialize.forms_json(results)
         if self.cost is not None:
-            told["cost"] = serialize.cost_json(self.cost, results)
-        return told
+            document["cost"] = serialize.cost_json(self.cost, results)
+        return document
 
     def json_text(self, results: Results, plans: Sequence[TargetPlan] = ()) -> str:
         return json.dumps(self.json(results, plans), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

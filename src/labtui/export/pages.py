@@ -182,8 +182,8 @@ def _conclusions(contents: LabContents, before: Sequence[Page]) -> Page:
     """The messages of the pages before, each once, and the rules that follow from the numbers."""
     plans = contents.edition.hand_in.pages if contents.edition.hand_in is not None else ()
     names = {one_line(task.title) for task in contents.edition.tasks} | {plan.heading for plan in plans}
-    said = dict.fromkeys(page.title for page in before if page.answer and page.title not in names)
-    points = [plain(text, bullet="•", level=1) for text in list(said)[-7:]]
+    messages = dict.fromkeys(page.title for page in before if page.answer and page.title not in names)
+    points = [plain(text, bullet="•", level=1) for text in list(messages)[-7:]]
     models = tuple(dict.fromkeys(row.model for row in contents.results.rows))
     points += [plain(rule, bullet="•", level=1) for rule in result_blocks.rules(contents.results, models)]
     return Page(title="What we learned", words=tuple(points), practice=contents.practice)

@@ -360,8 +360,8 @@ def summary_html(deck: HandIn, drawn: Drawn) -> str:
         f'<div class="key">{key}</div>' if key else "",
     ]
     for page in deck.pages:
-        said = mark if page.practice and not deck.practice else ""
-        parts.append(f'<h2>{escape(page.title)}</h2><p class="quiet">{escape(page.kicker)}</p>{said}')
+        badge = mark if page.practice and not deck.practice else ""
+        parts.append(f'<h2>{escape(page.title)}</h2><p class="quiet">{escape(page.kicker)}</p>{badge}')
         parts += _html_blocks([*page.visuals, *page.words], drawn)
     return "\n".join([*parts, "</body></html>"]) + "\n"
 

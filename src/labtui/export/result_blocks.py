@@ -361,12 +361,12 @@ def _compared(results: Results, models: Sequence[str], *, scaling: bool) -> str:
     count = rows[0].n_gpus or 0
     where = "one GPU" if count == 1 else f"{count} GPUs"
     if scaling:
-        said = ", ".join(f"{clean(row.model)} {percent_text(row.efficiency, 0)}" for row in rows)
-        return f"Efficiency on {where}: {said}"
-    said = ", ".join(
+        values = ", ".join(f"{clean(row.model)} {percent_text(row.efficiency, 0)}" for row in rows)
+        return f"Efficiency on {where}: {values}"
+    values = ", ".join(
         f"{clean(row.model)} {three_digits(row.epoch_seconds.value)} s" for row in rows if row.epoch_seconds
     )
-    return f"An epoch on {where}: {said}"
+    return f"An epoch on {where}: {values}"
 
 
 def _tuned(results: Results) -> str:
@@ -406,8 +406,8 @@ def _baseline(results: Results) -> str:
 
 def _fractions(results: Results, models: Sequence[str]) -> str:
     fits = [fit for fit in results.fits if fit.law == "amdahl" and fit.model in models]
-    said = ", ".join(f"{clean(fit.model)} {percent_text(fit.serial_fraction)}" for fit in fits)
-    return f"Serial fraction by Amdahl's law: {said}" if said else ""
+    values = ", ".join(f"{clean(fit.model)} {percent_text(fit.serial_fraction)}" for fit in fits)
+    return f"Serial fraction by Amdahl's law: {values}" if values else ""
 
 
 def _loss(results: Results, models: Sequence[str]) -> str:

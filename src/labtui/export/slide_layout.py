@@ -100,11 +100,13 @@ def lay_out(deck: HandIn, heights: Heights) -> Slides:
     notes = []
     if shortened:
         first = len(slides) + 1
-        said = tuple(
+        answers = tuple(
             plain(kicker, bullet="•", level=1) for kicker in dict.fromkeys(page.kicker for page in shortened)
         )
         slides.append(
-            Slide(title="The answers in full", zones=(Zone(BODY, said, words=True),), practice=deck.practice)
+            Slide(
+                title="The answers in full", zones=(Zone(BODY, answers, words=True),), practice=deck.practice
+            )
         )
         for page in shortened:
             full = replace(
@@ -145,12 +147,12 @@ class _Measured:
 
     def ask(self, wanted: Iterable[tuple[Block, float]]) -> None:
         """Measure all of these at once, as far as they are not known."""
-        asked = [
+        requests = [
             (block, width)
             for block, width in wanted
             if (id(block), width) not in self._known and not isinstance(block, Chart)
         ]
-        for (block, width), found in zip(asked, self._ask(asked), strict=True):
+        for (block, width), found in zip(requests, self._ask(requests), strict=True):
             self._known[id(block), width] = found
             self._kept.append(block)  # its identity is the key
 

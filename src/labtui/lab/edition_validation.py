@@ -111,8 +111,11 @@ def _bands(edition: Edition) -> Iterator[Problem]:
             if (run.model, run.gpus) == (band.model, band.gpus)
         ]
         if band.tuning is not None and tunings and band.tuning not in tunings:
-            said = ", ".join(dict.fromkeys(", ".join(words) or "none" for words in tunings))
-            yield (*place, "tuning"), f"{on(band.model, band.gpus)} is planned with other tuning: {said}."
+            tunings_text = ", ".join(dict.fromkeys(", ".join(words) or "none" for words in tunings))
+            yield (
+                (*place, "tuning"),
+                f"{on(band.model, band.gpus)} is planned with other tuning: {tunings_text}.",
+            )
         same = [_key(other) for other in edition.bands[:index]]
         if _key(band) in same:
             yield place, f"There are two bands of {band.quantity} for {on(band.model, band.gpus)}."

@@ -319,9 +319,9 @@ class PracticeCluster:
                 "sbatch: error: Batch job submission failed: I/O error writing script/environment to file\n",
             )
         self.controller.advance(now)
-        said = answer(program, call, self.controller, now)
+        reply = answer(program, call, self.controller, now)
         self._save()  # what was answered is true after a crash, too
-        return said
+        return reply
 
     def _ended(self, job_id: int, status: int, number: int) -> None:
         self.controller.ended(job_id, status, number, self.clock.now())

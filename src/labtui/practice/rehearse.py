@@ -275,18 +275,18 @@ _WAIT_S = 0.1
 
 def torchrun(words: list[str]) -> int:
     """PyTorch's launcher: rank 0 is rehearsed on the first node, the other nodes wait for its end."""
-    told = dict(_LAUNCHER)
+    options = dict(_LAUNCHER)
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
         takes = not equals and name not in ("--standalone", "--no-python") and at + 1 < len(words)
-        told[name] = value if equals else words[at + 1] if takes else ""
+        options[name] = value if equals else words[at + 1] if takes else ""
         at += 2 if takes else 1
     if at == len(words):
         print("torchrun: error: the following arguments are required: training_script", file=sys.stderr)
         return 2
-    each = told["--nproc-per-node"] if told["--nproc-per-node"] != "1" else told["--nproc_per_node"]
-    nodes, processes = (int(text) if text.isdecimal() else 1 for text in (told["--nnodes"], each))
+    each = options["--nproc-per-node"] if options["--nproc-per-node"] != "1" else options["--nproc_per_node"]
+    nodes, processes = (int(text) if text.isdecimal() else 1 for text in (options["--nnodes"], each))
     here = int(os.environ.get("SLURM_NODEID", "0"))
     done = (
         Path(os.environ.get("LABTUI_PRACTICE_JOB", ".")) / f"torchrun.{os.environ.get('SLURM_STEP_ID', '0')}"

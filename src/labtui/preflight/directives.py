@@ -309,8 +309,8 @@ def time(context: ScriptContext) -> Iterator[Finding]:
             yield found("time", job.name, given.line, given.text, effect, fix=fix, severity=severity)
             continue
         known = context.profile.queue(job.value(context.profile.queue_option))
-        asked, most = _minutes(given.value), known.max_minutes if known else None
-        if asked is not None and most is not None and asked > most:
+        wanted, most = _minutes(given.value), known.max_minutes if known else None
+        if wanted is not None and most is not None and wanted > most:
             limit = f"{most // 60:02d}:{most % 60:02d}:00"
             effect = f"{known.name if known else ''} allows at most {most} minutes; the job would be refused."
             fix = set_value(job, given.line, given.value, limit, f"write {limit}")

@@ -86,9 +86,9 @@ def _once(commands: Iterable[FilledCommand]) -> Iterator[FilledCommand]:
 def gpu_count(context: ScriptContext) -> Iterator[Finding]:
     """`--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job."""
     for job in context.jobs:
-        asked = job.gres_line
+        request = job.gres_line
         used = [(n, c) for c in job.launches if (n := _used(c.text)) is not None]
-        if not job.gpus or asked is None or not used or job.gpus > node_gpus(context):
+        if not job.gpus or request is None or not used or job.gpus > node_gpus(context):
             continue
         most, command = max(used, key=lambda item: item[0])
         line = job.lines[command.line - 1]
@@ -106,9 +106,11 @@ def gpu_count(context: ScriptContext) -> Iterator[Finding]:
             effect = (
                 f"No training uses more than {most} of the {job.gpus} GPUs; the rest idle and are charged."
             )
-            value = re.sub(r"\d+$", str(most), asked.value)
-            fix = set_value(job, asked.line, asked.value, value, f"ask for {most}")
-            yield found("gpu-count", job.name, asked.line, asked.text, effect, fix=fix, severity="warning")
+            value = re.sub(r"\d+$", str(most), request.value)
+            fix = set_value(job, request.line, request.value, value, f"ask for {most}")
+            yield found(
+                "gpu-count", job.name, request.line, request.text, effect, fix=fix, severity="warning"
+            )
 
 
 def _used(command: str) -> int | None:
@@ -205,8 +207,8 @@ def _one_task(job: JobScript, command: str) -> bool:
     tasks = re.search(r"\s(?:-n|--ntasks)[= ]?(\d{1,6})", options)
     if tasks:
         return int(tasks[1]) == 1
-    asked = job.has("nodes") or job.has("ntasks") or job.has("ntasks-per-node")
-    return asked and (int(nodes[1]) if nodes else job.nodes) * job.tasks_per_node == 1
+    counted = job.has("nodes") or job.has("ntasks") or job.has("ntasks-per-node")
+    return counted and (int(nodes[1]) if nodes else job.nodes) * job.tasks_per_node == 1
 
 
 def _rank_escaped(job: JobScript, number: int) -> Fix | None:

@@ -143,7 +143,7 @@ _TOTALS = ("throughput", "unit", "sequence_length", "total_seconds", "gpu_memory
 def _from_run_state(run: RunState, submission: SubmissionState | None) -> MeasuredRun:
     spec = run.spec
     unknown, totals = spec.unknown, run.totals
-    told = {} if totals is None else {name: getattr(totals, name) for name in _TOTALS}
+    totals_of_run = {} if totals is None else {name: getattr(totals, name) for name in _TOTALS}
     parsed = ParsedRun(
         model=None if "model" in unknown else spec.model,
         device=None if "n_gpus" in unknown else spec.device,
@@ -158,7 +158,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         contradictions=tuple(found.text for found in run.diagnosis if found.kind == "contradiction"),
         tuning=spec.tuning,
         last_line=totals.line if totals is not None and totals.line else 1,
-        **told,
+        **totals_of_run,
     )
     job_id = submission.job.job_id if submission and submission.job else ""
     practice = run.practice or bool(submission and submission.practice)

@@ -194,13 +194,13 @@ def scaling_lines(results: Results) -> list[str]:
         name = clean(rows[0].name)
         gains = [(row.n_gpus, row.doubling_gain) for row in rows if row.doubling_gain is not None]
         if gains:
-            said = ", ".join(f"{n} GPUs {100 * gain.value:+.0f} %" for n, gain in gains)
+            values = ", ".join(f"{n} GPUs {100 * gain.value:+.0f} %" for n, gain in gains)
             unit = spot.baseline.unit
-            lines.append(f"{name}: {unit} per second gained by twice the GPUs (100 % is ideal): {said}.")
+            lines.append(f"{name}: {unit} per second gained by twice the GPUs (100 % is ideal): {values}.")
         lines += spot_sentences(spot, name)
         if costs := [(row.n_gpus, cost) for row in rows if (cost := gpu_hours_per_million(row)) is not None]:
-            said = ", ".join(f"{cost.value:.3g} on {n}" for n, cost in costs)
-            lines.append(f"{name}: GPU-hours for a million {spot.baseline.unit}: {said}.")
+            values = ", ".join(f"{cost.value:.3g} on {n}" for n, cost in costs)
+            lines.append(f"{name}: GPU-hours for a million {spot.baseline.unit}: {values}.")
     return lines
 
 

@@ -133,10 +133,10 @@ class ClusterWorker:
             future.set_result(result)
 
         cluster = self._context.cluster
-        asked = self._requests.put(
+        request = self._requests.put(
             lambda: self._context.run_in_background(functools.partial(question, cluster), answered)
         )
-        self._hand_over(asked, future)
+        self._hand_over(request, future)
         return future
 
     def site_load(self) -> Future[SiteLoad]:

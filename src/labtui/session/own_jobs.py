@@ -55,19 +55,19 @@ class ScriptFacts:
 
 def read_script_facts(text: str) -> ScriptFacts | None:
     """The facts in a job script; None when it is not one of ours."""
-    said = {name: _first_word(value) for name, value in _SAY.findall(text)}
+    facts = {name: _first_word(value) for name, value in _SAY.findall(text)}
     options = dict(_DIRECTIVE.findall(text))
-    token, form = said.get("token", ""), said.get("form", "")
-    runs = tuple(spec for name, value in said.items() if name.startswith("run-") and (spec := _spec(value)))
+    token, form = facts.get("token", ""), facts.get("form", "")
+    runs = tuple(spec for name, value in facts.items() if name.startswith("run-") and (spec := _spec(value)))
     if not _TOKEN.fullmatch(token) or form not in get_args(JobForm) or not runs:
         return None
     if "job-name" not in options and form != "own":
         return None
     return ScriptFacts(
         token=token,
-        task_id=said.get("task", ""),
+        task_id=facts.get("task", ""),
         form=cast("JobForm", form),
-        job_name=options.get("job-name") or said.get("name", ""),
+        job_name=options.get("job-name") or facts.get("name", ""),
         runs=runs,
         account=options.get("account", ""),
         queue=options.get("qos") or options.get("partition") or "",
@@ -75,9 +75,9 @@ def read_script_facts(text: str) -> ScriptFacts | None:
         cpus=_number(options.get("cpus-per-task", "")),
         nodes=max(1, _number(options.get("nodes", ""))),
         time_limit_minutes=_minutes(options.get("time", "")),
-        practice=said.get("practice", "") == "yes",
-        job_file=said.get("file", ""),
-        log_patterns=tuple((s, said[f"log-{s}"]) for s in get_args(Stream) if f"log-{s}" in said),
+        practice=facts.get("practice", "") == "yes",
+        job_file=facts.get("file", ""),
+        log_patterns=tuple((s, facts[f"log-{s}"]) for s in get_args(Stream) if f"log-{s}" in facts),
     )
 
 
@@ -90,28 +90,28 @@ def _first_word(value: str) -> str:
 
 
 def _spec(text: str) -> RunSpec | None:
-    told = dict(piece.split("=", 1) for piece in text.split() if "=" in piece)
-    device = told.get("device", "")
+    values = dict(piece.split("=", 1) for piece in text.split() if "=" in piece)
+    device = values.get("device", "")
     if (
         device not in get_args(Device)
-        or not {"model", "n_gpus", "batch_size", "epochs", "script"} <= told.keys()
+        or not {"model", "n_gpus", "batch_size", "epochs", "script"} <= values.keys()
     ):
         return None
-    rate = told.get("learning_rate", "")
+    rate = values.get("learning_rate", "")
     return RunSpec(
-        model=told["model"],
+        model=values["model"],
         device=cast("Device", device),
-        n_gpus=_number(told["n_gpus"]),
-        batch_size=_number(told["batch_size"]),
-        epochs=_number(told["epochs"]),
-        script=told["script"],
+        n_gpus=_number(values["n_gpus"]),
+        batch_size=_number(values["batch_size"]),
+        epochs=_number(values["epochs"]),
+        script=values["script"],
         learning_rate=float(rate) if re.fullmatch(r"[0-9.eE+-]+", rate) and rate[0].isdigit() else None,
-        unknown=tuple(name for name in told.get("unknown", "").split(",") if name),
-        nodes=max(1, _number(told.get("nodes", ""))),
-        launcher="torchrun" if told.get("launcher") == "torchrun" else "python",
-        batch_option="per-gpu" if told.get("batch_option") == "per-gpu" else "global",
-        data_set=told.get("data_set", ""),
-        extra_args=tuple(word for word in told.get("options", "").split(",") if word),
+        unknown=tuple(name for name in values.get("unknown", "").split(",") if name),
+        nodes=max(1, _number(values.get("nodes", ""))),
+        launcher="torchrun" if values.get("launcher") == "torchrun" else "python",
+        batch_option="per-gpu" if values.get("batch_option") == "per-gpu" else "global",
+        data_set=values.get("data_set", ""),
+        extra_args=tuple(word for word in values.get("options", "").split(",") if word),
     )
 
 
@@ -120,10 +120,10 @@ def _number(text: str) -> int:
 
 
 def _minutes(text: str) -> int:
-    told = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text)
-    if told is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text)
+    if match is None:
         return 0
-    return int(told[1] or 0) * 1440 + int(told[2]) * 60 + int(told[3])
+    return int(match[1] or 0) * 1440 + int(match[2]) * 60 + int(match[3])
 
 
 FACTS = "labtui-facts"
@@ -297,9 +297,9 @@ def _run(script: JobScript, command: FilledCommand, answers: Answers) -> RunSpec
             "batch_size": facts.batch_size,
             "epochs": facts.epochs_planned,
         }
-        told = {name: value for name, value in values.items() if value is not None}
-        known |= told.keys()
-        spec = replace(spec, **told, learning_rate=facts.learning_rate)  # type: ignore[arg-type]
+        known_values = {name: value for name, value in values.items() if value is not None}
+        known |= known_values.keys()
+        spec = replace(spec, **known_values, learning_rate=facts.learning_rate)  # type: ignore[arg-type]
         if facts.device is not None:
             spec = replace(spec, device=facts.device)
             known |= {"n_gpus"} if facts.device == "cpu" else set()

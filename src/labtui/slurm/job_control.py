@@ -196,11 +196,11 @@ def efficiency_command(job_id: str) -> RemoteCommand:
 def parse_efficiency(text: str, job_id: str) -> JobEfficiency | None:
     """The job's line and its steps' lines; None when accounting has no complete record of it."""
     rows = [line.split("|") for line in text.splitlines() if line.count("|") == len(_FIELDS)]
-    told = [dict(zip((*_FIELDS, "NTasks"), row, strict=True)) for row in rows]
-    job = next((row for row in told if row["JobIDRaw"] == job_id), None)
+    records = [dict(zip((*_FIELDS, "NTasks"), row, strict=True)) for row in rows]
+    job = next((row for row in records if row["JobIDRaw"] == job_id), None)
     if job is None or not job["ElapsedRaw"].isdecimal():
         return None
-    steps = [row for row in told if row["JobIDRaw"].startswith(f"{job_id}.")]
+    steps = [row for row in records if row["JobIDRaw"].startswith(f"{job_id}.")]
     cores, nodes = _number(job["AllocCPUS"]), _number(job["NNodes"])
     memory = [(value := _bytes(row["MaxRSS"])) and value * max(1, _number(row["NTasks"])) for row in steps]
     used = [value for value in memory if value]
@@ -222,11 +222,11 @@ def _held(job: dict[str, str], cores: int, nodes: int) -> float | None:
     allocated = re.search(r"(?:^|,)mem=([\d.]+[KMGTP]?)", job["AllocTRES"])
     if allocated:
         return _bytes(allocated[1])
-    asked = re.fullmatch(r"([\d.]+[KMGTP]?)([cn]?)", job["ReqMem"])
-    value = _bytes(asked[1]) if asked else None
-    if asked is None or not value:
+    requested = re.fullmatch(r"([\d.]+[KMGTP]?)([cn]?)", job["ReqMem"])
+    value = _bytes(requested[1]) if requested else None
+    if requested is None or not value:
         return None
-    return value * (cores if asked[2] == "c" else max(1, nodes))
+    return value * (cores if requested[2] == "c" else max(1, nodes))
 
 
 def _number(text: str) -> int:

@@ -51,13 +51,13 @@ def render(template: str, values: Mapping[str, str]) -> str:
         TemplateError: for a placeholder without a value, a value without a placeholder, a placeholder in
             quotes, and a value that may not stand where its placeholder stands.
     """
-    asked = set(placeholders(template))
-    if unknown := sorted(asked - values.keys()):
+    named = set(placeholders(template))
+    if unknown := sorted(named - values.keys()):
         raise TemplateError(
             f"The job script template asks for {_listed(unknown)}, which labtui does not have.",
             f"It has {_listed(sorted(values))}.",
         )
-    if missing := sorted(values.keys() - asked):
+    if missing := sorted(values.keys() - named):
         raise TemplateError(
             f"The job script template has no place for {_listed(missing)}.",
             "Put the placeholder back, or take the template that came with labtui.",
@@ -389,8 +389,8 @@ def run_facts(number: int, run: RunSpec) -> str:
         facts["unknown"] = ",".join(run.unknown)
     if run.learning_rate is not None:
         facts["learning_rate"] = f"{run.learning_rate:g}"
-    said = " ".join(f"{name}={value}" for name, value in facts.items())
-    return _one_line(shlex.join(["say", f"run-{number}", said]))
+    pairs = " ".join(f"{name}={value}" for name, value in facts.items())
+    return _one_line(shlex.join(["say", f"run-{number}", pairs]))
 
 
 def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) -> list[str]:

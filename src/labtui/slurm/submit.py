@@ -352,16 +352,16 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
 
 
 def _sight(out: dict[str, str], unclear: list[Attempt]) -> Sight | None:
-    asked, answered = _number(out.get("asked", "")), _number(out.get("answered", ""))
-    if asked is None or answered is None:
+    asked_at, answered_at = _number(out.get("asked", "")), _number(out.get("answered", ""))
+    if asked_at is None or answered_at is None:
         return None
     config = {
         name.strip(): value.strip().partition(" ")[0]
         for name, _, value in (line.partition("=") for line in out.get("config", "").splitlines())
     }
     return Sight(
-        asked_at=asked,
-        took_s=answered - asked,
+        asked_at=asked_at,
+        took_s=answered_at - asked_at,
         ended_at=max(attempt.ended_at for attempt in unclear),
         booted_at=_number(config.get("BOOT_TIME", "")) or 0.0,
         message_timeout_s=_number(config.get("MessageTimeout", "")) or MESSAGE_TIMEOUT_S,

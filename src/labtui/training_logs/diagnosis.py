@@ -402,13 +402,13 @@ def _finished(runs: tuple[ParsedRun, ...], done: int) -> tuple[ParsedRun, ...]:
     return tuple(replace(run, outcome="completed") if run.outcome == "unfinished" else run for run in runs)
 
 
-def _strategies(count: int, told: Sequence[GpuCount]) -> tuple[GpuCount | None, ...]:
+def _strategies(count: int, reported: Sequence[GpuCount]) -> tuple[GpuCount | None, ...]:
     """The line of the .err that tells TensorFlow's devices, for each of `count` runs.
 
     Known where there is one line for each run, or where more lines than that (each process prints its own) all
     say the same. Else it is open which run a line belongs to, and none is taken.
     """
-    lines = [replace(line, stream="err") for line in told]
+    lines = [replace(line, stream="err") for line in reported]
     if len(lines) == count:
         return tuple(lines)
     if len(lines) > count and len({(line.source, line.count, line.device) for line in lines}) == 1:

@@ -456,11 +456,11 @@ class LabApp(SessionApp):
         shown = self.view_model.view_state()
         submission = shown.submission_of(shown.run) if shown.run is not None else None
         try:
-            told = commands_of_submission(self.session, submission)
+            actions = commands_of_submission(self.session, submission)
         except LabError as error:
             self.report(error)
             return
-        text = "\n\n".join(lesson.text for lesson in told)
+        text = "\n\n".join(lesson.text for lesson in actions)
         self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
 

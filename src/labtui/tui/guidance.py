@@ -251,8 +251,8 @@ def facts_for(view_state: ViewState, question: int | None) -> tuple[tuple[Fact, 
     if task is None or edition is None:
         return (), ()
     facts = edition.facts_of(task)
-    asked = question is not None and 0 <= question < len(task.questions)
-    names = task.questions[question].facts if asked and question is not None else ()
+    chosen = question is not None and 0 <= question < len(task.questions)
+    names = task.questions[question].facts if chosen and question is not None else ()
     bearing = tuple(fact for name in names for fact in facts if fact.id == name)
     return bearing, tuple(fact for fact in facts if fact not in bearing)
 

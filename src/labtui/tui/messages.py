@@ -219,15 +219,15 @@ def _run(folder: Path, step: Callable[[str], None]) -> str:
     step("starting")
     try:
         with tempfile.TemporaryDirectory(prefix="labtui-", ignore_cleanup_errors=True) as name:
-            answer, said = Path(name, "answer"), Path(name, "said")
-            with answer.open("wb") as out, said.open("wb") as err:
+            answer, stderr = Path(name, "answer"), Path(name, "said")
+            with answer.open("wb") as out, stderr.open("wb") as err:
                 code = _follow(
                     subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err),
-                    said,
+                    stderr,
                     step,
                 )
             if code != 0:
-                raise _refusal(code, said.read_bytes())
+                raise _refusal(code, stderr.read_bytes())
             return _summary(answer.read_bytes())
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ExportError(
@@ -235,11 +235,11 @@ def _run(folder: Path, step: Callable[[str], None]) -> str:
         ) from error
 
 
-def _follow(child: subprocess.Popen[bytes], said: Path, step: Callable[[str], None]) -> int:
+def _follow(child: subprocess.Popen[bytes], stderr: Path, step: Callable[[str], None]) -> int:
     """Wait for the child's end and pass on the newest step it tells of; one that takes too long is ended."""
     until = time.monotonic() + TIMEOUT_S
-    told, rest = "", b""
-    with said.open("rb") as lines:
+    latest, rest = "", b""
+    with stderr.open("rb") as lines:
         while True:
             try:
                 return child.wait(LOOK_EVERY_S)
@@ -250,9 +250,9 @@ def _follow(child: subprocess.Popen[bytes], said: Path, step: Callable[[str], No
                     raise
             *whole, rest = (rest + lines.read()).split(b"\n")
             newest = progress_in(whole)
-            if newest and newest != told:
-                told = newest
-                step(told)
+            if newest and newest != latest:
+                latest = newest
+                step(latest)
 
 
 def progress_in(lines: Iterable[bytes]) -> str:
@@ -263,9 +263,9 @@ def progress_in(lines: Iterable[bytes]) -> str:
     return ""
 
 
-def _refusal(code: int, said: bytes) -> ExportError:
+def _refusal(code: int, stderr: bytes) -> ExportError:
     """Why the child ended without success: its own sentence and hint where it had some."""
-    lines = [display_text(line).strip() for line in said.splitlines()]
+    lines = [display_text(line).strip() for line in stderr.splitlines()]
     sentences = [line.removeprefix("labtui: ") for line in lines if line.startswith("labtui: ")]
     hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
     if code == 2 and sentences:
@@ -278,9 +278,9 @@ def _refusal(code: int, said: bytes) -> ExportError:
 def _summary(answer: bytes) -> str:
     """What was written, in words, and what the export has to remark."""
     try:
-        told = json.loads(answer)
-        paths = [Path(path) for path in told["files"]]
-        notes = [display_text(str(note).encode()) for note in told["notes"]]
+        report = json.loads(answer)
+        paths = [Path(path) for path in report["files"]]
+        notes = [display_text(str(note).encode()) for note in report["notes"]]
     except (ValueError, KeyError, TypeError):
         return "Exported."
     plots = sum(1 for path in paths if path.parent.name == "plots")

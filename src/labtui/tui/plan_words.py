@@ -158,8 +158,10 @@ def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], sty
         mine = [spec for spec in specs if spec.model == model]
         batches = sorted({spec.per_gpu_batch for spec in mine})
         if len(batches) > 1 and len({spec.n_gpus for spec in mine}) > 1:
-            said = " and ".join(f"{batch:,}" for batch in batches)
-            text.append(f"\n! {model}: {said} images per GPU; sizes compare only with the same.", styles.warn)
+            sizes = " and ".join(f"{batch:,}" for batch in batches)
+            text.append(
+                f"\n! {model}: {sizes} images per GPU; sizes compare only with the same.", styles.warn
+            )
         if boundary.too_large is not None and batches and batches[-1] >= boundary.too_large:
             text.append(f"\n! {model}: {boundary.sentence}", styles.warn)
     return text
@@ -265,8 +267,8 @@ def verdict(result: Any, error: BaseException | None) -> str:
         hint = getattr(error, "hint", "")
         return f"{error} {hint}".strip()
     word = "✔" if result.ok else "✘"
-    said = result.sentence or ("Slurm would accept it." if result.ok else "Slurm would refuse it.")
-    return f"{word} {said} {result.hint}".rstrip()
+    sentence = result.sentence or ("Slurm would accept it." if result.ok else "Slurm would refuse it.")
+    return f"{word} {sentence} {result.hint}".rstrip()
 
 
 def stops(previews: Sequence[Preview | LabError], reasons: Mapping[FindingKey, str]) -> str:

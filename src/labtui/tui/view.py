@@ -369,10 +369,10 @@ def spent_words(view_state: ViewState) -> str:
     )
     if cost is None or not (cost.allocated or cost.core_hours):
         return ""
-    told = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} trained"
+    hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} trained"
     if not cost.allocated:
-        told = f"{cost.core_hours:.2f} core-hours allocated, no GPU"
-    return f"Used by this task{' (practice)' if view_state.practice else ''}: {told}"
+        hours = f"{cost.core_hours:.2f} core-hours allocated, no GPU"
+    return f"Used by this task{' (practice)' if view_state.practice else ''}: {hours}"
 
 
 # ------------------------------------------------------------------ numbers beside charts and answers

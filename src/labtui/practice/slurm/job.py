@@ -294,8 +294,8 @@ def compressed(names: Sequence[str]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    said = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
-    return f"{stem}[{','.join(said)}]"
+    numbers = (f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs)
+    return f"{stem}[{','.join(numbers)}]"
 
 
 def expanded(text: str) -> list[str]:

@@ -361,15 +361,15 @@ def _begin(text: str) -> float:
 
 def _gpus(options: Mapping[str, str]) -> tuple[int, str]:
     """GPUs per node, and the text squeue shows for them."""
-    asked = options.get("gres", "")
-    if not asked and ("gpus" in options or "gpus-per-node" in options):
-        asked = "gpu:" + (options.get("gpus-per-node") or options["gpus"])
-    if asked in ("", "none"):
+    gres = options.get("gres", "")
+    if not gres and ("gpus" in options or "gpus-per-node" in options):
+        gres = "gpu:" + (options.get("gpus-per-node") or options["gpus"])
+    if gres in ("", "none"):
         return 0, ""
-    match = re.fullmatch(r"gpu(?::([A-Za-z][\w-]*))?(?:[:=](\d+))?", asked)
+    match = re.fullmatch(r"gpu(?::([A-Za-z][\w-]*))?(?:[:=](\d+))?", gres)
     if not match:
         raise Refused(("Invalid generic resource (gres) specification",))
-    return int(match[2] or 1), f"gres:{asked}"
+    return int(match[2] or 1), f"gres:{gres}"
 
 
 def _tasks(options: Mapping[str, str]) -> tuple[int | None, int]:

@@ -99,9 +99,9 @@ def _text(command: str) -> str:
 
 def _cells(record: Any) -> tuple[str, ...]:
     status = words.NOTHING if record.status is None else str(record.status)
-    told = _told(_text(record.command))
+    command = _told(_text(record.command))
     when = time.strftime("%H:%M:%S", time.localtime(record.at))
-    return (when, f" {record.seconds:.2f}", f" {status}", f" {record.name}", f" {told[:200]}")
+    return (when, f" {record.seconds:.2f}", f" {status}", f" {record.name}", f" {command[:200]}")
 
 
 def _told(command: str) -> str:

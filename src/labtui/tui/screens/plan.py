@@ -275,9 +275,9 @@ class PlanScreen(PlanFixing):
             self.notify("This run is on the CPU; GPU runs are rows of their own.", markup=False)
             return
         self._editing = (row, column)
-        asked, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
-        asked.display = line.display = True
-        asked.update(Text(f"Run {row + 1}, {words[column]}: enter sets it, esc leaves it as it was."))
+        question, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
+        question.display = line.display = True
+        question.update(Text(f"Run {row + 1}, {words[column]}: enter sets it, esc leaves it as it was."))
         line.value = cell(self.rows[row], column) if self.job_file is None else ""
         line.focus()
 
@@ -368,13 +368,13 @@ class PlanScreen(PlanFixing):
         if draft.form != "own":  # it could not be read
             return
         self.notify(plan_words.own_sentence(draft, f"slurm/{path.name}"), markup=False)
-        asked = [
+        cells = [
             (row, place)
             for row, run in enumerate(draft.runs)
             for place, column in enumerate(COLUMNS)
             if own_answer(column.key) in run.unknown
         ]
-        self.focus_table_at(*(asked[0] if asked else (0, 2)))
+        self.focus_table_at(*(cells[0] if cells else (0, 2)))
 
     def action_next_view(self) -> None:
         """Job script, files, their difference from what was sent; on small screens the findings, too."""

@@ -135,8 +135,8 @@ class PlanFixing(Screen[None]):
         if column == "limit":
             return True
         name = own_answer(column)
-        told = getattr(self._answers, name) is not None if name else False
-        return told or name in self.rows[row].spec.unknown
+        answered = getattr(self._answers, name) is not None if name else False
+        return answered or name in self.rows[row].spec.unknown
 
     def _answer(self, column: str, value: str | int | None, row: int) -> None:
         """Keep what the student says of the runs; None leaves it to the log."""
@@ -155,12 +155,12 @@ class PlanFixing(Screen[None]):
     ) -> None:
         made: list[Preview | LabError] = [_NOT_CHECKED] * len(drafts)
         try:
-            asked = self._ask_about_paths(drafts, scripts)
+            paths = self._ask_about_paths(drafts, scripts)
             made = self._show_previews(ticket, drafts, scripts)
             copies = None
             with contextlib.suppress(LabError):
                 copies = self.session.look_at_shared()
-            for answer in (asked, copies):
+            for answer in (paths, copies):
                 if answer is not None and self._answered(ticket, answer):
                     made = self._show_previews(ticket, drafts, scripts)
         except Exception as error:  # nobody looks at the end of this thread
@@ -312,9 +312,9 @@ class PlanFixing(Screen[None]):
             return
         draft = self.drafts[self.current]
         try:
-            told = commands_of_draft(self.session, draft, self.scripts.get(draft))
+            actions = commands_of_draft(self.session, draft, self.scripts.get(draft))
         except LabError as error:
             self.app.report(error)
             return
-        text = "\n\n".join(lesson.text for lesson in told)
+        text = "\n\n".join(lesson.text for lesson in actions)
         self.app.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))

@@ -267,8 +267,8 @@ def _cell(spec: ChartSpec, point: Point, *, bounds: bool) -> str:
         half = (point.hi - point.lo) / 2
         if not spec.percent:
             return with_half_width(point.y, half, point.mark)
-        said = f"{100 * half:.1f}"
-        text += f" {point.mark}{said}" if float(said) else ""
+        margin = f"{100 * half:.1f}"
+        text += f" {point.mark}{margin}" if float(margin) else ""
     return text
 
 

@@ -71,10 +71,10 @@ def refuse_what_does_not_fit() -> None:
     needed = memory_gib()
     if needed <= rehearse.GPU_MEMORY_GIB or STATE.options.get("device") == "cpu":
         return
-    asked, total = max(0.5, (needed - rehearse.GPU_MEMORY_GIB) / 4), rehearse.GPU_MEMORY_GIB
+    missing, total = max(0.5, (needed - rehearse.GPU_MEMORY_GIB) / 4), rehearse.GPU_MEMORY_GIB
     raise OutOfMemoryError(
-        f"CUDA out of memory. Tried to allocate {asked:.2f} GiB. GPU 0 has a total capacity of {total:.2f} GiB of "
-        f"which {max(0.05, asked / 3):.2f} GiB is free."
+        f"CUDA out of memory. Tried to allocate {missing:.2f} GiB. GPU 0 has a total capacity of {total:.2f} GiB of "
+        f"which {max(0.05, missing / 3):.2f} GiB is free."
     )
 
 
