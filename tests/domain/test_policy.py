@@ -169,6 +169,13 @@ def test_what_was_known_stays_beside_unknown_since() -> None:
     assert (later.phase, later.unknown_since, later.slurm_state) == (JobPhase.UNKNOWN, 100.0, "RUNNING")
 
 
+def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock() -> None:
+    lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
+    row = JobRow(job_id="7", display_id="7", state="PENDING", start=9_600.0)
+    lab = reduce_all(lab, observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0))
+    assert lab.submissions["t1"].job.start_estimate == 610.0
+
+
 def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
     lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     for word in ("RUNNING", "PENDING", "RUNNING"):

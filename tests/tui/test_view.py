@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from labtui.domain.events import ConnectionState, EpochSeen, LabState
-from labtui.domain.model import Interval, JobPhase, SubmissionStatus
+from labtui.domain.events import ConnectionState, EpochSeen, LabState, RunEnded
+from labtui.domain.model import Diagnosis, Interval, JobPhase, SubmissionStatus
 from labtui.domain.reduce import reduce_all
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
@@ -157,6 +157,21 @@ def test_a_run_whose_log_is_still_read_does_not_look_as_if_it_ran() -> None:
     shown = view_state([*going, over], run_id=1)
     assert shown.run is not None
     assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ ended, reading"
+
+
+def test_a_time_limit_that_was_too_short_is_told_in_seconds_where_the_pace_is_known() -> None:
+    over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="TIMEOUT")
+    why = Diagnosis(kind="time-limit", line=3, stream="err", text="x", advice="epochs x time per epoch")
+    ended = RunEnded(at=NOW, run_id=1, outcome="time-limit", diagnosis=(why,))
+    shown = view_state([*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), over, ended], run_id=1)
+    row = shown.rows_by_run[1]
+    assert shown.run is not None and row.epoch_seconds is not None
+    lacked = words.duration(17 * row.epoch_seconds.hi)
+    told = view.run_detail(shown, shown.run)[-1]
+    assert told.startswith(f"The 17 missing epochs need {lacked} more. R plans it again"), told
+    early = view_state([*live_run("lt1", "10.5", 1, spec(), "7", 1), over, ended], run_id=1)
+    assert early.run is not None
+    assert view.run_detail(early, early.run)[-1].startswith("The time limit was too short. R plans")
 
 
 def test_configurations_that_share_a_name_are_told_apart_by_their_batch() -> None:

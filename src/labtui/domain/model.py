@@ -339,7 +339,7 @@ class RunPhase(StrEnum):
 class JobView:
     """What Slurm last said about a job, and when it said so.
 
-    Times are UNIX seconds of the cluster's clock; `seen_at` is UNIX seconds of ours.
+    Times are UNIX seconds of the cluster's clock; `seen_at` and `start_estimate` are UNIX seconds of ours.
     `slurm_state` is Slurm's own word (``RUNNING``, ``COMPLETED``, ``TIMEOUT`` ...), `reason` its pending
     reason. `evidence` names who said it: ``squeue``, ``sacct``, ``scontrol``, ``log``.
     """

@@ -103,9 +103,8 @@ INCIDENTS: dict[str, Incident] = {
         IncidentNote(
             "time-limit",
             "The job is killed at its time limit",
-            "The epochs that were printed still count; the last one is lost. Ask for epochs x "
-            "steady epoch time + the warm-up epoch, with a "
-            "margin: the runs table knows both.",
+            "The epochs that were printed still count; the one under way is lost. R plans the run again "
+            "with twice the time.",
         ),
         RUNNING,
         _run_out_of_time,

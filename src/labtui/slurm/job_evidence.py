@@ -82,7 +82,7 @@ def observe(state: LabState, tick: Tick, at: float) -> tuple[JobObserved, ...]:
         elif tick.jobs is None:
             view = could_not_ask(old, at)
         elif old.job_id in rows:
-            view = _seen(old, rows[old.job_id].view(at))
+            view = _by_our_clock(_seen(old, rows[old.job_id].view(at)), tick, at)
         else:
             view = _missing(old, accounts.get(old.job_id), tick, at)
         if differs(old, view):
@@ -160,6 +160,13 @@ def _seen(old: JobView, new: JobView) -> JobView:
         start_time=new.start_time or (None if started_over else old.start_time),
         node=new.node or ("" if new.phase is JobPhase.QUEUED else old.node),
     )
+
+
+def _by_our_clock(view: JobView, tick: Tick, at: float) -> JobView:
+    """The start that Slurm expects as far ahead as it is on the cluster's clock, which need not go with ours."""
+    if view.start_estimate is None or tick.server_time is None:
+        return view
+    return replace(view, start_estimate=view.start_estimate - tick.server_time + at)
 
 
 def _missing(old: JobView, account: JobRow | AccountingRow | None, tick: Tick, at: float) -> JobView:
@@ -294,7 +301,9 @@ def _ours(item: SubmissionState, profile: Profile) -> MyJob:
         reason=job.reason,
         queue=queue,
         node=job.node,
-        since=job.start_time or job.submit_time,
+        since=job.seen_at - job.elapsed_s
+        if job.phase is JobPhase.RUNNING and job.elapsed_s and job.seen_at
+        else job.start_time or job.submit_time,
         time_limit_s=job.time_limit_s,
         token=item.token,
         run_ids=item.run_ids,

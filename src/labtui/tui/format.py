@@ -147,7 +147,7 @@ def epoch_progress(run: RunState) -> str:
 
 def run_words(run: RunState, submission: SubmissionState | None) -> str:
     """The state of a run in words, without its glyph."""
-    if _ended_unread(run, submission) and submission is not None and submission.job is not None:
+    if ended_unread(run, submission) and submission is not None and submission.job is not None:
         return _STOPPED.get(plain_state(submission.job.slurm_state), "ended, reading")
     if run.phase is RunPhase.RUNNING:
         return epoch_progress(run)
@@ -179,7 +179,7 @@ def _submission_words(submission: SubmissionState) -> str:
 
 def run_label(run: RunState, submission: SubmissionState | None) -> str:
     """Glyph and words: ``▶ epoch 3 of 5``, ``✔ done``, ``✘ out of memory``."""
-    glyph = PHASE_GLYPHS[RunPhase.QUEUED if _ended_unread(run, submission) else run.phase]
+    glyph = PHASE_GLYPHS[RunPhase.QUEUED if ended_unread(run, submission) else run.phase]
     return f"{glyph} {run_words(run, submission)}"
 
 
@@ -187,7 +187,7 @@ def _job_phase(submission: SubmissionState | None) -> JobPhase | None:
     return submission.job.phase if submission is not None and submission.job is not None else None
 
 
-def _ended_unread(run: RunState, submission: SubmissionState | None) -> bool:
+def ended_unread(run: RunState, submission: SubmissionState | None) -> bool:
     """Its job is over, and its log does not say yet how the run ended."""
     return run.outcome is None and _job_phase(submission) is JobPhase.FINISHED
 
@@ -257,7 +257,7 @@ def _queued_words(submission: SubmissionState, job: JobView, moment: Moment) -> 
         return [f"Job {job.job_id} runs: its log says so. The queue is asked again soon."]
     return [
         f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
-        _start_words(job.start_estimate, moment.now),
+        _start_words(job.start_estimate, _cluster_now(moment, job)),
     ]
 
 

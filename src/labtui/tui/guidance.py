@@ -100,9 +100,10 @@ def oom_run(view_state: ViewState) -> RunState | None:
 def _what_is_missing(view_state: ViewState, missing: str, item: CheckItem) -> NextStep:
     again = failed_runs(view_state) if item.kind == "runs" else ()
     if again:
-        names = ", ".join(f"{run.spec.label} (run {run.run_id})" for run in again)
-        which = "it" if len(again) == 1 else "them"
-        return NextStep(f"{names} failed. Look at the log, then plan {which} again.", "retry_run", again)
+        which, it = f"{again[0].spec.label} (run {again[0].run_id})", "it"
+        if len(again) > 1:
+            which, it = f"Runs {', '.join(str(run.run_id) for run in again)}", "them"
+        return NextStep(f"{which} failed. Look at the log, then plan {it} again.", "retry_run", again)
     action = _STEP_ACTIONS.get(item.kind, "")
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
         action = "start_copy"

@@ -182,7 +182,7 @@ def live_progress(view_state: ViewState) -> tuple[RunProgress, ...]:
     rows = view_state.rows_by_run
     shown = []
     for run in view_state.runs:
-        if run.phase is RunPhase.RUNNING:
+        if run.phase is RunPhase.RUNNING and not words.ended_unread(run, view_state.submission_of(run)):
             left = remaining_seconds(run.spec.epochs, len(run.epochs), rows.get(run.run_id))
             name = _short(run.spec.model, run.spec.n_gpus)
             seconds = left.value if left is not None else None
@@ -286,8 +286,22 @@ def run_detail(view_state: ViewState, run: RunState) -> list[str]:
             else job_sentences(submission, submission.job, view_state)
         )
     for found in run.diagnosis:
-        lines.append(f"{found.advice} ({found.kind}, line {found.line} of the {found.stream})")
+        advice = _limit_advice(view_state, run) if found.kind == "time-limit" else found.advice
+        lines.append(f"{advice} ({found.kind}, line {found.line} of the {found.stream})")
     return [line for line in lines if line]
+
+
+def _limit_advice(view_state: ViewState, run: RunState) -> str:
+    """How much time a run lacked, where its pace is known, and the key that gives it more."""
+    from labtui.results.forecast import remaining_seconds
+
+    again = "R plans it again with twice the time."
+    rest = remaining_seconds(run.spec.epochs, len(run.epochs), view_state.rows_by_run.get(run.run_id))
+    if rest is None or "epochs" in run.spec.unknown:
+        return f"The time limit was too short. {again}"
+    return (
+        f"The {run.spec.epochs - len(run.epochs)} missing epochs need {words.duration(rest.hi)} more. {again}"
+    )
 
 
 def connection_lost(view_state: ViewState) -> bool:
