@@ -28,6 +28,9 @@ def until_shown(command: list[str], stages: list[tuple[bytes, bytes]]) -> Shown:
     child, terminal = pty.fork()
     if child == 0:
         os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.environ.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # else only our own modules are compiled at every start
         os.execv(command[0], command)
     try:
         ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))

@@ -75,3 +75,23 @@ def test_a_pure_room_imports_nothing_heavy(room):
 def test_the_session_and_the_cluster_know_no_screen():
     code = "import labtui.session.session, labtui.cluster.connection"
     assert not loaded_after(code) & {"textual", "pandas", "numpy", "matplotlib", "plotext", "pptx", "typst"}
+
+
+def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):
+    """What computes numbers, reads logs or speaks to the cluster comes after the first paint: that is a promise."""
+    code = (
+        "import sys\n"
+        "from labtui.session.folder import LabFolder\n"
+        "from labtui.session.session import Session\n"
+        "from labtui.session.settings import Settings\n"
+        "from labtui.tui.app import LabApp\n"
+        f"folder = LabFolder.create({str(tmp_path / 'lab')!r}, Settings(edition='hpc4ai-ch10', profile='mn5'))\n"
+        "session = Session.open(folder.path, start=False)\n"
+        "LabApp(session).view_model.view_state()\n"
+        "session.close()\n"
+        "rooms = {name.rsplit('.', 1)[0] for name in sys.modules if name.startswith('labtui.')}\n"
+        "print(*sorted(rooms), sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    late = {"labtui.results", "labtui.training_logs", "labtui.slurm", "labtui.export", "labtui.doctor"}
+    assert not late & set(done.stderr.split())

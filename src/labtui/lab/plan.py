@@ -11,12 +11,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, TemplateForm
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
-from labtui.results.rows import ResultRow, Results
+
+if TYPE_CHECKING:
+    from labtui.results.rows import ResultRow, Results
 
 MARGIN = 2.0
 """A limit is this many times the longest time expected: a killed job costs more than a short wait."""

@@ -15,10 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from labtui.domain.model import Interval
-from labtui.results.rows import LawFit, Prediction, ResultRow, Results
+
+if TYPE_CHECKING:
+    from labtui.results.rows import LawFit, Prediction, ResultRow, Results
 
 ABSENT = "–"
 """Shown where there is no number; never a zero."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from labtui.domain.events import AnyEvent, LabState, LogGrew, SubmissionState
 from labtui.domain.model import Stream
 from labtui.session.folder import LabFolder, file_name
-from labtui.slurm.job_control import expand_pattern, first_node
 
 if TYPE_CHECKING:
     from labtui.cluster.slurm_cluster import SlurmCluster
@@ -70,6 +69,8 @@ def remote_path(submission: SubmissionState, stream: Stream) -> str | None:
         return None
     if not submission.job_file:
         return pattern.replace("%j", submission.job.job_id)
+    from labtui.slurm.job_control import expand_pattern, first_node
+
     node = first_node(submission.job.node)
     if re.search(r"%\d*N", pattern) and not node:
         return None  # the name is known when the job runs

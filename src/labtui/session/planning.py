@@ -43,7 +43,11 @@ class OpenLab(Protocol):
     profile: Profile
     clock: Clock
     faults: FaultLog
-    shared: SharedCopy
+
+    @property
+    def shared(self) -> SharedCopy:
+        """What the cluster's copy of the scripts is known to hold."""
+        ...
 
     @property
     def state(self) -> LabState:

@@ -23,7 +23,6 @@ from labtui.domain.profile import Profile
 from labtui.session import mirrors
 from labtui.session.folder import FolderLock, LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
-from labtui.session.planned_submission import SharedCopy
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
+    from labtui.session.planned_submission import SharedCopy
     from labtui.session.planning import Preview
     from labtui.slurm.job_control import JobEfficiency
     from labtui.slurm.job_evidence import MyJob
@@ -73,9 +73,15 @@ class Session:
         self._closed = False
         self._looking: set[str] = set()
         self._load: tuple[float, Future[SiteLoad]] | None = None
-        self.shared = SharedCopy()
         self.looking: LabError | None = None
         """Why nothing may be changed here, where the folder was opened only to be looked at."""
+
+    @functools.cached_property
+    def shared(self) -> SharedCopy:
+        """What the cluster's copy of the scripts is known to hold."""
+        from labtui.session.planned_submission import SharedCopy
+
+        return SharedCopy()
 
     # ------------------------------------------------------------------ opening and closing
 

@@ -12,7 +12,6 @@ import msgspec
 from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
-from labtui.training_logs.patterns import own_pattern
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides, Target
@@ -69,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for text in self.log_patterns:
+            from labtui.training_logs.patterns import own_pattern  # most folders have none
+
             try:
                 own_pattern(text)
             except DataError as error:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from labtui.domain.events import ConnectionState, LabState, RunState, SubmissionState
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
-from labtui.results.numbers import baseline_of, with_uncertainty
-from labtui.slurm.states import FINISHED, plain_state
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
@@ -96,6 +94,8 @@ def epoch_time(row: ResultRow | None) -> str:
     """``14.0 ±0.5``, or ``59.8 σ 0.9`` where epochs differ by more than printing hides."""
     if row is None or row.epoch_seconds is None:
         return NOTHING
+    from labtui.results.numbers import with_uncertainty
+
     return with_uncertainty(row, row.epoch_seconds)
 
 
@@ -103,6 +103,8 @@ def speedup(row: ResultRow, rows: Sequence[ResultRow]) -> str:
     """``1.68 ±0.05``, with the uncertainty of both its times; `rows` hold the baseline."""
     if row.speedup is None:
         return NOTHING
+    from labtui.results.numbers import baseline_of, with_uncertainty
+
     return with_uncertainty(row, row.speedup, baseline_of(row, rows))
 
 
@@ -148,6 +150,8 @@ def epoch_progress(run: RunState) -> str:
 def run_words(run: RunState, submission: SubmissionState | None) -> str:
     """The state of a run in words, without its glyph."""
     if ended_unread(run, submission) and submission is not None and submission.job is not None:
+        from labtui.slurm.states import plain_state
+
         return _STOPPED.get(plain_state(submission.job.slurm_state), "ended, reading")
     if run.phase is RunPhase.RUNNING:
         return epoch_progress(run)
@@ -247,6 +251,8 @@ def _outcomes_unread(submission: SubmissionState, moment: Moment) -> bool:
 
 def _end_words(state: str) -> str:
     """What a bad end means; a good one needs no words."""
+    from labtui.slurm.states import FINISHED, plain_state
+
     word = plain_state(state)
     return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
 

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from labtui.domain.events import RunState
 from labtui.domain.model import RunPhase
-from labtui.lab.plan import copies_to_start
 from labtui.tui.format import NOTHING
 from labtui.tui.view import LIVE_WORDS, TaskRow, ViewState, number_rows, task_rows
 
@@ -159,6 +158,8 @@ def context_keys(view: ViewState, pane: str) -> tuple[str, ...]:
     if pane == "runs" and mine:
         keys.append("pane('log')")
     if pane == "task" and task is not None:
+        from labtui.lab.plan import copies_to_start
+
         keys += ["start_copy"] if copies_to_start(task) else []
         keys += ["edit"] if task.files else []
     if pane == "answers":

@@ -53,6 +53,21 @@ class HarmlessApp(App[_Result]):
     """What every app of ours is made from."""
 
     _gate = Harmless(ascii_only=ascii_wanted(os.environ))
+    _read_with: Mapping[str, str] | None = None
+
+    def choose_first_theme(self, name: str) -> None:
+        """Before the start: the stylesheets are read with this theme's variables at once."""
+        self.theme = name
+        self._read_with = self.get_css_variables()
+        self.stylesheet.set_variables(dict(self._read_with))
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Textual asks for it at every start, to read all stylesheets again in the theme; ours were read in it."""
+        fresh, self._read_with = self._read_with == self.get_css_variables(), None
+        if fresh:
+            self.stylesheet.update(self, animate)
+        else:
+            super().refresh_css(animate)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
@@ -158,11 +173,11 @@ LIGHT = Theme(
 OURS = (DARK, DUSK, LIGHT)
 
 
-def register(app: App[Any], chosen: str = "") -> None:
+def register(app: HarmlessApp[Any], chosen: str = "") -> None:
     """Make our themes known and choose the preferred one, else the dark one."""
     for theme in OURS:
         app.register_theme(theme)
-    app.theme = chosen if chosen in app.available_themes else DARK.name
+    app.choose_first_theme(chosen if chosen in app.available_themes else DARK.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,13 +338,13 @@ def tab_badges(view_state: ViewState) -> dict[str, str]:
 
 def queued_here(view_state: ViewState) -> str:
     """What waits in labtui's own line and why; empty when nothing does."""
-    from labtui.slurm.job_evidence import live
-
     waiting = [
         each for each in view_state.state.submissions.values() if each.status is SubmissionStatus.WAITING
     ]
-    if not waiting:
+    if not waiting or view_state.loading:
         return ""
+    from labtui.slurm.job_evidence import live
+
     first = waiting[0]
     names = []
     for each in waiting:

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
 from labtui.domain.model import RunPhase, Stream
-from labtui.results.chart_catalog import gallery, job_gpu_chart, networks
-from labtui.results.chart_spec import ChartSpec
-from labtui.training_logs.gpu_sampler import read_samples
 from labtui.tui.view import ENDED_BADLY, ViewState, first_task
 
 if TYPE_CHECKING:
@@ -143,7 +140,7 @@ class ViewModel:
             factor=self.factor,
             read_only=self.session.read_only,
             replay=self.replay,
-            gpu_hours=self._gpu_hours(),
+            gpu_hours=self._gpu_hours() if self.loaded else None,
             now=self.clock(),
             deck=self.deck,
             marked=self.marked,
@@ -326,6 +323,8 @@ class Gallery:
 
     def networks(self) -> tuple[str, ...]:
         """The networks measured here, in the order of their runs."""
+        from labtui.results.chart_catalog import networks
+
         results = self._results()
         return networks(results) if results is not None else ()
 
@@ -335,6 +334,8 @@ class Gallery:
         if results is None:
             return ()
         if network not in self._made:
+            from labtui.results.chart_catalog import gallery
+
             self._made[network] = gallery(results, model=network)
         return (*self._made[network], *self._gpu_charts(network))
 
@@ -390,6 +391,9 @@ class Gallery:
 
     def _read(self, session: Session, job: _Job) -> bool:
         """Read a sampler's file if it grew; says whether there is a new chart."""
+        from labtui.results.chart_catalog import job_gpu_chart
+        from labtui.training_logs.gpu_sampler import read_samples
+
         path = session.log_path(job.token, "gpu")
         if path is None:
             return False
