@@ -10,6 +10,7 @@ import pytest
 
 from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.results.charts import task_charts
 from labtui.session.session import Session
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
@@ -150,7 +151,7 @@ def test_the_course_file_runs_as_it_is_and_is_charted(
     rows = {row.n_gpus: row for row in session.results().rows}
     assert rows.keys() == {1, 2, 4}
     assert rows[4].speedup is not None and rows[4].speedup.lo <= 4 <= rows[4].speedup.hi
-    assert any(chart.series for chart in session.charts(model="ResNet50"))
+    assert any(chart.series for chart in task_charts(session.results(), model="ResNet50"))
 
 
 def test_a_distributed_job_on_two_nodes_with_its_logs_in_a_folder(

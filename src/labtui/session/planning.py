@@ -146,24 +146,11 @@ def plan(
         TemplateError: when the template does not fit the draft.
         FolderError: when scripts cannot be read or the rendered one cannot be written.
     """
-    own = draft.form == "own"
-    if not own:
-        from labtui.lab.plan import refuse_too_many_nodes
-
-        refuse_too_many_nodes(draft, session.profile)
-    token = new_token()
+    own, token = draft.form == "own", new_token()
     root = lab_root(session.profile, session.settings, user=session.user, account=draft.account)
     remote_dir = f"{root}/{token}"
     named = draft if own else replace(draft, job_name=f"{file_name(draft.job_name)}-{token[-8:]}")
-    files = session.folder.script_files()
-    if own:
-        from labtui.session.own_jobs import own_files
-
-        text, others = own_files(named, _job_context(session, token, remote_dir), script)
-        files |= others
-    else:
-        text = script if script is not None else render(session, named, token, remote_dir)
-        files[SCRIPT_NAME] = text.replace("\r\n", "\n").encode()
+    text, files = _files_of(session, named, script, token, remote_dir)
     script_file = f"{keep_in or 'slurm'}/{file_name(named.job_name)}{f'-{token[-8:]}' if own else ''}.slurm"
     if keep_in:
         write_private(session.folder.inside(script_file), files[SCRIPT_NAME])
@@ -193,6 +180,24 @@ def plan(
         accepted=tuple(accepted),
     )
     return Planned(event, text, files)
+
+
+def _files_of(
+    session: OpenLab, draft: SubmissionDraft, script: str | None, token: str, remote_dir: str
+) -> tuple[str, dict[str, bytes]]:
+    """The job script, and every file that goes to the submission's directory, by its name there."""
+    files = session.folder.script_files()
+    if draft.form == "own":
+        from labtui.session.own_jobs import own_files
+
+        text, others = own_files(draft, _job_context(session, token, remote_dir), script)
+        return text, files | others
+    from labtui.lab.plan import refuse_too_many_nodes
+
+    refuse_too_many_nodes(draft, session.profile)
+    text = script if script is not None else render(session, draft, token, remote_dir)
+    files[SCRIPT_NAME] = text.replace("\r\n", "\n").encode()
+    return text, files
 
 
 def render(session: OpenLab, draft: SubmissionDraft, token: str, remote_dir: str) -> str:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
-    from labtui.results.chart_spec import ChartSpec
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
@@ -255,12 +254,6 @@ class Session:
 
         return compute_results(measured_from_state(self.state), images=self.edition.images)
 
-    def charts(self, *, model: str | None = None) -> tuple[ChartSpec, ...]:
-        """The four charts, from what is measured so far."""
-        from labtui.results.charts import task_charts
-
-        return task_charts(self.results(), model=model)
-
     # ------------------------------------------------------------------ plans
 
     def drafts(self, task_id: str, overrides: PlanOverrides | None = None) -> tuple[SubmissionDraft, ...]:
@@ -368,10 +361,8 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
-        self._must_write()
-        from labtui.session.planning import run_of
-
-        return self._running_worker().cancel_submission(run_of(self.state, run_id).token)
+        token = self._token_to_change(run_id)
+        return self._running_worker().cancel_submission(token)
 
     def end_after(self, run_id: int, minutes: int) -> Future[None]:
         """Let a run's job end after `minutes` of running, wherever it stands. Slurm keeps the watch, not labtui.
@@ -381,11 +372,9 @@ class Session:
         Raises:
             UsageError: when there is no such run, or the limit makes no sense for it.
         """
-        self._must_write()
-        from labtui.session.planning import run_of
         from labtui.slurm.states import early_end_refusal
 
-        token = run_of(self.state, run_id).token
+        token = self._token_to_change(run_id)
         refusal = early_end_refusal(self.state.submissions[token], minutes)
         if refusal is not None:
             raise UsageError(f"Run {run_id} was left as it is. {refusal[0]}", refusal[1])
@@ -397,10 +386,8 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
-        self._must_write()
-        from labtui.session.planning import run_of
-
-        return self._running_worker().set_limit(run_of(self.state, run_id).token, minutes)
+        token = self._token_to_change(run_id)
+        return self._running_worker().set_limit(token, minutes)
 
     def hold(self, run_id: int, *, held: bool = True) -> Future[None]:
         """Let the job of a run that waits, here or at Slurm, wait until it is released (`held` False).
@@ -408,10 +395,8 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
-        self._must_write()
-        from labtui.session.planning import run_of
-
-        return self._running_worker().hold(run_of(self.state, run_id).token, held=held)
+        token = self._token_to_change(run_id)
+        return self._running_worker().hold(token, held=held)
 
     def my_jobs(self) -> tuple[MyJob, ...]:
         """Every living job of the student as of `state.refreshed_at`, also those that this folder did not send."""
@@ -521,6 +506,13 @@ class Session:
     def _must_write(self) -> None:
         if self.read_only:
             raise self.why_read_only
+
+    def _token_to_change(self, run_id: int) -> str:
+        """The submission of a run whose job shall be changed."""
+        self._must_write()
+        from labtui.session.planning import run_of
+
+        return run_of(self.state, run_id).token
 
     def _running_worker(self) -> ClusterWorker:
         if self._worker is None:

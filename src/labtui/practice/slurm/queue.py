@@ -337,16 +337,57 @@ def _since(text: str, now: float) -> float | None:
 def _sacct_rows(
     job: Job, options: Mapping[str, str], environment: Mapping[str, str], now: float
 ) -> list[dict[str, str]]:
-    elapsed = job.elapsed_s(now)
-    tres = f"billing={job.cpus},cpu={job.cpus}" + (f",gres/gpu={job.gpus}" if job.gpus else "")
-    state = "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled_by else job.state
-    row = {
+    """A job's row and, unless only allocations are wanted, that of its batch step."""
+    row = _request_row(job) | _run_row(job, environment, now) | dict.fromkeys(_NOT_GATHERED, "")
+    if "allocations" in options or not job.node:
+        return [row]
+    step = {**dict.fromkeys(_OF_THE_JOB, ""), "JobName": "batch", "NTasks": "1", "State": job.state}
+    number = f"{job.job_id}.batch"
+    return [row, {**row, **step, "JobID": number, "JobIDRaw": number}]
+
+
+_NOT_GATHERED = ("MaxRSS", "TotalCPU", "NTasks", "SubmitLine")
+"""What a rehearsal uses says nothing of a training: as on a cluster that does not gather it."""
+_OF_THE_JOB = ("Partition", "QOS", "User", "Timelimit", "TimelimitRaw", "Comment")
+"""What a step's row leaves to that of its job."""
+
+
+def _tres(job: Job) -> str:
+    return f"billing={job.cpus},cpu={job.cpus}" + (f",gres/gpu={job.gpus}" if job.gpus else "")
+
+
+def _request_row(job: Job) -> dict[str, str]:
+    """What was asked for."""
+    return {
         "Account": job.account,
-        "AllocCPUS": str(job.cpus if job.node or (job.start_time is None and job.finished) else 0),
-        "AllocNodes": str(job.nodes) if job.node else "0",
-        "AllocTRES": f"{tres},node={job.nodes}" if job.node else "",
         "Cluster": CLUSTER,
         "Comment": job.comment,
+        "JobID": str(job.job_id),
+        "JobIDRaw": str(job.job_id),
+        "JobName": job.name,
+        "NCPUS": str(job.cpus),
+        "ReqMem": "20000M",
+        "NNodes": "1",
+        "Partition": job.partition,
+        "Priority": str(job.priority),
+        "QOS": job.qos,
+        "ReqCPUS": str(job.cpus),
+        "ReqTRES": f"{_tres(job)},mem=20000M,node={job.nodes}",
+        "WorkDir": job.work_dir,
+        "Timelimit": long_duration(job.time_limit_s),
+        "TimelimitRaw": str(job.time_limit_s // 60),
+        "User": job.user,
+    }
+
+
+def _run_row(job: Job, environment: Mapping[str, str], now: float) -> dict[str, str]:
+    """What became of it."""
+    elapsed = job.elapsed_s(now)
+    state = "CANCELLED by 1000" if job.state == "CANCELLED" and job.cancelled_by else job.state
+    return {
+        "AllocCPUS": str(job.cpus if job.node or (job.start_time is None and job.finished) else 0),
+        "AllocNodes": str(job.nodes) if job.node else "0",
+        "AllocTRES": f"{_tres(job)},node={job.nodes}" if job.node else "",
         "CPUTimeRAW": str(elapsed * job.cpus),
         "DerivedExitCode": "0:0",
         "Elapsed": long_duration(elapsed),
@@ -354,50 +395,13 @@ def _sacct_rows(
         "Eligible": stamp(job.submit_time, environment, "Unknown"),
         "End": stamp(job.end_time if job.finished else None, environment, "Unknown"),
         "ExitCode": job.exit_code,
-        "JobID": str(job.job_id),
-        "JobIDRaw": str(job.job_id),
-        "JobName": job.name,
-        "NCPUS": str(job.cpus),
-        # What a rehearsal uses says nothing of a training: as on a cluster that does not gather it.
-        "MaxRSS": "",
-        "TotalCPU": "",
-        "NTasks": "",
-        "ReqMem": "20000M",
-        "NNodes": "1",
         "NodeList": job.node_list or "None assigned",
-        "Partition": job.partition,
         "Planned": long_duration(int((job.start_time or now) - job.submit_time)),
-        "Priority": str(job.priority),
-        "QOS": job.qos,
         "Reason": "None",
-        "ReqCPUS": str(job.cpus),
-        "ReqTRES": f"{tres},mem=20000M,node={job.nodes}",
         "Start": stamp(job.start_time, environment, "Unknown"),
         "State": state,
         "Submit": stamp(job.submit_time, environment, "Unknown"),
-        "SubmitLine": "",
-        "WorkDir": job.work_dir,
-        "Timelimit": long_duration(job.time_limit_s),
-        "TimelimitRaw": str(job.time_limit_s // 60),
-        "User": job.user,
     }
-    if "allocations" in options or not job.node:
-        return [row]
-    batch = {
-        **row,
-        "JobID": f"{job.job_id}.batch",
-        "JobIDRaw": f"{job.job_id}.batch",
-        "JobName": "batch",
-        "NTasks": "1",
-        "Partition": "",
-        "State": job.state,
-        "QOS": "",
-        "User": "",
-        "Timelimit": "",
-        "TimelimitRaw": "",
-        "Comment": "",
-    }
-    return [row, batch]
 
 
 def _sacct_text(names: list[tuple[str, str]], rows: list[dict[str, str]], options: Mapping[str, str]) -> str:
