@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from tests.tui.waiting import text_of
 pytestmark = [
     pytest.mark.cluster(separate_nodes=True),
     pytest.mark.xdist_group("two-nodes"),
-    pytest.mark.torch,
     pytest.mark.slow,
     pytest.mark.timeout(600),
 ]
@@ -40,12 +40,12 @@ def member(pair: Cluster) -> Iterator[Student]:
     pair.cancel_all()
 
 
-def new_lab(folder: Path, student: Student, *, gpus_per_node: int) -> Labtui:
+def new_lab(folder: Path, student: Student, *, gpus_per_node: int, tensorflow: bool = False) -> Labtui:
     """A lab folder for the two nodes."""
     home = folder / "home"
     home.mkdir()
     labtui = Labtui(home, folder / "lab")
-    edition, profile = write_lab_files(folder, student, gpus_per_node)
+    edition, profile = write_lab_files(folder, student, gpus_per_node, tensorflow=tensorflow)
     places = [
         "--host",
         student.host,
@@ -83,6 +83,7 @@ async def submit_four_ranks(lab: LabFolder) -> None:
     session.close()
 
 
+@pytest.mark.torch
 async def test_one_two_and_four_ranks(
     pair: Cluster, member: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def listen_on_the_next_port(pair: Cluster) -> int:
     return 20001 + job
 
 
+@pytest.mark.torch
 def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_path: Path) -> None:
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
     template = labtui.folder / "slurm" / "templates" / "torchrun.slurm"
@@ -186,3 +188,18 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     again = labtui("retry", "3", "--dry-run", "--offline").stdout
     assert "#SBATCH --nodes=2" in again and "--rdzv_endpoint" in again, again
     assert "The node node2 failed" in said[3] and "Rank 1 on node2" in said[3], (lost, said)
+
+
+@pytest.mark.tensorflow
+def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Path) -> None:
+    if importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
+    labtui = new_lab(tmp_path, member, gpus_per_node=1, tensorflow=True)
+    labtui("submit", "2", "--yes", "--force")
+    (ended,) = [event for event in labtui.lines("watch") if event["type"] == "run-ended"]
+    assert ended["outcome"] == "completed", ended
+    (row,) = labtui.json("results")["rows"]
+    assert (row["model"], row["n_gpus"], row["batch_size"], row["epochs"]) == ("small", 2, 32, 1)
+    with Session.open(labtui.folder, start=False) as session:
+        (job,) = session.state.submissions.values()
+        assert (job.nodes, job.job and job.job.node) == (2, "node[1-2]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tests.conftest import TORCH_PYTHON
@@ -44,6 +45,35 @@ data_set = "cifar10"
 time_limit_minutes = 10
 options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "2"]
 """
+TENSORFLOW = """
+[[tasks]]
+id = "2"
+title = "Two workers"
+what = "Train with MultiWorkerMirroredStrategy."
+why = "To see the rig."
+checks = [{ kind = "runs" }]
+files = ["tensorflow/train_multiworker.py"]
+
+[[tasks.runs]]
+form = "srun-python"
+model = "small"
+device = "gpu"
+gpus = 2
+batch_size = 32
+per_gpu_batch = 16
+epochs = 2
+script = "tensorflow/train_multiworker.py"
+time_limit_minutes = 10
+options = ["--device", "cpu", "--images", "64"]
+
+[[reference.runs]]
+model = "small"
+gpus = 2
+task = "2"
+first_epoch_seconds = 2
+epoch_seconds = 1
+accuracy = 0.1
+"""
 REFERENCE = """
 [[reference.runs]]
 model = "vit_ti_16"
@@ -68,6 +98,7 @@ root = "{scratch}"
 data_dir = "{data}"
 
 [launch]
+python = "{python}"
 setup = ['export PATH="{bin}:$PATH" OMP_NUM_THREADS=1']
 
 [[queues]]
@@ -78,10 +109,14 @@ max_nodes = 2
 """
 
 
-def write_lab_files(folder: Path, student: Student, gpus_per_node: int) -> tuple[Path, Path]:
+def write_lab_files(
+    folder: Path, student: Student, gpus_per_node: int, *, tensorflow: bool = False
+) -> tuple[Path, Path]:
     """The edition and the profile, as files."""
     edition, profile = folder / "two-nodes.toml", folder / "pair.toml"
     runs = "".join(RUN.format(gpus=gpus, batch=8 * gpus) for gpus in (1, 2, 4))
+    if tensorflow:
+        runs += TENSORFLOW
     edition.write_text(EDITION + runs + "".join(REFERENCE.format(gpus=gpus) for gpus in (1, 2, 4)))
     profile.write_text(
         PROFILE.format(
@@ -90,6 +125,7 @@ def write_lab_files(folder: Path, student: Student, gpus_per_node: int) -> tuple
             data=student.data_dir,
             bin=TORCH_PYTHON.parent,
             gpus=gpus_per_node,
+            python=sys.executable,
         )
     )
     return edition, profile

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from labtui.domain.errors import TemplateError
-from labtui.domain.model import JobForm
+from labtui.domain.model import MANY_NODES, JobForm
 from labtui.domain.profile import Launch
 from labtui.session.folder import FORMS, read_template
 from labtui.slurm.job_script import JobContext, job_script, time_text, training_command
@@ -59,7 +59,7 @@ def test_directives(form: JobForm) -> None:
     assert found["job-name"] == plan.job_name
     assert (found["account"], found["qos"], found["reservation"]) == ("nct_345", plan.qos, "lab_day")
     assert (found["time"], found["nodes"]) == ("01:15:00", str(plan.nodes))
-    assert found["ntasks-per-node" if form == "torchrun" else "ntasks"] == "1"
+    assert found["ntasks-per-node" if form in MANY_NODES else "ntasks"] == "1"
     assert found["cpus-per-task"] == str(plan.cpus)
     assert found.get("gres") == (f"gpu:{plan.gpus}" if plan.gpus else None)
     assert found.get("partition") == (None if plan.gpus else "gpp")

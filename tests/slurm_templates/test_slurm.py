@@ -8,7 +8,7 @@ import shlex
 import msgspec
 import pytest
 
-from labtui.domain.model import JobForm
+from labtui.domain.model import MANY_NODES, JobForm
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.session.folder import FORMS, list_remote, read_remote
@@ -18,7 +18,7 @@ from labtui.training_logs.reader import parse_log
 from tests.conftest import TORCH_PYTHON
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.slurm_templates.samples import PROFILE, ddp, rendered
+from tests.slurm_templates.samples import PROFILE, ddp, draft, rendered
 
 pytestmark = pytest.mark.cluster
 
@@ -70,7 +70,8 @@ class Place:
 @pytest.mark.parametrize("form", FORMS)
 def test_slurm_would_accept_it(cluster: Cluster, student: Student, form: JobForm) -> None:
     place = Place(cluster, student, f"test-only-{form}")
-    one_node = {"runs": (ddp(4),), "gpus": 4, "nodes": 1} if form == "torchrun" else {}
+    run = dataclasses.replace(draft(form).runs[0], n_gpus=4, nodes=1)
+    one_node = {"runs": (run,), "gpus": 4, "nodes": 1} if form in MANY_NODES else {}
     place.write("job.slurm", script_for(student, form, **one_node))
     said = place.shell("sbatch --test-only job.slurm")
     assert "to start at" in said

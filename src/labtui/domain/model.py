@@ -68,8 +68,10 @@ class Interval:
 
 
 Device = Literal["cpu", "gpu"]
-Launcher = Literal["python", "torchrun"]
-"""What starts a training: one process for all GPUs of a node, or torchrun with one process for each GPU."""
+Launcher = Literal["python", "torchrun", "srun-python"]
+"""What starts a training: one process for all GPUs of a node, torchrun with one for each GPU, srun with one a node."""
+MANY_NODES = ("torchrun", "srun-python")
+"""The launchers, and the job forms of these names, that train once on the GPUs of one node or several."""
 BatchOption = Literal["global", "per-gpu"]
 """What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each."""
 Stream = Literal["out", "err", "gpu"]
@@ -220,9 +222,9 @@ class RunSpec:
         return f"{model} · {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
 
 
-TemplateForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun"]
-"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; one job per GPU count; torchrun on any nodes."""
-JobForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "own"]
+TemplateForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "srun-python"]
+"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; one job per GPU count; two for any nodes."""
+JobForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "srun-python", "own"]
 """How a job came to be: by a template, or ("own") from a job file of the student's own."""
 
 

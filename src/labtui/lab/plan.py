@@ -11,10 +11,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import Interval, RunSpec, SubmissionDraft, TemplateForm
+from labtui.domain.model import MANY_NODES, Interval, Launcher, RunSpec, SubmissionDraft, TemplateForm
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
 
@@ -179,7 +179,7 @@ def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
         script=plan.script,
         learning_rate=rate,
         extra_args=plan.options,
-        launcher="torchrun" if plan.form == "torchrun" else "python",
+        launcher=cast("Launcher", plan.form) if plan.form in MANY_NODES else "python",
         batch_option=plan.batch_option,
         data_set=plan.data_set or "",
         arguments=tuple(
@@ -201,7 +201,7 @@ def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[Ru
         if not _kept(plan, wanted):
             continue
         form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
-        if (form == "cpu" and plan.device != "cpu") or "torchrun" in (form, plan.form):
+        if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES}:
             form = plan.form
         if form == "one-gpu" and plan.gpus != 1:
             form = "job-per-size"
@@ -257,7 +257,7 @@ def _draft(
 
 def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
     """The run on as few of the cluster's nodes as hold its GPUs, the same number on each."""
-    if spec.launcher != "torchrun" or spec.device == "cpu":
+    if spec.launcher not in MANY_NODES or spec.device == "cpu":
         return spec
     most = max(1, profile.gpus_per_node)
     nodes = -(-spec.n_gpus // most)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast, get_args
 
 from labtui.domain.errors import FolderError
-from labtui.domain.model import Device, JobForm, RunSpec, Stream, SubmissionDraft
+from labtui.domain.model import MANY_NODES, Device, JobForm, Launcher, RunSpec, Stream, SubmissionDraft
 from labtui.session.folder import MAX_SCRIPT_BYTES, LabFolder
 from labtui.session.planned_submission import SCRIPT_NAME
 from labtui.slurm.batch_script import JobScript, read_script
@@ -108,7 +108,7 @@ def _spec(text: str) -> RunSpec | None:
         learning_rate=float(rate) if re.fullmatch(r"[0-9.eE+-]+", rate) and rate[0].isdigit() else None,
         unknown=tuple(name for name in values.get("unknown", "").split(",") if name),
         nodes=max(1, _number(values.get("nodes", ""))),
-        launcher="torchrun" if values.get("launcher") == "torchrun" else "python",
+        launcher=cast("Launcher", values["launcher"]) if values.get("launcher") in MANY_NODES else "python",
         batch_option="per-gpu" if values.get("batch_option") == "per-gpu" else "global",
         data_set=values.get("data_set", ""),
         extra_args=tuple(word for word in values.get("options", "").split(",") if word),

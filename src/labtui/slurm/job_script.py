@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from labtui.domain.errors import TemplateError
-from labtui.domain.model import RunSpec, SubmissionDraft
+from labtui.domain.model import MANY_NODES, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.slurm.submit import CONTROL_DIR, STARTED, TWIN_STATUS
 
@@ -222,7 +222,7 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
     }
     if draft.form != "cpu":
         values |= {"gpus": str(draft.gpus), "gres": profile.gres, "cpus_per_gpu": str(profile.cpus_per_gpu)}
-    if draft.form == "torchrun":
+    if draft.form in MANY_NODES:
         values |= {"nodes": str(draft.nodes), "all_gpus": str(draft.all_gpus)}
     return with_started_guard(render(template.replace("\r\n", "\n"), values))
 
@@ -242,6 +242,8 @@ def with_started_guard(script: str) -> str:
 def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """The line of the job that trains one run; where processes meet is the template's, in shell variables."""
     words = training_command(run, draft, profile, context)
+    if draft.form == "srun-python":
+        return f'run srun "${{step[@]}}" {shlex.join(words)}'
     if draft.form != "torchrun":
         return "run " + shlex.join(words)
     at = words.index("torchrun") + 1
@@ -260,8 +262,10 @@ def training_command(
         alone = ["--standalone", f"--nproc_per_node={run.n_gpus}"] if draft.form != "torchrun" else []
         return (*words, "torchrun", *alone, *_torch_options(run, draft, profile, context))
     words += [profile.launch.python, "-u", run.script]
+    if run.launcher == "srun-python":
+        words += ["--model", run.model, "--expect_workers", str(run.nodes)]
     words += ["--epochs", str(run.epochs), "--batch_size", str(run.batch_size)]
-    if not run.script.endswith("_seq.py"):
+    if run.launcher != "srun-python" and not run.script.endswith("_seq.py"):
         # The sequential scripts take no --n_gpus; the others need to hear that a CPU is meant.
         words += ["--device", "cpu"] if run.device == "cpu" else ["--n_gpus", str(run.n_gpus)]
     if run.learning_rate is not None:
@@ -323,14 +327,14 @@ def _check(draft: SubmissionDraft) -> None:
             f"The job form {draft.form} does not fit {draft.gpus} GPUs.",
             "A CPU job asks for none, every other form for at least one.",
         )
-    if draft.form == "torchrun" and (
-        len(draft.runs) != 1 or draft.runs[0].n_gpus != draft.all_gpus or draft.runs[0].launcher != "torchrun"
+    if draft.form in MANY_NODES and (
+        len(draft.runs) != 1 or draft.runs[0].n_gpus != draft.all_gpus or draft.runs[0].launcher != draft.form
     ):
         raise TemplateError(
-            "A torchrun job trains once, on all its GPUs.",
+            f"A {draft.form} job trains once, on all its GPUs.",
             "Every size over several nodes is a job of its own.",
         )
-    if draft.form not in ("torchrun", "own") and draft.nodes != 1:
+    if draft.form not in (*MANY_NODES, "own") and draft.nodes != 1:
         raise TemplateError(f"The job form {draft.form} is for one node, not for {draft.nodes}.")
 
 

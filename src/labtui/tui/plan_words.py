@@ -42,6 +42,7 @@ FORMS = {
     "one-job": "all sizes",
     "job-per-size": "this size",
     "torchrun": "torchrun",
+    "srun-python": "srun python",
     "own": "your file",
 }
 UNKNOWN = "?"
