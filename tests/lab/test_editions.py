@@ -13,7 +13,7 @@ from labtui.session.labs import labs_folder, list_editions, load_edition
 
 IDS = (
     "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "sa-miri-2021-ex12",
-    "sa-miri-2025-pg",
+    "sa-miri-2025-pg", "thesis-2019",
 )  # fmt: skip
 R50 = [("ResNet50", 1, 2048, 2048, 5), ("ResNet50", 2, 4096, 2048, 5), ("ResNet50", 4, 8192, 2048, 5)]
 R152 = [("ResNet152", 1, 1024, 1024, 5), ("ResNet152", 2, 2048, 1024, 5), ("ResNet152", 4, 4096, 1024, 5)]
@@ -26,6 +26,11 @@ ONE = [("ResNet50", 1, 256, 256, 2)]
 def tuned(model: str, *batches: int) -> list[tuple[str, int, int, int, int]]:
     """Runs of five epochs on one GPU."""
     return [(model, 1, batch, batch, 5) for batch in batches]
+
+
+def study(*sizes: int, each: int = 128) -> list[tuple[str, int, int, int, int]]:
+    """Runs of the learning-rate study: 18 epochs stand for 90."""
+    return [("ResNet50", n, n * each, each, 18) for n in sizes]
 
 
 def tokens(*sizes: tuple[int, int]) -> list[tuple[str, int, int, int, int]]:
@@ -53,6 +58,11 @@ PLANS = {
         "15.5": tokens((1, 7), (1, 8)), "15.6": tokens((1, 7)), "15.7": tokens((1, 14)),
         "15.8": tokens((1, 14)), "15.9": tokens((1, 37)),
         "15.10": tokens(*((n, 37) for n in (1, 2, 4, 8, 16, 32))), "15.11": [],
+    },
+    "thesis-2019": {
+        "1": [("ResNet50", n, 128 * n, 128, 3) for n in (1, 2, 4, 8, 16, 24, 32)],
+        "2": study(1, 2, 16, 24, 32), "3": study(1, 32), "4": study(8, 16, 24, 32), "5": study(32, each=32),
+        "6": study(16, 24, 32), "7": study(24, 32), "8": [],
     },
     "sa-miri-2021-ex12": {
         "1": [], "2": [],

@@ -27,7 +27,7 @@ AT_ONCE = PlanOverrides(qos="acc_training", epochs=2, gpus=(4, 32))
 
 
 def test_a_lab_that_cannot_be_rehearsed_is_refused_before_anything_starts(tmp_path, capsys):
-    assert set(IDS) - set(REHEARSED) == {"hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15"}
+    assert set(IDS) - set(REHEARSED) == {"hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "thesis-2019"}
     text = (labs_folder() / "hpc4ai-ch12.toml").read_text(encoding="utf-8")
     mine = tmp_path / "mine.toml"
     mine.write_text(text.replace("pytorch/train_ddp.py", "tensorflow/train_multiworker.py"), encoding="utf-8")

@@ -131,7 +131,8 @@ def tuning_of(options: Mapping[str, str]) -> tuple[str, ...]:
         if name == "num_workers" and value == "1":
             label = "1 worker"
         elif name == "lr_policy" and options.get("warmup_epochs", "0") != "0":
-            label += f", warm-up of {options['warmup_epochs']} epochs"
+            epochs = options["warmup_epochs"]
+            label += f", warm-up of {epochs} epoch{'s' * (epochs != '1')}"
         found.append(label)
     return tuple(found)
 

@@ -29,7 +29,12 @@ from labtui.results.charts import scaling_lines, split_practice, task_charts
 from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart, tuning_charts
 from labtui.results.numbers import clean
 from labtui.results.rows import ResultRow, Results, of_rows
-from labtui.results.run_charts import accuracy_chart, accuracy_target_chart, readable_epoch_chart
+from labtui.results.run_charts import (
+    accuracy_chart,
+    accuracy_target_chart,
+    readable_epoch_chart,
+    study_charts,
+)
 
 
 def hand_in(contents: LabContents) -> HandIn:
@@ -226,7 +231,15 @@ def page_results(contents: LabContents, plan: HandInPage, task: Task) -> Results
         if each.id in names
         for run in each.runs
     }
-    scaling = set(plan.charts) - {"cpu-gpu", "accuracy", "epochs", "tuning"}
+    scaling = set(plan.charts) - {
+        "cpu-gpu",
+        "accuracy",
+        "epochs",
+        "tuning",
+        "learning-rate",
+        "error",
+        "batch-accuracy",
+    }
     if plan.models and scaling:
         return of_rows(results, [row for row in results.rows if row.model in plan.models])
     rows = [
@@ -296,6 +309,10 @@ def page_charts(plan: HandInPage, results: Results) -> list[ChartSpec]:
             charts.append(drawn)
         elif key == "tuning":
             charts += tuning_charts(rows)
+        elif key in ("learning-rate", "error", "batch-accuracy"):
+            for name in models:
+                made = study_charts(results, model=name, practice=practice)
+                charts += [chart for chart in made if chart.key == key]
         elif key == "epochs":
             charts.append(readable_epoch_chart(results, practice=practice))
     return [chart for chart in charts if not chart.empty]

@@ -40,6 +40,7 @@ from labtui.results.numbers import (
     with_uncertainty,
 )
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows
+from labtui.results.run_charts import study_name
 
 _MOST_LINES = 14
 
@@ -266,6 +267,8 @@ def fact(page: HandInPage, results: Results) -> str:  # noqa: PLR0911 - one case
         return _acceleration(results)
     if "tuning" in kinds:
         return _tuned(results)
+    if kinds & {"learning-rate", "error", "batch-accuracy"}:
+        return _study(results)
     if len(models) > 1 and kinds:
         return _compared(results, models, scaling=bool(kinds <= {"speedup", "efficiency"}))
     if kinds:
@@ -384,6 +387,19 @@ def _tuned(results: Results) -> str:
     times = fixed(best.value / worst.value, 2)
     unit = rows[0].configuration.unit
     return f"{clean(rows[0].model)}, {name}: {rate_text(best)} {unit}/s, {times} times {other}"
+
+
+def _study(results: Results) -> str:
+    """The run of a learning-rate study with the best accuracy in validation."""
+    found = [
+        (sample.metrics["val_top1"], study_name(run))
+        for row in results.rows
+        for run in row.members
+        for sample in run.run.epochs
+        if "val_top1" in sample.metrics
+    ]
+    best = max(found, default=None)
+    return "" if best is None else f"Best top-1 in validation: {fixed(best[0], 1)} %, {clean(best[1])}"
 
 
 def _acceleration(results: Results) -> str:

@@ -18,7 +18,9 @@ Quantity = Literal[
 ]
 """Seconds, seconds, images per second, ratio, fraction of 1, CPU time over GPU time."""
 
-ChartKey = Literal["epoch-time", "throughput", "speedup", "efficiency", "tuning"]
+ChartKey = Literal[
+    "epoch-time", "throughput", "speedup", "efficiency", "tuning", "learning-rate", "error", "batch-accuracy"
+]
 Law = Literal["amdahl", "gustafson"]
 
 
@@ -217,6 +219,9 @@ PageChart = Literal[
     "accuracy",
     "epochs",
     "tuning",
+    "learning-rate",
+    "error",
+    "batch-accuracy",
 ]
 PageTable = Literal["results", "fractions", "acceleration"]
 

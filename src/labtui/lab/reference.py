@@ -156,12 +156,15 @@ def _totals(reference: ReferenceRun, plan: RunPlan, run_id: int) -> TotalsSeen |
 
 
 def _epoch(reference: ReferenceRun, number: int, count: int, steps: int) -> EpochSample:
+    top1 = 100 * reference.accuracy * number / count
+    studied = any(" rate" in word for word in reference.tuning or ())
+    rates = {"top1": top1, "val_top1": 0.95 * top1, "learning_rate": 1.0 / number} if studied else {}
     seconds = reference.first_epoch_seconds if number == 1 else reference.epoch_seconds
     return EpochSample(
         epoch=number,
         seconds=Interval(seconds, max(0.001, seconds - 0.01), seconds + 0.01),
         steps=steps,
-        metrics={"accuracy": reference.accuracy * number / count, "loss": 2.3 - number / count},
+        metrics={"accuracy": reference.accuracy * number / count, "loss": 2.3 - number / count, **rates},
         line=2 * number,
     )
 

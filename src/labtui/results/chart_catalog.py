@@ -21,7 +21,7 @@ from labtui.results.comparison_charts import (
     tuning_charts,
 )
 from labtui.results.rows import Results, of_rows
-from labtui.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart
+from labtui.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart, study_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 
 MOST_LINES = 6
@@ -40,6 +40,9 @@ FAMILIES = (
     "gustafson",
     "epochs",
     "accuracy",
+    "learning-rate",
+    "error",
+    "batch-accuracy",
     "gpu-utilization",
 )
 """The kinds of charts there are; a key is one of these, or begins with one (longer ones stand first)."""
@@ -93,6 +96,7 @@ def courses(results: Results, model: str | None) -> list[ChartSpec]:
         mixed = practice and any(not row.practice for row in results.rows)
         for name in networks_of(mine):
             tuned = tuning_charts([row for row in mine if row.model == name])
+            tuned += study_charts(results, model=name, practice=practice)
             charts += [replace(chart, key=f"{chart.key}-practice") if mixed else chart for chart in tuned]
         for make in (readable_epoch_chart, accuracy_chart):
             chart = make(results, model=model, practice=practice)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from labtui.domain.model import EpochSample
 from labtui.results.accuracy import AccuracyCurve, accuracy_curves, epochs_for_target
 from labtui.results.chart_spec import ChartSpec, Point, Series, count_hue, model_hue
-from labtui.results.charts import interval_point
+from labtui.results.charts import doubling_axis, interval_point
 from labtui.results.measured import MeasuredRun, is_warmup
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
@@ -206,6 +208,109 @@ def _accuracy_series(curve: AccuracyCurve, run_name: str) -> Series:
         for point in curve.points
     )
     return Series(name=name, points=points, hue=_count_hue(curve.run))
+
+
+# --------------------------------------------------------------------------- a study of learning rates
+
+_POLICY = re.compile(r"(\w+) rate(?:, (.*))?")
+
+
+def study_charts(
+    results: Results, *, model: str | None = None, practice: bool = False
+) -> tuple[ChartSpec, ...]:
+    """Learning rate and error over epochs, and accuracy over the batch, by policy; none where no run had one."""
+    runs = _runs_of(results, model, practice)
+    if not any(_policy(run) for run in runs):
+        return ()
+    makers = (learning_rate_chart, error_chart, batch_accuracy_chart)
+    return tuple(chart for make in makers if not (chart := make(runs, model, practice)).empty)
+
+
+def _policy(run: MeasuredRun) -> str:
+    """How a run's learning rate went: ``gradual, warm-up of 5 epochs``; "" for a constant one."""
+    found = (_POLICY.fullmatch(word) for word in run.run.tuning)
+    return next((", ".join(filter(None, match.groups())) for match in found if match), "")
+
+
+def study_name(run: MeasuredRun) -> str:
+    """Policy, GPUs and global batch of a run: ``naive, 2 GPUs, batch 256``."""
+    n_gpus, batch = run.run.n_gpus, run.run.batch_size
+    where = "" if not n_gpus else f", {n_gpus} GPU{'s' * (n_gpus != 1)}"
+    return f"{_policy(run) or 'constant'}{where}" + (f", batch {batch:,}" if batch else "")
+
+
+def _series_of_study(
+    runs: Sequence[MeasuredRun], value: Callable[[EpochSample], float | None], end: str = ""
+) -> Iterator[Series]:
+    for run in runs:
+        found = [(sample.epoch, value(sample)) for sample in run.run.epochs]
+        points = tuple(
+            Point(x=epoch, y=number, live=run.live)
+            for epoch, number in found
+            if number is not None and math.isfinite(number)
+        )
+        if len(points) > 1:
+            yield Series(name=f"{study_name(run)}{end}", points=points, hue=_count_hue(run))
+
+
+def learning_rate_chart(runs: Sequence[MeasuredRun], model: str | None, practice: bool) -> ChartSpec:
+    """The rate of each epoch, as the logs say it; runs whose rate never changed are left out."""
+    series = [
+        each
+        for each in _series_of_study(runs, lambda sample: sample.metrics.get("learning_rate"))
+        if len({point.y for point in each.points}) > 1
+    ]
+    chart = _over_epochs(tuple(series), model, practice)
+    return replace(chart, key="learning-rate", title=f"Learning rate{_of(model)}", y_label="learning rate")
+
+
+def error_chart(runs: Sequence[MeasuredRun], model: str | None, practice: bool) -> ChartSpec:
+    """Share of images with a wrong first guess, in training and in validation."""
+    tuned = [run for run in runs if _policy(run)]
+    training = _series_of_study(tuned, lambda sample: _error(sample, "top1"))
+    validation = _series_of_study(tuned, lambda sample: _error(sample, "val_top1"), ", validation")
+    chart = _over_epochs((*training, *validation), model, practice)
+    return replace(
+        chart, key="error", title=f"Error over epochs{_of(model)}", y_label="top-1 error", percent=True
+    )
+
+
+def _error(sample: EpochSample, metric: str) -> float | None:
+    value = sample.metrics.get(metric)
+    return None if value is None else 1 - value / 100
+
+
+def batch_accuracy_chart(runs: Sequence[MeasuredRun], model: str | None, practice: bool) -> ChartSpec:
+    """Best validation accuracy over the global batch, a line for each policy."""
+    best: dict[str, dict[int, float]] = {}
+    for run in runs:
+        found = [sample.metrics["val_top1"] for sample in run.run.epochs if "val_top1" in sample.metrics]
+        batch = run.run.batch_size
+        if found and batch and (policy := _policy(run)):
+            line = best.setdefault(policy, {})
+            line[batch] = max([line.get(batch, 0.0), *found])
+    series = tuple(
+        Series(
+            name=policy,
+            points=tuple(
+                Point(x=batch, y=line[batch] / 100, label=percent_text(line[batch] / 100))
+                for batch in sorted(line)
+            ),
+        )
+        for policy, line in best.items()
+    )
+    batches = sorted({point.x for each in series for point in each.points})
+    chart = ChartSpec(
+        key="batch-accuracy",
+        title=f"Accuracy over the global batch{_of(model)}",
+        x_label="images per step, all GPUs",
+        y_label="best top-1 accuracy in validation",
+        series=series,
+        x_ticks=tuple((x, f"{x:,.0f}") for x in batches),
+        percent=True,
+        practice=practice,
+    )
+    return doubling_axis(chart)
 
 
 def _over_epochs(series: tuple[Series, ...], model: str | None, practice: bool) -> ChartSpec:

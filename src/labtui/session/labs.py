@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
@@ -30,7 +31,7 @@ from labtui.session.settings import Settings
 
 MAX_EDITION_BYTES = 4 * 1024 * 1024
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
-_CHARTS: tuple[ChartKey, ...] = ("epoch-time", "throughput", "speedup", "efficiency", "tuning")
+_CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
 _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
 """Charts that say something else than the four whose names theirs begin with."""
 

@@ -284,7 +284,8 @@ def _torch_options(
     if run.arguments:
         return (run.script, *run.arguments, *run.extra_args)
     batch = run.per_gpu_batch if run.batch_option == "per-gpu" else run.batch_size
-    words = [run.script, "--model_name", run.model, *(["--dataset", data] if data else [])]
+    name = run.model.lower() if run.model.startswith("ResNet") else run.model  # as the script calls them
+    words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
     words += ["--num_epochs", str(run.epochs), "--batch_size", str(batch)]
     if run.learning_rate is not None:
         words += ["--learning_rate", f"{run.learning_rate:g}"]
