@@ -1,4 +1,4 @@
-"""The learning-rate study of the thesis: what follows from its tables, and its three charts from runs with its numbers."""
+"""The learning-rate study of the thesis: what follows from its tables, and its charts from runs with its numbers."""
 
 from __future__ import annotations
 

@@ -10,10 +10,12 @@ import pytest
 from rich.text import Text
 from textual.pilot import Pilot
 
+from labtui.lab.reference import reference_evidence
 from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart
 from labtui.results.chart_spec import ChartSpec, Point, Series, switchable, with_kind
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
+from labtui.session.labs import load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
 from labtui.tui.app import LabApp
 from labtui.tui.widgets import plot_text, plot_values
@@ -64,6 +66,17 @@ def charts(evening_session: ReplayedSession) -> tuple[ChartSpec, ...]:
     return (*found, gpu)
 
 
+OF_A_STUDY = {"tuning", "learning-rate", "error", "batch-accuracy"}
+"""Kinds that only runs tuned in different ways have."""
+
+
+def of_a_study() -> tuple[ChartSpec, ...]:
+    """The charts of task 7 of the learning-rate study, and of task 1, as its reference has them."""
+    edition = load_edition("thesis-2019")
+    runs = measured_from_state(reference_evidence(edition).state)
+    return gallery(compute_results([run for run in runs if run.task_id in ("1", "7")]), model="ResNet50")
+
+
 def drawn(chart: ChartSpec, palette: plot_values.Palette = plot_values.NO_COLOUR) -> str:
     text = plot_text.draw(chart, *NARROW, palette)
     assert text is not None, chart.key
@@ -73,9 +86,9 @@ def drawn(chart: ChartSpec, palette: plot_values.Palette = plot_values.NO_COLOUR
 def test_every_kind_of_chart_is_there_and_can_be_read_in_a_small_window(
     charts: tuple[ChartSpec, ...],
 ) -> None:
-    assert {family(chart.key) for chart in charts} == set(FAMILIES) - {
-        "tuning"
-    }  # of labs that tune a training
+    study = tuple(chart for chart in of_a_study() if family(chart.key) in OF_A_STUDY)
+    charts = (*charts, *study)
+    assert {family(chart.key) for chart in charts} == set(FAMILIES)
     for chart in charts:
         lines = drawn(chart).split("\n")
         assert len(lines) == NARROW[1], chart.key
@@ -209,7 +222,7 @@ async def test_right_goes_through_all_charts_and_says_where_one_is(
         pane = await to_charts(pilot)
         await until(pilot, lambda: "GPU use 31337" in text_of(app), "the sampler's file is read")
         keys = list(pane._charts)
-        assert {family(key) for key in keys} == set(FAMILIES) - {"tuning"}  # of labs that tune a training
+        assert {family(key) for key in keys} == set(FAMILIES) - OF_A_STUDY
         assert f"3 of {len(keys)}" in text_of(app)
         for place in [*range(4, len(keys) + 1), 1, 2, 3]:
             await pilot.press("right")

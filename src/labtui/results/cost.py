@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import EpochSample, Interval, JobPhase, JobView
-from labtui.results.measured import MeasuredRun
+from labtui.results.measured import SHORTEST, MeasuredRun
 from labtui.results.rows import Configuration, ResultRow, Results
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
 
@@ -306,7 +306,7 @@ def _sweet_spots(base: Configuration, rows: Sequence[ResultRow], floor: float) -
         for row in rows
         if row.n_gpus is not None
     }
-    seconds = {n: time.value for n, time in sorted(times.items()) if time is not None and time.value > 0}
+    seconds = {n: time.value for n, time in sorted(times.items()) if time is not None and time.lo >= SHORTEST}
     if len(seconds) < 2 or 1 not in seconds:
         return None
     kept = [row.n_gpus for row in rows if row.efficiency is not None and row.efficiency.value >= floor]
@@ -326,7 +326,7 @@ def _sweet_spots(base: Configuration, rows: Sequence[ResultRow], floor: float) -
 def gpu_hours_per_million(row: ResultRow) -> Interval | None:
     """GPU-hours that a million images or tokens cost at the row's rate; None without a GPU or a rate."""
     rate = row.per_gpu_throughput
-    return None if rate is None or rate.lo <= 0 else Interval.exact(1e6 / _HOUR).over(rate)
+    return None if rate is None or rate.lo < SHORTEST else Interval.exact(1e6 / _HOUR).over(rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

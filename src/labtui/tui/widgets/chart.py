@@ -218,11 +218,19 @@ def chart_table(spec: ChartSpec, width: int) -> Table:
     shown = [each for each in spec.series if each.points and each.role == "measured"]
     positions = {point.x for series in shown for point in series.points}
     if len(positions) <= MOST_POSITIONS:
-        whole = _by_position(spec, shown)
+        whole = _with_short_names(_by_position(spec, shown), width)
         fitting = _fitting(*whole, width)
         if fitting == whole or family(spec.key) not in _COURSES:
             return fitting
-    return _fitting(*_summary(spec, shown), width)
+    return _fitting(*_with_short_names(_summary(spec, shown), width), width)
+
+
+def _with_short_names(table: Table, width: int) -> Table:
+    """The table with what stands first in its rows cut so that the next column has room."""
+    titles, rows = table
+    room = max(8, width - 2 - max((len(row[1]) for row in (titles, *rows) if len(row) > 1), default=0))
+    cut = tuple((row[0] if len(row[0]) <= room else f"{row[0][: room - 1]}…", *row[1:]) for row in rows)
+    return titles, cut
 
 
 def _by_position(spec: ChartSpec, shown: Sequence[Series]) -> Table:
