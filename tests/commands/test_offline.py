@@ -93,7 +93,7 @@ def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder: L
 
 def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder: LabFolder, capsys) -> None:
     assert main(["submit", "10.5"]) == 2
-    assert "waits in line" in capsys.readouterr().err
+    assert "the submission queue" in capsys.readouterr().err
     assert main(["queue"]) == 0
     assert "waiting" in capsys.readouterr().out
     assert main(["cancel", "1"]) == 0

@@ -106,7 +106,7 @@ def test_the_largest_batch_is_found_in_one_job_and_then_nothing_is_left(folder: 
         (["submit", "7", "--halve", "9"], "no run 9"),
         (["submit", "7", "--search-batch", "many"], "SMALLEST-LARGEST"),
         (["submit", "7", "--search-batch", "4096-256"], "smaller batch to a larger"),
-        (["submit", "7", "--search-batch", "1-2", "--halve", "1"], "choose one"),
+        (["submit", "7", "--search-batch", "1-2", "--halve", "1"], "cannot be used together"),
         (["submit", "1", "--search-batch"], "plans no runs"),
     ],
 )

@@ -87,7 +87,7 @@ async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) ->
         for name, value in (("user", "nct01001"), ("account", "nct_345"), ("port", "twenty")):
             app.screen.query_one(f"#{name}", Input).value = value
         await pilot.click("#make")
-        await until(pilot, lambda: "The port is a number, not 'twenty'." in text_of(app))
+        await until(pilot, lambda: "The port must be a number, not 'twenty'." in text_of(app))
         app.screen.query_one("#port", Input).value = "2222"
         await until(
             pilot,

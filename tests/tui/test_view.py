@@ -142,7 +142,7 @@ def test_a_job_whose_log_says_that_all_is_done_does_not_run_any_more() -> None:
     shown = view_state([*done, still], run_id=1)
     assert shown.run is not None
     assert view.run_detail(shown, shown.run)[0] == (
-        "Job 7 is over: its log says so. The queue is asked again soon."
+        "Job 7 has ended, as its log shows. The queue is asked again soon."
     )
 
 

@@ -112,7 +112,7 @@ def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 COMMANDS: dict[str, str] = {
-    "practice": "open labtui on the rehearsal cluster inside this program",
+    "practice": "open labtui on the practice cluster inside this program",
     "init": "make a lab folder",
     "labs": "list, show and check lab editions",
     "doctor": "check the connection, the account, the paths and a small job",
@@ -125,8 +125,8 @@ COMMANDS: dict[str, str] = {
     "log": "show a run's output",
     "cancel": "cancel runs, or any job of yours",
     "retry": "submit a run again: the same, with twice the time, or with half the batch",
-    "hold": "let runs that wait wait until they are released",
-    "release": "release runs that are held",
+    "hold": "hold waiting runs until they are released",
+    "release": "release held runs",
     "limit": "change the time limit of a run that waits",
     "seff": "say what a finished job used of its cores and memory",
     "check": "say which tasks are done, by evidence",

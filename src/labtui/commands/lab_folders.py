@@ -174,11 +174,13 @@ _WIDTH = 96
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
-    actions = parser.add_subparsers(dest="action", metavar="show | check", title="more than the list")
+    actions = parser.add_subparsers(dest="action", metavar="show | check", title="instead of the list")
     show = actions.add_parser("show", help="one edition, or one of its tasks in full")
     show.add_argument("lab", metavar="ID", help="the edition's id, or a .toml file")
     show.add_argument("task", nargs="?", metavar="TASK", help="a task's number")
-    check = actions.add_parser("check", help="prove edition files: schema, and every box on its evidence")
+    check = actions.add_parser(
+        "check", help="check edition files: their schema, and every box on its evidence"
+    )
     check.add_argument("files", nargs="+", metavar="FILE")
     for action in (show, check):
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")

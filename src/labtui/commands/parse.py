@@ -148,9 +148,7 @@ def _read(
             f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
         )
     if report.binary:
-        raise DataError(
-            f"{path}: this is no text, so no training log.", "Give the job's .out or .err file.", path=path
-        )
+        raise DataError(f"{path}: this is not a text file.", "Give the job's .out or .err file.", path=path)
     return report
 
 

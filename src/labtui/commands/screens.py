@@ -31,7 +31,7 @@ def open_folder(named: str | None) -> int:
     """
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
         raise UsageError(
-            "The screens need a terminal, and this is none.",
+            "The screens need a terminal.",
             "The commands work without one: `labtui --help` lists them (submit, watch, results ...).",
         )
     refuse_dumb_terminal()
@@ -202,8 +202,8 @@ def run_replay(arguments: argparse.Namespace) -> int:
     with open_replay(find_folder(arguments.folder)) as replay:
         if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
             raise UsageError(
-                "A replay needs a terminal, and this is none.",
-                "`labtui results`, `labtui log` and `labtui queue` tell of the folder without one.",
+                "A replay needs a terminal.",
+                "`labtui results`, `labtui log` and `labtui queue` work without one.",
             )
         refuse_dumb_terminal()
         from labtui.tui.replay import ReplayApp
@@ -236,12 +236,12 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="let this go wrong (--list shows what can)",
+        help="simulate this fault (--list shows them)",
     )
     parser.add_argument(
-        "--seeded", type=int, metavar="N", help="let three things go wrong, chosen by the number"
+        "--seeded", type=int, metavar="N", help="simulate three faults, chosen by this number"
     )
-    parser.add_argument("--list", action="store_true", help="list what can go wrong, and what it teaches")
+    parser.add_argument("--list", action="store_true", help="list the faults, and what each teaches")
     parser.add_argument(
         "--serve",
         action="store_true",
@@ -275,7 +275,7 @@ def _check(arguments: argparse.Namespace) -> None:
     unrehearsed = [name for name in framework_scripts(edition) if not name.startswith("pytorch/")]
     if arguments.train and framework_scripts(edition):
         raise UsageError(
-            f"Really training is for the labs on TensorFlow, not for {edition.title}.",
+            f"--train is for the labs on TensorFlow, not for {edition.title}.",
             "Without --train the training is rehearsed; docs/training-scripts.md trains on pretend GPUs.",
         )
     if unrehearsed:
@@ -295,13 +295,13 @@ def _check(arguments: argparse.Namespace) -> None:
 
         if importlib.util.find_spec("tensorflow") is None:
             raise UsageError(
-                "Really training needs TensorFlow, which is not installed here.",
+                "--train needs TensorFlow, which is not installed here.",
                 "pipx inject labtui tensorflow (or: uv tool install 'labtui[train]'). Without "
                 "--train, training is rehearsed.",
             )
     if not arguments.serve and not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError(
-            "The screens need a terminal, and this is none.",
+            "The screens need a terminal.",
             "`labtui practice --serve` starts the cluster alone; the commands (submit, watch, results "
             "...) then work on it.",
         )

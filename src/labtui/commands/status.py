@@ -257,7 +257,7 @@ def _how_it_ended(row: dict[str, Any]) -> str:
     if row["outcome"] == "time-limit":
         return "ended by its time limit"
     if row["outcome"] is None and row["job"] and row["job"]["phase"] == JobPhase.FINISHED.value:
-        return f"the job is over ({row['job']['slurm_state']}); the end of its log is still to be read"
+        return f"the job is over ({row['job']['slurm_state']}); its log is being read to the end"
     return ""
 
 
@@ -265,7 +265,7 @@ def _print_bill(bill: dict[str, Any]) -> None:
     for task, cost in bill["tasks"].items():
         if cost["allocated"]:
             sentence = f"task {task}: {cost['allocated']:.2f} GPU-hours allocated, {cost['used']:.2f} of them trained"
-            say(sentence + (" (practice: nobody pays)" if bill["practice"] else ""))
+            say(sentence + (" (practice)" if bill["practice"] else ""))
 
 
 def _reason(job: dict[str, Any]) -> str:

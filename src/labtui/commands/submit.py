@@ -128,7 +128,7 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
 def run_submit(args: argparse.Namespace) -> int:
     """Plan, check, and (unless it is a dry run) submit."""
     if args.halve is not None and args.search_batch is not None:
-        raise UsageError("--halve and --search-batch are two ways; choose one.")
+        raise UsageError("--halve and --search-batch cannot be used together.")
     with Open(args, start=False) as lab:
         drafts, sentence = _drafts(lab, args)
         return send(lab, args, drafts, sentence, meant="one-epoch" if args.search_batch is not None else "")
@@ -192,7 +192,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
     if is_job_file(args.task):
         return [_own_draft(lab, args)], sentence
     if args.for_task or args.model:
-        raise UsageError("--task and --model go with a job file.", "labtui submit job.slurm --task 10.5")
+        raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
     if args.halve is not None or args.search_batch is not None:
         proposal = _proposal(lab, args)
         drafts = list(proposal.drafts)
@@ -224,7 +224,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     }
     wrong["--script-args"] = args.script_args
     if named := [name for name, value in wrong.items() if value]:
-        raise UsageError(f"{named[0]} does not go with a job file.", "Its own text says what it runs.")
+        raise UsageError(f"{named[0]} cannot be used with a job file.", "The file itself says what it runs.")
     path, given, answers = Path(args.task), given_of(args), answers_of(args)
     draft = lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
     if args.yes or args.dry_run or args.json or args.show_commands:
@@ -417,7 +417,7 @@ def _submit(
     if trouble is not None:
         say_error(trouble)
     if any(row["status"] in ("waiting", "unknown", "sending") for row in rows):
-        say("The rest waits in line; it is sent while `labtui` or `labtui watch` runs.")
+        say("The rest waits in the submission queue and is sent while `labtui` or `labtui watch` runs.")
     if trouble is not None:
         return 2
     return 1 if any(row["status"] == "refused" for row in rows) else 0

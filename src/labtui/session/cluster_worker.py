@@ -79,7 +79,9 @@ class ClusterWorker:
         self._context.cluster.close()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
-        closed = LabError("labtui was closed.", "What waits in line is stored and goes on next time.")
+        closed = LabError(
+            "labtui was closed.", "What waits in the submission queue is stored and goes on next time."
+        )
         for request in self._requests.drain():
             request.fail(closed)
         self._submitter.abandon(closed)

@@ -276,7 +276,7 @@ class Submitter:
             _settle(cancelled, None)
 
     def _withdraw(self, submission: SubmissionState) -> None:
-        self._change(submission.token, SubmissionStatus.WITHDRAWN, sentence="Taken back before it was sent.")
+        self._change(submission.token, SubmissionStatus.WITHDRAWN, sentence="Withdrawn before it was sent.")
         for future in self._waiting.pop(submission.token, []):
             _fail(future, SubmitRefused("The submission was taken back before it was sent."))
         for cancelled in self._to_cancel.pop(submission.token, []):

@@ -226,7 +226,7 @@ class LabApp(SessionApp):
 
         jobs = {run.token: run for run in reversed(these or self.view_model.view_state().meant)}
         if not jobs:
-            self.notify("Choose the run to plan again first.", markup=False)
+            self.notify("Select the run to plan again first.", markup=False)
             return
         runs = sorted(jobs.values(), key=lambda run: run.run_id)
         try:
@@ -309,7 +309,7 @@ class LabApp(SessionApp):
         view = self.view_model.view_state()
         runs = [run for run in view.meant if run.phase not in _OVER]
         if not runs:
-            self.notify("No run is chosen that is queued or running.", markup=False)
+            self.notify("No queued or running run is selected.", markup=False)
             return
         label = f" ({runs[0].spec.label})" if len(runs) == 1 else ""
         text = f"Cancel {_numbers(runs)}{label}?"
@@ -339,7 +339,7 @@ class LabApp(SessionApp):
         view = self.view_model.view_state()
         jobs = {run.token: run for run in view.meant if run.phase not in _OVER}
         if not jobs:
-            self.notify("No run is chosen that is queued or running.", markup=False)
+            self.notify("No queued or running run is selected.", markup=False)
             return
         from labtui.tui.screens.prompts import AskMinutes
 

@@ -212,7 +212,7 @@ def submission_sentences(submission: SubmissionState, state: LabState) -> list[s
         SubmissionStatus.SENDING: "Being sent to Slurm.",
         SubmissionStatus.UNKNOWN: "Sent, but no answer came. labtui looks for the job and never sends twice.",
         SubmissionStatus.REFUSED: "Slurm refused it.",
-        SubmissionStatus.WITHDRAWN: "Taken back before it was sent.",
+        SubmissionStatus.WITHDRAWN: "Withdrawn before it was sent.",
     }
     return [plain[submission.status]] if submission.status in plain else []
 
@@ -221,7 +221,7 @@ def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> 
     """A submission's job: pending and why, running since when, or how it ended."""
     head = f"Job {job.job_id}"
     if job.phase in {JobPhase.QUEUED, JobPhase.RUNNING} and _over_by_its_log(submission, moment):
-        return [f"{head} is over: its log says so. The queue is asked again soon."]
+        return [f"{head} has ended, as its log shows. The queue is asked again soon."]
     if job.phase is JobPhase.QUEUED:
         return _queued_words(submission, job, moment)
     if job.phase is JobPhase.RUNNING:
@@ -260,7 +260,7 @@ def _end_words(state: str) -> str:
 def _queued_words(submission: SubmissionState, job: JobView, moment: Moment) -> list[str]:
     runs = [moment.state.runs[number] for number in submission.run_ids if number in moment.state.runs]
     if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
-        return [f"Job {job.job_id} runs: its log says so. The queue is asked again soon."]
+        return [f"Job {job.job_id} runs, as its log shows. The queue is asked again soon."]
     return [
         f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
         _start_words(job.start_estimate, _cluster_now(moment, job)),

@@ -197,7 +197,7 @@ def no_run_yet(view: ViewState) -> str:
     planned = len(view.task.runs) if view.task is not None else 0
     if planned:
         runs = f"{planned} run{'s' if planned != 1 else ''}"
-        return f"No run yet. The {runs} of this task will stand here with state and times. Press s to submit."
+        return f"No run yet. Press s to submit the {runs} of this task."
     return instead_of_runs(view)
 
 
@@ -279,7 +279,7 @@ def text_beside(view_state: ViewState, question: int | None, *, charted: bool = 
     _all_numbers(text, rows)
     _facts(text, "Other facts of this task" if bearing else "Facts", others)
     if not text.plain:
-        text.append("The numbers of your runs will stand here.", style="dim")
+        text.append("The numbers of your runs appear here.", style="dim")
     text.rstrip()
     return text
 

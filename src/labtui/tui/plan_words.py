@@ -93,7 +93,8 @@ def own_sentence(draft: SubmissionDraft, place: str) -> str:
     ]
     if not missing:
         return f"The plan is now {place}, your own job file, as it is."
-    return f"{place} does not say: {', '.join(missing)}. Enter on a {UNKNOWN} tells it; else the log may."
+    names = ", ".join(missing)
+    return f"{place} does not say: {names}. Press enter on a {UNKNOWN} to fill it in, or let the log tell."
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:

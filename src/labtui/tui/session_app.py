@@ -220,7 +220,7 @@ class SessionApp(HarmlessApp[int]):
                     failed = error
         except SuspendNotSupported:
             self.notify(
-                f"This terminal cannot be left to an editor. The file is {path}.",
+                f"An editor cannot be opened here. The file is {path}.",
                 severity="warning",
                 markup=False,
             )

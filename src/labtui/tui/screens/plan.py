@@ -343,7 +343,7 @@ class PlanScreen(PlanFixing):
         ]
         if len(choices) == 1:
             self.notify(
-                "There is one form here: each run is a job of its own. Your own job files go into slurm/.",
+                "This task has one form: a job for each run. Your own job files go into slurm/.",
                 markup=False,
             )
             return
@@ -452,7 +452,7 @@ class PlanScreen(PlanFixing):
             return
         key = finding.key
         if self._reasons.pop(key, None) is not None:
-            self.notify("It is not overridden any more.", markup=False)
+            self.notify("No longer overridden.", markup=False)
             self._show_views()
             return
         from labtui.tui.screens.prompts import AskReason

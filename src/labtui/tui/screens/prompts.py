@@ -310,9 +310,7 @@ class AskReason(Modal[str | None]):
     def compose(self) -> ComposeResult:
         """What is overridden, and a line for the reason."""
         with Vertical(classes="dialog"):
-            text = (
-                f"{self.stops} Why is it right all the same? The reason is kept and stands in the appendix."
-            )
+            text = f"{self.stops} Why submit it all the same? The reason is kept and stands in the appendix."
             yield Static(Text(text), markup=False, classes="dialog-text")
             yield Input(id="reason", compact=True, max_length=200)
             yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))

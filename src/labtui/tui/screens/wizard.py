@@ -51,7 +51,7 @@ KEYS: tuple[Key, ...] = (
     ("enter", "open a list, press a button", "app.simulate_key('enter')"),
     ("esc", "leave without a folder", "leave"),
 )
-NO_ACCOUNT = "No account yet? Leave with esc and try `labtui practice`: a rehearsal."
+NO_ACCOUNT = "No account yet? Leave with esc and try `labtui practice`."
 
 
 class TestEnded(Message):
@@ -137,7 +137,7 @@ class WizardScreen(Screen[None]):
         typed = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in FIELDS}
         port = typed.pop("port")
         if port and not port.isdigit():
-            raise UsageError(f"The port is a number, not {port!r}.", "Leave it empty for 22.")
+            raise UsageError(f"The port must be a number, not {port!r}.", "Leave it empty for 22.")
         lab, cluster = (
             str(self.query_one("#lab", Select).value),
             str(self.query_one("#cluster", Select).value),
@@ -187,7 +187,7 @@ class WizardScreen(Screen[None]):
             settings = self.settings()
             place = self.query_one("#dir", Input).value.strip()
             if not place:
-                raise UsageError("Say where the folder should be.")
+                raise UsageError("Enter the folder to make.")
             self._check(settings)
             if self._unknown_cluster:
                 refuse_lab_folder(place)
