@@ -99,6 +99,10 @@ cluster-up: debian-packages $(VENV)/test.stamp  ## start a real OpenSSH and a re
 cluster-down:  ## stop them and clean up
 	$(BIN)/python -m tests.real_cluster down $(CLUSTER_DIR)
 
+.PHONY: two-nodes
+two-nodes: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## train on two pretend nodes with real srun and torchrun
+	$(BIN)/python -m tests.e2e.two_nodes
+
 .PHONY: campaign
 campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, each cut, stalled or killed (hours)
 	$(BIN)/python -m tests.reliability.campaign $(or $(ROUNDS),10000) $(CAMPAIGN_ARGS)

@@ -17,7 +17,7 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from tests.commands.conftest import Labtui
 from tests.e2e.test_tui_real_cluster import come_to, open_app
-from tests.e2e.two_nodes import write_lab_files
+from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import PROJECT, wait_until
 from tests.tui.waiting import text_of
@@ -45,17 +45,7 @@ def new_lab(folder: Path, student: Student, *, gpus_per_node: int, tensorflow: b
     home = folder / "home"
     home.mkdir()
     labtui = Labtui(home, folder / "lab")
-    edition, profile = write_lab_files(folder, student, gpus_per_node, tensorflow=tensorflow)
-    places = [
-        "--host",
-        student.host,
-        "--port",
-        str(student.port),
-        "--root",
-        f"{student.scratch}/{folder.name}",
-    ]
-    key = ["--user", student.user, "--identity", str(student.key), "--host-key", student.host_key]
-    labtui("init", str(labtui.folder), "--lab", str(edition), "--cluster", str(profile), *places, *key)
+    labtui(*init_words(folder, student, gpus_per_node, tensorflow=tensorflow))
     return labtui
 
 

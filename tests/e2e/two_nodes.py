@@ -1,12 +1,20 @@
-"""A lab like the book's chapter 12, small enough for two pretend nodes with two GPUs each."""
+"""A lab like the book's chapter 12, small enough for two pretend nodes with two GPUs each.
+
+``python -m tests.e2e.two_nodes`` (``make two-nodes``) trains it on them and shows what labtui says.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.conftest import TORCH_PYTHON
-from tests.real_cluster import Student
+from tests.real_cluster import Cluster, Student, missing_requirements
+from tests.real_cluster.settings import pair_settings
 
 EDITION = """
 format = 1
@@ -129,3 +137,54 @@ def write_lab_files(
         )
     )
     return edition, profile
+
+
+def init_words(folder: Path, student: Student, gpus_per_node: int, *, tensorflow: bool = False) -> list[str]:
+    """The words of `labtui init` for ``folder/lab``; writes the edition and the profile beside it."""
+    edition, profile = write_lab_files(folder, student, gpus_per_node, tensorflow=tensorflow)
+    places = [
+        "--host",
+        student.host,
+        "--port",
+        str(student.port),
+        "--root",
+        f"{student.scratch}/{folder.name}",
+    ]
+    key = ["--user", student.user, "--identity", str(student.key), "--host-key", student.host_key]
+    return ["init", str(folder / "lab"), "--lab", str(edition), "--cluster", str(profile), *places, *key]
+
+
+def main() -> int:
+    """Start the two nodes, train on 1, 2 and 4 ranks, show the results, end the nodes; 2 where that cannot be done."""
+    reasons = list(missing_requirements(separate_nodes=True))
+    if not TORCH_PYTHON.exists():
+        reasons.append("PyTorch is not installed (make .venv-torch/stamp)")
+    if reasons:
+        print(f"Two nodes cannot be started here: {'; '.join(reasons)}.", file=sys.stderr)
+        return 2
+    print("Starting sshd, Slurm and two nodes ...", flush=True)
+    cluster = Cluster.start(settings=pair_settings(images_per_batch_file=32, noisy_login=False))
+    try:
+        with tempfile.TemporaryDirectory(prefix="two-nodes-") as name:
+            return _train(Path(name), cluster.student)
+    finally:
+        cluster.down()
+
+
+def _train(folder: Path, student: Student) -> int:
+    """Run labtui's commands one after the other, each shown before it runs; the first status that is not 0."""
+    home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder / "data")}
+    commands = (init_words(folder, student, 2), ["submit", "1", "--yes", "--force"], ["watch"], ["results"])
+    for words in commands:
+        print(f"\n$ labtui {shlex.join(words)}", flush=True)
+        place = folder / "lab" if words[0] != "init" else folder
+        done = subprocess.run(
+            [sys.executable, "-m", "labtui", *words], cwd=place, env=os.environ | home, check=False
+        )
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
