@@ -27,7 +27,7 @@ _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.
 _OTHER_PROGRAM = re.compile(r"#!\s*/\S+")
 
 
-@rule("shebang", "error", "directives", "The first line is not a clean `#!/bin/bash`.")
+@rule("shebang", "error", "The first line is not a clean `#!/bin/bash`.")
 def shebang(context: ScriptContext) -> Iterator[Finding]:
     """Missing, not in the first line, or with stray text behind the shell's name."""
     for job in context.jobs:
@@ -54,7 +54,7 @@ def shebang(context: ScriptContext) -> Iterator[Finding]:
         )
 
 
-@rule("not-a-directive", "warning", "directives", "`# SBATCH` or `#sbatch`: a comment to Slurm.")
+@rule("not-a-directive", "warning", "`# SBATCH` or `#sbatch`: a comment to Slurm.")
 def not_a_directive(context: ScriptContext) -> Iterator[Finding]:
     """A directive is spelled `#SBATCH`, at the very start of the line."""
     for job in context.jobs:
@@ -74,7 +74,7 @@ def _about_sbatch(head: str, rest: str) -> bool:
     return not all(option.known for option in read_options(rest)) or "`" in rest
 
 
-@rule("glued-directives", "error", "directives", "Two directives in one line: the second one is lost.")
+@rule("glued-directives", "error", "Two directives in one line: the second one is lost.")
 def glued_directives(context: ScriptContext) -> Iterator[Finding]:
     """``--error=%x.err#SBATCH --nodes=2``: a line break got lost."""
     for job in context.jobs:
@@ -89,7 +89,7 @@ def glued_directives(context: ScriptContext) -> Iterator[Finding]:
                 yield found("glued-directives", job.name, number, line, effect, fix=fix)
 
 
-@rule("unknown-option", "error", "directives", "An option that `sbatch` does not have (`--D .`).")
+@rule("unknown-option", "error", "An option that `sbatch` does not have (`--D .`).")
 def unknown_option(context: ScriptContext) -> Iterator[Finding]:
     """`sbatch` ends with "unrecognized option"; sites may add options of their own."""
     for job in context.jobs:
@@ -118,10 +118,7 @@ def _meant(name: str) -> str:
 
 
 @rule(
-    "option-as-constraint",
-    "error",
-    "directives",
-    "An option written as a node feature (`--constraint=ntasks-per-node=1`).",
+    "option-as-constraint", "error", "An option written as a node feature (`--constraint=ntasks-per-node=1`)."
 )
 def option_as_constraint(context: ScriptContext) -> Iterator[Finding]:
     """Features are the site's names of node types; no node is called ``ntasks-per-node=1``."""
@@ -140,7 +137,7 @@ def option_as_constraint(context: ScriptContext) -> Iterator[Finding]:
         yield found("option-as-constraint", job.name, given.line, given.text, effect, fix=fix)
 
 
-@rule("late-directive", "error", "directives", "A directive after the first command: Slurm ignores it.")
+@rule("late-directive", "error", "A directive after the first command: Slurm ignores it.")
 def late_directive(context: ScriptContext) -> Iterator[Finding]:
     """Directives count up to the first command only."""
     for job in context.jobs:
@@ -156,7 +153,7 @@ def late_directive(context: ScriptContext) -> Iterator[Finding]:
             yield found("late-directive", job.name, number, line, effect, fix=fix)
 
 
-@rule("gres-blank", "error", "directives", "A blank inside `gpu: 4`: the number is cut off.")
+@rule("gres-blank", "error", "A blank inside `gpu: 4`: the number is cut off.")
 def gres_blank(context: ScriptContext) -> Iterator[Finding]:
     """`--gres gpu: 4`."""
     for job in context.jobs:
@@ -172,7 +169,7 @@ def gres_blank(context: ScriptContext) -> Iterator[Finding]:
 # --------------------------------------------------------------------------- whose account
 
 
-@rule("account", "error", "directives", "No account, or that of another course.")
+@rule("account", "error", "No account, or that of another course.")
 def account(context: ScriptContext) -> Iterator[Finding]:
     """The account in example scripts belongs to another year."""
     for job in context.jobs:
@@ -200,12 +197,7 @@ def _plain(value: str) -> bool:
 # --------------------------------------------------------------------------- which queue
 
 
-@rule(
-    "queue",
-    "error",
-    "directives",
-    "No queue, one for CPUs under a GPU job, or one that does not fit its partition.",
-)
+@rule("queue", "error", "No queue, one for CPUs under a GPU job, or one that does not fit its partition.")
 def queue(context: ScriptContext) -> Iterator[Finding]:
     """The QoS (or partition) against the profile."""
     option = context.profile.queue_option
@@ -240,12 +232,7 @@ def queue(context: ScriptContext) -> Iterator[Finding]:
             yield found("queue", job.name, partition.line, partition.text, effect, fix=fix)
 
 
-@rule(
-    "one-job-queue",
-    "error",
-    "directives",
-    "An array, or a job that submits a job, where one is allowed at a time.",
-)
+@rule("one-job-queue", "error", "An array, or a job that submits a job, where one is allowed at a time.")
 def one_job_queue(context: ScriptContext) -> Iterator[Finding]:
     """Waiting and running jobs both count: acc_debug refuses the second."""
     for job in context.jobs:
@@ -264,7 +251,7 @@ def one_job_queue(context: ScriptContext) -> Iterator[Finding]:
                 yield found("one-job-queue", job.name, command.line, line, effect, fix=fix)
 
 
-@rule("forbidden-option", "error", "directives", "An option the site refuses, such as `--mem`.")
+@rule("forbidden-option", "error", "An option the site refuses, such as `--mem`.")
 def forbidden_option(context: ScriptContext) -> Iterator[Finding]:
     """What the profile lists as refused, each with the site's reason."""
     refused = {name.lstrip("-"): reason for name, reason in context.profile.forbidden.items()}
@@ -279,12 +266,7 @@ def forbidden_option(context: ScriptContext) -> Iterator[Finding]:
 # --------------------------------------------------------------------------- time
 
 
-@rule(
-    "time",
-    "error",
-    "directives",
-    "No time limit, one above the queue's, or minutes that are read as seconds.",
-)
+@rule("time", "error", "No time limit, one above the queue's, or minutes that are read as seconds.")
 def time(context: ScriptContext) -> Iterator[Finding]:
     """`--time 00:15` is fifteen seconds: with two fields Slurm reads minutes and seconds."""
     for job in context.jobs:
@@ -317,12 +299,7 @@ def time(context: ScriptContext) -> Iterator[Finding]:
             yield found("time", job.name, given.line, given.text, effect, fix=fix)
 
 
-@rule(
-    "short-limit",
-    "warning",
-    "directives",
-    "A time limit shorter than the trainings should take.",
-)
+@rule("short-limit", "warning", "A time limit shorter than the trainings should take.")
 def short_limit(context: ScriptContext) -> Iterator[Finding]:
     """Slurm ends the job in the middle, and the last run has no numbers."""
     if context.forecast_s is None:
@@ -348,7 +325,7 @@ def _minutes(value: str) -> float | None:
 # --------------------------------------------------------------------------- GPUs and CPUs
 
 
-@rule("no-gpu-asked", "error", "directives", "GPU runs in a job that asks for no GPU.")
+@rule("no-gpu-asked", "error", "GPU runs in a job that asks for no GPU.")
 def no_gpu_asked(context: ScriptContext) -> Iterator[Finding]:
     """The plan or a command is for GPUs, the script has no `--gres`."""
     for job in context.jobs:
@@ -375,7 +352,7 @@ def node_gpus(context: ScriptContext) -> float:
     return context.profile.gpus_per_node if known else math.inf
 
 
-@rule("few-cpus", "error", "directives", "Fewer CPUs than the site wants for the GPUs asked for.")
+@rule("few-cpus", "error", "Fewer CPUs than the site wants for the GPUs asked for.")
 def few_cpus(context: ScriptContext) -> Iterator[Finding]:
     """MareNostrum 5 wants 20 per GPU."""
     for job in context.jobs:
@@ -396,7 +373,7 @@ def few_cpus(context: ScriptContext) -> Iterator[Finding]:
             yield found("few-cpus", job.name, given.line, given.text, effect, fix=fix)
 
 
-@rule("many-cpus", "warning", "directives", "A whole node's CPUs for a part of its GPUs.")
+@rule("many-cpus", "warning", "A whole node's CPUs for a part of its GPUs.")
 def many_cpus(context: ScriptContext) -> Iterator[Finding]:
     """80 CPUs for one GPU wait longer, and the first epoch then compares with no 20-CPU run's."""
     for job in context.jobs:
@@ -418,7 +395,6 @@ def many_cpus(context: ScriptContext) -> Iterator[Finding]:
 @rule(
     "node-size",
     "error",
-    "directives",
     "More GPUs or CPUs than a node has, or more nodes than the queue takes: the job can never start.",
 )
 def node_size(context: ScriptContext) -> Iterator[Finding]:
@@ -463,7 +439,7 @@ def _on_cpu_nodes(context: ScriptContext, job: JobScript) -> bool:
     return not job.gpus and queue is not None and queue.devices == "cpu" and queue.max_cpus is None
 
 
-@rule("host-memory", "warning", "directives", "Too few CPUs (and so too little memory) for the data cache.")
+@rule("host-memory", "warning", "Too few CPUs (and so too little memory) for the data cache.")
 def host_memory(context: ScriptContext) -> Iterator[Finding]:
     """A training's cache takes 9.83 GB; a job's CPUs bring it their share of the node's memory."""
     share = context.profile.cpus_per_gpu

@@ -260,11 +260,13 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(
-    rule_id: str, severity: Severity, topic: str, sentence: str
+    rule_id: str, severity: Severity, sentence: str, *, topic: str = ""
 ) -> Callable[[RuleFunction], RuleFunction]:
+    """Registers the function below it; without a `topic` the rule's is the name of its module."""
 
     def register(check: RuleFunction) -> RuleFunction:
-        RULES[rule_id] = Rule(rule_id, severity, topic, sentence, check)
+        named = topic or check.__module__.rpartition(".")[2]
+        RULES[rule_id] = Rule(rule_id, severity, named, sentence, check)
         return check
 
     return register

@@ -51,12 +51,7 @@ def _swap(job: JobScript, command: ScriptCommand, pattern: str, new: str, title:
     return None
 
 
-@rule(
-    "no-nv",
-    "error",
-    "launch",
-    "A container without `--nv` in a GPU job: it trains on the CPU without a word.",
-)
+@rule("no-nv", "error", "A container without `--nv` in a GPU job: it trains on the CPU without a word.")
 def no_nv(context: ScriptContext) -> Iterator[Finding]:
     """Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag."""
     for job in context.jobs:
@@ -82,7 +77,7 @@ def _once(commands: Iterable[FilledCommand]) -> Iterator[FilledCommand]:
     return (command for command in commands if not command.repeated)
 
 
-@rule("gpu-count", "error", "launch", "Trainings that use more or fewer GPUs than the job has.")
+@rule("gpu-count", "error", "Trainings that use more or fewer GPUs than the job has.")
 def gpu_count(context: ScriptContext) -> Iterator[Finding]:
     """`--n_gpus` against `--gres`: too many cannot work, too few leave GPUs idle for the whole job."""
     for job in context.jobs:
@@ -124,7 +119,7 @@ def _several_at_once(job: JobScript) -> bool:
     return any(job.source(command).text.rstrip().endswith("&") for command in job.launches)
 
 
-@rule("one-epoch", "warning", "launch", "A single epoch: the only one measured is the one to be thrown away.")
+@rule("one-epoch", "warning", "A single epoch: the only one measured is the one to be thrown away.")
 def one_epoch(context: ScriptContext) -> Iterator[Finding]:
     """And Keras prints no "Epoch" line for it."""
     if context.draft is not None and _search(context.draft):
@@ -144,7 +139,7 @@ def _search(draft: SubmissionDraft) -> bool:
     return len(batches) > 1 and all(run.epochs == 1 and run.n_gpus == 1 for run in draft.runs)
 
 
-@rule("var-blank", "error", "launch", "A blank beside the `=` of an assignment.")
+@rule("var-blank", "error", "A blank beside the `=` of an assignment.")
 def var_blank(context: ScriptContext) -> Iterator[Finding]:
     """`VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant."""
     for job in context.shells:
@@ -159,12 +154,7 @@ def var_blank(context: ScriptContext) -> Iterator[Finding]:
             yield found("var-blank", job.name, command.line, line, effect, fix=fix)
 
 
-@rule(
-    "rank-in-quotes",
-    "error",
-    "launch",
-    "`$SLURM_PROCID` filled in by the batch shell: the same for all tasks.",
-)
+@rule("rank-in-quotes", "error", "`$SLURM_PROCID` filled in by the batch shell: the same for all tasks.")
 def rank_in_quotes(context: ScriptContext) -> Iterator[Finding]:
     """In ``srun ... bash -c "..."`` and in variables the batch shell fills the rank in before the tasks start.
 
@@ -216,9 +206,7 @@ def _rank_escaped(job: JobScript, number: int) -> Fix | None:
     return replace_line(job.name, number, line, _RANK.sub(r"\\$", line), "put a backslash before the $")
 
 
-@rule(
-    "one-node-used", "error", "launch", "Several nodes, and nothing that starts a process on more than one."
-)
+@rule("one-node-used", "error", "Several nodes, and nothing that starts a process on more than one.")
 def one_node_used(context: ScriptContext) -> Iterator[Finding]:
     """A batch script runs on the first node alone; `srun` or `mpirun` start the others."""
     starters = r"\b(?:srun|mpirun|mpiexec|mpiexec\.hydra|pdsh|ssh|horovodrun|deepspeed|prun|ibrun|parallel)\b"
@@ -240,9 +228,7 @@ _STEP = re.compile(
 )
 
 
-@rule(
-    "srun-cpus", "warning", "launch", "`srun` without the CPU cores that the job asked for: one core a task."
-)
+@rule("srun-cpus", "warning", "`srun` without the CPU cores that the job asked for: one core a task.")
 def srun_cpus(context: ScriptContext) -> Iterator[Finding]:
     """From Slurm 22.05 srun does not take ``--cpus-per-task`` from the job; where tasks are bound they get one core."""
     for job in context.jobs:
@@ -264,7 +250,7 @@ _MEETING = re.compile(r"--(?:rdzv[_-]endpoint[= ]+\S[^\n]*?:|master[_-]port[= ]+
 _OWN_PORT = "$((20000 + SLURM_JOB_ID % 10000))"
 
 
-@rule("shared-port", "warning", "launch", "A fixed port where another job on the same node may use it, too.")
+@rule("shared-port", "warning", "A fixed port where another job on the same node may use it, too.")
 def shared_port(context: ScriptContext) -> Iterator[Finding]:
     """The second job waits in the first one's rendezvous and ends with it; whole nodes have nobody beside them."""
     profile = context.profile
@@ -296,7 +282,7 @@ def _line_of_port(job: JobScript, port: str, command: FilledCommand) -> int:
     return next(places, command.line)
 
 
-@rule("loader-workers", "warning", "launch", "More data loader processes than CPU cores.")
+@rule("loader-workers", "warning", "More data loader processes than CPU cores.")
 def loader_workers(context: ScriptContext) -> Iterator[Finding]:
     """`--num_workers` counts for each rank: 10 workers of 4 ranks are 40 processes."""
     for job in context.jobs:
@@ -317,7 +303,7 @@ def loader_workers(context: ScriptContext) -> Iterator[Finding]:
             yield found("loader-workers", job.name, command.line, line, effect)
 
 
-@rule("hidden-status", "warning", "launch", "A clean-up command at the end hides the training's failure.")
+@rule("hidden-status", "warning", "A clean-up command at the end hides the training's failure.")
 def hidden_status(context: ScriptContext) -> Iterator[Finding]:
     """A script's exit status is that of its last command."""
     for job in context.jobs:
@@ -341,12 +327,7 @@ def hidden_status(context: ScriptContext) -> Iterator[Finding]:
 # --------------------------------------------------------------------------- where it runs
 
 
-@rule(
-    "script-location",
-    "error",
-    "launch",
-    "`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.",
-)
+@rule("script-location", "error", "`$BASH_SOURCE` or `dirname $0`: the copy Slurm made, not your script.")
 def script_location(context: ScriptContext) -> Iterator[Finding]:
     """Slurm runs a copy of the script from its spool directory."""
     for job in context.jobs:
@@ -360,7 +341,7 @@ def script_location(context: ScriptContext) -> Iterator[Finding]:
             yield found("script-location", job.name, command.line, line, effect, fix=fix)
 
 
-@rule("home-directory", "warning", "launch", "Running from the home file system.")
+@rule("home-directory", "warning", "Running from the home file system.")
 def home_directory(context: ScriptContext) -> Iterator[Finding]:
     """Homes are small and slow; the site wants jobs under scratch or projects."""
     if context.profile.status != "current":
@@ -386,7 +367,7 @@ def _home(job: JobScript, number: int, fix: Fix | None) -> Finding:
 # --------------------------------------------------------------------------- which software
 
 
-@rule("download", "error", "launch", "A download inside the job: compute nodes have no internet.")
+@rule("download", "error", "A download inside the job: compute nodes have no internet.")
 def download(context: ScriptContext) -> Iterator[Finding]:
     """`wget`, `git clone`, `pip install` and the like in a job script."""
     severity: Severity = "error" if context.profile.status == "current" else "warning"
@@ -401,7 +382,7 @@ def download(context: ScriptContext) -> Iterator[Finding]:
                 yield found("download", job.name, command.line, line, effect, fix=fix, severity=severity)
 
 
-@rule("cpu-framework", "warning", "launch", "A framework built for CPUs only: the GPU stays unused.")
+@rule("cpu-framework", "warning", "A framework built for CPUs only: the GPU stays unused.")
 def cpu_framework(context: ScriptContext) -> Iterator[Finding]:
     """`tensorflow-cpu`, `+cpu` wheels: in commands and in requirements files."""
     pattern = re.compile(r"\btensorflow[-_]cpu\b|\btorch\S*\+cpu\b|whl/cpu\b|\bintel-tensorflow\b")
@@ -418,7 +399,7 @@ def cpu_framework(context: ScriptContext) -> Iterator[Finding]:
             yield found("cpu-framework", name, number, line, effect, fix=fix)
 
 
-@rule("python-leak", "warning", "launch", "PYTHONPATH or a Python module leaks into the container.")
+@rule("python-leak", "warning", "PYTHONPATH or a Python module leaks into the container.")
 def python_leak(context: ScriptContext) -> Iterator[Finding]:
     """The Python module sets PYTHONHOME and PYTHONPATH, and the container takes them over."""
     for job in context.jobs:
@@ -441,7 +422,7 @@ def python_leak(context: ScriptContext) -> Iterator[Finding]:
                 )
 
 
-@rule("no-purge", "warning", "launch", "Modules loaded on top of whatever the login shell had.")
+@rule("no-purge", "warning", "Modules loaded on top of whatever the login shell had.")
 def no_purge(context: ScriptContext) -> Iterator[Finding]:
     """Only where the cluster's profile purges modules first."""
     if not context.profile.launch.purge or not context.profile.launch.modules:

@@ -34,12 +34,7 @@ def _code(line: str) -> str:
 # --------------------------------------------------------------------------- dashes
 
 
-@rule(
-    "lone-dashes",
-    "error",
-    "pasted",
-    "A blank after the dashes (`-- epochs 5`): the option is not recognised.",
-)
+@rule("lone-dashes", "error", "A blank after the dashes (`-- epochs 5`): the option is not recognised.")
 def lone_dashes(context: ScriptContext) -> Iterator[Finding]:
     """In commands that run Python and in directives; `--` alone is also how a document breaks a line."""
     for job in context.shells:
@@ -58,10 +53,7 @@ def lone_dashes(context: ScriptContext) -> Iterator[Finding]:
 
 
 @rule(
-    "python-option",
-    "error",
-    "pasted",
-    "An option of the script declared with a blank or a long dash (`' -- epochs'`).",
+    "python-option", "error", "An option of the script declared with a blank or a long dash (`' -- epochs'`)."
 )
 def python_option(context: ScriptContext) -> Iterator[Finding]:
     """`add_argument(' -- epochs')` declares an option nobody can type."""
@@ -79,7 +71,7 @@ def python_option(context: ScriptContext) -> Iterator[Finding]:
             yield found("python-option", name, number, line, effect, fix=fix)
 
 
-@rule("long-dash", "error", "pasted", "A long dash where `--` or `-` belongs: the option is read as a word.")
+@rule("long-dash", "error", "A long dash where `--` or `-` belongs: the option is read as a word.")
 def long_dash(context: ScriptContext) -> Iterator[Finding]:
     """In shell commands and directives; not in comments and not within text."""
     for job in context.shells:
@@ -107,7 +99,7 @@ def _plain_dashes(code: str, outside: list[bool]) -> str:
 # --------------------------------------------------------------------------- quotes and blanks
 
 
-@rule("curly-quotes", "error", "pasted", "Curly quotes: they are letters to bash and an error to Python.")
+@rule("curly-quotes", "error", "Curly quotes: they are letters to bash and an error to Python.")
 def curly_quotes(context: ScriptContext) -> Iterator[Finding]:
     """In shell code outside straight quotes, and in Python that does not parse."""
     effect = "Curly quotes are ordinary characters to bash and a syntax error to Python; they quote nothing."
@@ -144,9 +136,7 @@ def _straight(code: str) -> str:
     return "".join(_QUOTES.get(char, char) if outside[i] else char for i, char in enumerate(code))
 
 
-@rule(
-    "invisible", "error", "pasted", "No-break or zero-width characters: a name that looks right and is not."
-)
+@rule("invisible", "error", "No-break or zero-width characters: a name that looks right and is not.")
 def invisible(context: ScriptContext) -> Iterator[Finding]:
     """In shell code and directives, and in Python that does not parse or begins with one."""
     effect = "A blank that is none, or a character without width: words run together or no longer match."
@@ -161,9 +151,7 @@ def invisible(context: ScriptContext) -> Iterator[Finding]:
             yield found("invisible", name, number, line, effect, fix=fix)
 
 
-@rule(
-    "crlf", "error", "pasted", "Windows line ends: `sbatch` refuses the script, bash stumbles over helpers."
-)
+@rule("crlf", "error", "Windows line ends: `sbatch` refuses the script, bash stumbles over helpers.")
 def crlf(context: ScriptContext) -> Iterator[Finding]:
     """In job scripts and shell helpers; Python does not mind."""
     for job in context.shells:
@@ -180,12 +168,7 @@ def crlf(context: ScriptContext) -> Iterator[Finding]:
 # --------------------------------------------------------------------------- what a document tears apart
 
 
-@rule(
-    "broken-command",
-    "error",
-    "pasted",
-    "A command torn over two lines: its options start a line of their own.",
-)
+@rule("broken-command", "error", "A command torn over two lines: its options start a line of their own.")
 def broken_command(context: ScriptContext) -> Iterator[Finding]:
     """`python x.py` / `--epochs 1` on the next line, or a line that ends in a lone `--`."""
     effect = "The command ends at the line's end; what follows is read as a command of its own."
@@ -214,7 +197,7 @@ def _joined(job: JobScript, number: int, text: str) -> tuple[Edit, ...]:
     )
 
 
-@rule("placeholder", "error", "pasted", "A placeholder left in: `<account>`, `nct_XXX`, `<path>`.")
+@rule("placeholder", "error", "A placeholder left in: `<account>`, `nct_XXX`, `<path>`.")
 def placeholder(context: ScriptContext) -> Iterator[Finding]:
     """In directives, commands and the strings of Python code."""
     for job in context.shells:

@@ -23,7 +23,7 @@ from labtui.slurm.batch_script import JobScript, ScriptCommand, without_comment
 from labtui.slurm.script_commands import split_words
 
 
-@rule("log-name", "warning", "logs", "A log that the next job overwrites, or that goes nowhere.")
+@rule("log-name", "warning", "A log that the next job overwrites, or that goes nowhere.", topic="logs")
 def log_name(context: ScriptContext) -> Iterator[Finding]:
     """A name without the job's number, ``/dev/null``, a ``%`` that Slurm leaves as it is (a typing mistake)."""
     for job in context.jobs:
@@ -58,8 +58,8 @@ def _log_trouble(pattern: str) -> str:
 @rule(
     "output-folder",
     "error",
-    "logs",
     "Logs in a folder that does not exist: the job dies without a trace.",
+    topic="logs",
 )
 def output_folder(context: ScriptContext) -> Iterator[Finding]:
     """Slurm makes no folders for logs. An absolute one that the cluster was not asked about is left alone."""
@@ -150,7 +150,7 @@ def remote_paths(context: ScriptContext) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*paths, *others]))
 
 
-@rule("script-missing", "error", "paths", "A script the job runs is not among the files sent.")
+@rule("script-missing", "error", "A script the job runs is not among the files sent.")
 def script_missing(context: ScriptContext) -> Iterator[Finding]:
     """Relative names only: absolute ones are the cluster's business."""
     for job in context.jobs:
@@ -183,7 +183,7 @@ def _named_right(context: ScriptContext, job: JobScript, command: ScriptCommand,
     return replace_line(job.name, number, text, text.replace(name, names[0]), f"write {names[0]}")
 
 
-@rule("module-missing", "error", "paths", "A Python module the script imports is not sent with it.")
+@rule("module-missing", "error", "A Python module the script imports is not sent with it.")
 def module_missing(context: ScriptContext) -> Iterator[Finding]:
     """The lab's own modules (`cifar`, `resnet_lab` ...), unless the script adds a path of its own."""
     for name, tree in context.trees.items():
@@ -232,12 +232,7 @@ def _needed_entries(context: ScriptContext) -> Iterator[tuple[str, str]]:
             yield from ((name, path) for _, path in _path_entries(tree))
 
 
-@rule(
-    "sys-path",
-    "error",
-    "paths",
-    "A `sys.path` folder that is not on the cluster, for a module not sent along.",
-)
+@rule("sys-path", "error", "A `sys.path` folder that is not on the cluster, for a module not sent along.")
 def sys_path(context: ScriptContext) -> Iterator[Finding]:
     """Only where the cluster was asked. A folder that nothing is imported from does no harm."""
     needed = set(_needed_entries(context))
@@ -256,7 +251,7 @@ def sys_path(context: ScriptContext) -> Iterator[Finding]:
             yield found("sys-path", name, number, line, effect, fix=fix)
 
 
-@rule("other-path", "warning", "paths", "A path of another course's account.")
+@rule("other-path", "warning", "A path of another course's account.")
 def other_path(context: ScriptContext) -> Iterator[Finding]:
     """In commands, directives and Python strings; the `--account` directive has its own rule."""
     pattern = context.profile.account_pattern
@@ -328,7 +323,7 @@ class _Text(NamedTuple):
     value: str
 
 
-@rule("container-missing", "error", "paths", "The container image is not on the cluster.")
+@rule("container-missing", "error", "The container image is not on the cluster.")
 def container_missing(context: ScriptContext) -> Iterator[Finding]:
     """Only where the cluster was asked."""
     for job in context.jobs:
@@ -346,7 +341,7 @@ def container_missing(context: ScriptContext) -> Iterator[Finding]:
                     yield found("container-missing", job.name, number, line, effect, fix=fix)
 
 
-@rule("data-missing", "error", "paths", "The data set is not where the job looks for it.")
+@rule("data-missing", "error", "The data set is not where the job looks for it.")
 def data_missing(context: ScriptContext) -> Iterator[Finding]:
     """Only where the cluster was asked."""
     entries = {path for _, path in _needed_entries(context)}

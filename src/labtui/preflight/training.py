@@ -55,7 +55,6 @@ def _swap_value(file: str, text: str, value: ast.expr, new: str, title: str) -> 
 @rule(
     "unchanged-copy",
     "warning",
-    "training",
     "A training script that is the same, byte for byte, as another one trains what that one trains.",
 )
 def unchanged_copy(context: ScriptContext) -> Iterator[Finding]:
@@ -72,12 +71,7 @@ def unchanged_copy(context: ScriptContext) -> Iterator[Finding]:
             yield found("unchanged-copy", name, 1, _line(text, 1), effect)
 
 
-@rule(
-    "data-download",
-    "error",
-    "training",
-    '`load_data()` and `weights="imagenet"` download; there is no internet.',
-)
+@rule("data-download", "error", '`load_data()` and `weights="imagenet"` download; there is no internet.')
 def data_download(context: ScriptContext) -> Iterator[Finding]:
     """Keras's own data sets and pre-trained weights come from the internet."""
     severity: Severity = "error" if context.profile.status == "current" else "warning"
@@ -156,7 +150,7 @@ def _names_at(nodes: Sequence[ast.AST], call: ast.Call) -> set[str]:
 _DATASETS = {"cifar10", "cifar100", "mnist", "fashion_mnist", "imdb", "reuters", "boston_housing"}
 
 
-@rule("progress-bar", "warning", "training", "fit() with a progress bar: huge logs of \\r and \\b.")
+@rule("progress-bar", "warning", "fit() with a progress bar: huge logs of \\r and \\b.")
 def progress_bar(context: ScriptContext) -> Iterator[Finding]:
     """verbose=2 prints one line per epoch, which is what the lab reads; the default is the bar."""
     for name, text, call in _calls(context):
@@ -199,7 +193,7 @@ def _added(name: str, text: str, call: ast.Call) -> Fix | None:
     return replace_line(name, call.end_lineno, line, f"{head}{comma}verbose=2{tail}", "add verbose=2")
 
 
-@rule("epochs-in-script", "warning", "training", "`epochs=1` written into the script.")
+@rule("epochs-in-script", "warning", "`epochs=1` written into the script.")
 def epochs_in_script(context: ScriptContext) -> Iterator[Finding]:
     for name, text, call in _calls(context):
         epochs = _keyword(call, "epochs")
@@ -213,7 +207,7 @@ def epochs_in_script(context: ScriptContext) -> Iterator[Finding]:
                 )
 
 
-@rule("python-syntax", "error", "training", "A Python file that does not parse.")
+@rule("python-syntax", "error", "A Python file that does not parse.")
 def python_syntax(context: ScriptContext) -> Iterator[Finding]:
     """It would fail on the cluster after the wait in the queue, with this very message."""
     for name, tree in context.trees.items():
