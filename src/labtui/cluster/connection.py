@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from labtui.cluster.dial import SshChain, dial, lost
-from labtui.cluster.files import MAX_PACKET, WINDOW, FileStat, RemoteFiles
+from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
 from labtui.cluster.login import Memory, Welcome, refused_by_server
 from labtui.cluster.target import Endpoint, NobodyThere, Prompter, Target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
@@ -158,8 +158,6 @@ class _Drain:
         )
 
 
-__all__ = ["CommandRecord", "CommandResult", "Connection", "FileStat", "RemoteCommand"]
-
 T = TypeVar("T")
 OUTPUT_CAP = 8 << 20
 COMMAND_LIMIT_S = 60.0
@@ -209,11 +207,6 @@ class Connection:
     def user(self) -> str:
         """The user's name on the cluster."""
         return (self._endpoint or self.target.endpoints[0]).user
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """The login host we are on, as resolved; None before the first connect."""
-        return self._endpoint
 
     @property
     def welcome(self) -> Welcome | None:
@@ -294,7 +287,9 @@ class Connection:
                 self._execs.release()
             status = result.status
         finally:
-            self._record(CommandRecord(at, named.name, named.script, time.monotonic() - began, status))
+            if self._on_command is not None:
+                seconds = time.monotonic() - began
+                self._on_command(CommandRecord(at, named.name, named.script, seconds, status))
         if not result.began:
             raise self._not_begun(result)
         return result
@@ -345,10 +340,6 @@ class Connection:
 
     def _refused_here(self, noise: bytes) -> LabError | None:
         return refused_by_server(noise.decode("utf-8", "replace"), self._endpoint or self.target.endpoints[0])
-
-    def _record(self, record: CommandRecord) -> None:
-        if self._on_command is not None:
-            self._on_command(record)
 
     # ----------------------------------------------------------------- files and liveness
 

@@ -115,15 +115,13 @@ def _spec(text: str) -> RunSpec | None:
     )
 
 
+def _minutes(text: str) -> int:
+    """A time limit of Slurm's in whole minutes; 0 where there is none."""
+    return int((duration_seconds(text) or 0) // 60)
+
+
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 0
-
-
-def _minutes(text: str) -> int:
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)", text)
-    if match is None:
-        return 0
-    return int(match[1] or 0) * 1440 + int(match[2]) * 60 + int(match[3])
 
 
 FACTS = "labtui-facts"
@@ -205,7 +203,7 @@ def job_file_draft(
         runs=runs_of(script, answers),
         gpus=script.gpus,
         cpus=(script.cpus or 1) * script.tasks_per_node,
-        time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
+        time_limit_minutes=_minutes(script.value("time")),
         account=script.value("account"),
         qos=script.value("qos"),
         partition=script.value("partition"),
