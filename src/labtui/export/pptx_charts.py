@@ -11,6 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
+from pptx.chart.data import CategoryChartData, XyChartData
+from pptx.enum.chart import XL_CHART_TYPE as KIND
+from pptx.enum.chart import XL_LEGEND_POSITION, XL_TICK_LABEL_POSITION, XL_TICK_MARK
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import qn
+from pptx.util import Pt
+
 from labtui.export import chart_geometry, style
 from labtui.export.pptx_theme import A, scheme
 from labtui.export.typst_writer import SLIDE_SIZES
@@ -49,9 +56,6 @@ def add_chart(slide: Any, spec: ChartSpec, box: tuple[int, int, int, int], width
 
 def chart_data(spec: ChartSpec) -> tuple[Any, Any]:
     """PowerPoint's chart type and data for a chart."""
-    from pptx.chart.data import CategoryChartData, XyChartData
-    from pptx.enum.chart import XL_CHART_TYPE as KIND
-
     if spec.kind == "bars":
         groups = chart_geometry.categories(spec)
         data: Any = CategoryChartData(number_format="General")  # type: ignore[no-untyped-call]
@@ -112,8 +116,6 @@ def _labelled_ticks(spec: ChartSpec) -> bool:
 
 def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: float = 299.0) -> None:
     """Colours, labels, error bars and axes of a chart that PowerPoint's data are in; its size in points."""
-    from pptx.util import Pt
-
     chart.font.size = Pt(TEXT)
     _title(chart, spec, width)
     rows = _legend(chart, spec, width)
@@ -248,7 +250,7 @@ def _measured_line(
     dense = len(points) > _DENSE
     _look(line._element, f'<a:ln w="{15875 if dense else 25400}"><a:solidFill>{colour}</a:solidFill></a:ln>')
     symbol = _MARKS[place % len(_MARKS)]
-    line._element.find(tag("c:spPr")).addnext(_marker("none" if dense else symbol, 8, colour, colour))
+    line._element.find(qn("c:spPr")).addnext(_marker("none" if dense else symbol, 8, colour, colour))
     for at, point in enumerate(points):
         second = at == 1 and points[0].hollow
         if point.hollow or point.live or second:
@@ -266,17 +268,15 @@ def _plain_line(line: Any, colour: str, *, dash: str, width: int) -> None:
     stroke = f"<a:solidFill>{colour}</a:solidFill>" if width else "<a:noFill/>"
     dashed = f'<a:prstDash val="{dash}"/>' if dash else ""
     _look(line._element, f'<a:ln w="{width}">{stroke}{dashed}</a:ln>')
-    line._element.find(tag("c:spPr")).addnext(_marker("none", 5, colour, colour))
+    line._element.find(qn("c:spPr")).addnext(_marker("none", 5, colour, colour))
 
 
 def _look(series: Any, inner: str) -> None:
     """The fill and edge of a series."""
-    from pptx.oxml import parse_xml
-
     for name in ("c:spPr", "c:marker"):
-        for old in series.findall(tag(name)):
+        for old in series.findall(qn(name)):
             series.remove(old)
-    series.find(tag("c:tx")).addnext(parse_xml(f"<c:spPr {NS}>{inner}</c:spPr>"))
+    series.find(qn("c:tx")).addnext(parse_xml(f"<c:spPr {NS}>{inner}</c:spPr>"))
 
 
 def _marker_xml(symbol: str, size: int, face: str, edge: str) -> str:
@@ -288,14 +288,10 @@ def _marker_xml(symbol: str, size: int, face: str, edge: str) -> str:
 
 
 def _marker(symbol: str, size: int, face: str, edge: str) -> Any:
-    from pptx.oxml import parse_xml
-
     return parse_xml(_marker_xml(symbol, size, face, edge).replace("<c:marker>", f"<c:marker {NS}>", 1))
 
 
 def _point(series: Any, at: int, inner: str) -> None:
-    from pptx.oxml import parse_xml
-
     node = parse_xml(f'<c:dPt {NS}><c:idx val="{at}"/>{inner}</c:dPt>')
     _insert(series, node, ("c:dLbls", "c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
@@ -319,8 +315,6 @@ def _labels(
     `name`: the last point carries this name right of it, moved up by a share of the chart's height.
     `typed`: the labels are texts of their own, not bound to a value.
     """
-    from pptx.oxml import parse_xml
-
     several = len(chart_geometry.bar_series(spec)) > 1 and spec.kind == "lines"
     marks = []
     for at, point in enumerate(points):
@@ -382,12 +376,10 @@ def number_format(label: str) -> str:
 
 def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
     """Custom error bars that hold the interval of each point."""
-    from pptx.oxml import parse_xml
-
     known = [point for point in points if point is not None]
     if not chart_geometry.has_errors(known):
         return
-    scatter = drawn._element.find(tag("c:xVal")) is not None
+    scatter = drawn._element.find(qn("c:xVal")) is not None
     sizes = [chart_geometry.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
     low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
     line = f'<c:spPr><a:ln w="9525"><a:solidFill>{_INK}</a:solidFill></a:ln></c:spPr>'
@@ -409,16 +401,14 @@ def _literal(values: Sequence[float]) -> str:
 
 def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
     """Move a series of a column chart into a line chart on the same axes: a tick over each group, without a line."""
-    from pptx.oxml import parse_xml
-
     series = drawn._element
     bars = plot._element
-    axes = [axis.get("val") for axis in bars.findall(tag("c:axId"))]
+    axes = [axis.get("val") for axis in bars.findall(qn("c:axId"))]
     bars.remove(series)
-    for found in series.findall(tag("c:invertIfNegative")):
+    for found in series.findall(qn("c:invertIfNegative")):
         series.remove(found)
     _look(series, "<a:ln><a:noFill/></a:ln>")
-    series.find(tag("c:spPr")).addnext(_marker("dash", size, _INK, _INK))
+    series.find(qn("c:spPr")).addnext(_marker("dash", size, _INK, _INK))
     series.append(parse_xml(f'<c:smooth {NS} val="0"/>'))
     line = parse_xml(
         f'<c:lineChart {NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
@@ -430,7 +420,7 @@ def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
 
 def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
     """Put a child where the schema wants it: before the first of these elements."""
-    tags = {tag(name) for name in before}
+    tags = {qn(name) for name in before}
     for place, found in enumerate(parent):
         if found.tag in tags:
             parent.insert(place, child)
@@ -443,8 +433,6 @@ def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
 
 def _title(chart: Any, spec: ChartSpec, width: float) -> None:
     """Title and unit at the upper left, in the chart itself so that they move with it."""
-    from pptx.oxml import parse_xml
-
     title = clean(spec.title)
     if style.text_width(title, TEXT, bold=True) > width * 0.94:
         title = title.partition(", ")[0]
@@ -462,7 +450,7 @@ def _title(chart: Any, spec: ChartSpec, width: float) -> None:
     )
     inner = chart._chartSpace.chart
     for name in ("c:title", "c:autoTitleDeleted"):
-        for old in inner.findall(tag(name)):
+        for old in inner.findall(qn(name)):
             inner.remove(old)
     inner.insert(0, xml)
     xml.addnext(parse_xml(f'<c:autoTitleDeleted {NS} val="0"/>'))
@@ -476,9 +464,6 @@ def _named_at_end(spec: ChartSpec) -> bool:
 
 def _legend(chart: Any, spec: ChartSpec, width: float) -> int:
     """A legend under the title of bars, under many lines; gives its rows over the plot."""
-    from pptx.enum.chart import XL_LEGEND_POSITION
-    from pptx.oxml import parse_xml
-
     several = len(chart_geometry.bar_series(spec)) > 1
     chart.has_legend = several and not _named_at_end(spec)
     if not chart.has_legend:
@@ -486,7 +471,7 @@ def _legend(chart: Any, spec: ChartSpec, width: float) -> int:
     bars = spec.kind == "bars"
     chart.legend.position = XL_LEGEND_POSITION.TOP if bars else XL_LEGEND_POSITION.BOTTOM
     chart.legend.include_in_layout = False
-    place = chart.legend._element.find(tag("c:legendPos"))
+    place = chart.legend._element.find(qn("c:legendPos"))
     hidden = (
         [at for at, (series, _) in enumerate(_xy_series(spec)) if series.role == "band"] if not bars else []
     )
@@ -505,8 +490,6 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
 
     Gives the plot's width and height in points.
     """
-    from pptx.oxml import parse_xml
-
     names = (
         [*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)] if _named_at_end(spec) else []
     )
@@ -522,7 +505,7 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
     edges = '<c:layoutTarget val="inner"/><c:xMode val="edge"/><c:yMode val="edge"/>'
     sizes = "".join(f'<c:{name} val="{value:.5f}"/>' for name, value in place.items())
     plot = chart._chartSpace.chart.plotArea
-    for old in plot.findall(tag("c:layout")):
+    for old in plot.findall(qn("c:layout")):
         plot.remove(old)
     plot.insert(0, parse_xml(f"<c:layout {NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>"))
     return place["w"] * width, place["h"] * height
@@ -534,8 +517,6 @@ def _bare(spec: ChartSpec, width: float) -> bool:
 
 
 def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
-    from pptx.enum.chart import XL_TICK_LABEL_POSITION, XL_TICK_MARK
-
     across, up = chart.category_axis, chart.value_axis
     bare = _bare(spec, width)
     for axis in (across, up):
@@ -546,7 +527,7 @@ def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
     up.has_major_gridlines = not bare
     up.visible = not bare
     if not bare:
-        _line_of(up._element.find(tag("c:majorGridlines")), scheme("tx1", alpha=15))
+        _line_of(up._element.find(qn("c:majorGridlines")), scheme("tx1", alpha=15))
         up.format.line.fill.background()
     up.tick_labels.number_format_is_linked = False
     low, high = chart_geometry.y_limits(spec, headroom=0.0)
@@ -564,8 +545,6 @@ def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
 
 
 def _line_of(node: Any, colour: str) -> None:
-    from pptx.oxml import parse_xml
-
     for old in list(node):
         node.remove(old)
     node.append(parse_xml(f'<c:spPr {NS}><a:ln w="9525"><a:solidFill>{colour}</a:solidFill></a:ln></c:spPr>'))
@@ -597,18 +576,9 @@ def x_range(spec: ChartSpec) -> tuple[float, float]:
 
 
 def _axis_title(axis: Any, text: str) -> None:
-    from pptx.util import Pt
-
     axis.has_title = bool(text)
     if text:
         frame = axis.axis_title.text_frame
         frame.text = text
         font = frame.paragraphs[0].runs[0].font
         font.size, font.bold = Pt(TEXT), False
-
-
-def tag(name: str) -> str:
-    """The full name of an element such as ``c:legend``."""
-    from pptx.oxml.ns import qn
-
-    return str(qn(name))

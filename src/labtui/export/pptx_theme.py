@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pptx import Presentation
+from pptx.exc import PackageNotFoundError
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import qn
+
 from labtui.domain.errors import ExportError
 from labtui.export import style
 from labtui.export.slide_layout import BODY, HEIGHT, WIDTH, Box
@@ -56,8 +61,6 @@ class Look:
 
 def own_look() -> Look:
     """A 16:9 presentation with our theme and two layouts."""
-    from pptx import Presentation
-
     presentation: Any = Presentation()
     presentation.slide_width, presentation.slide_height = int(WIDTH * EMU), int(HEIGHT * EMU)
     _set_theme(presentation)
@@ -88,7 +91,7 @@ def _settle(holder: Any, *, front: bool) -> None:
     put(holder, boxes.get(kind, BODY))
     frame = holder.text_frame
     frame.margin_left = frame.margin_right = frame.margin_top = frame.margin_bottom = 0
-    body = frame._txBody.find(_tag("a:bodyPr"))
+    body = frame._txBody.find(qn("a:bodyPr"))
     for old in list(body):
         body.remove(old)
     body.set("anchor", "b" if kind == "CENTER_TITLE" else "t")
@@ -103,8 +106,6 @@ def _settle(holder: Any, *, front: bool) -> None:
 
 
 def _text_look(holder: Any, size: float, *, align: str, bold: bool = False, quiet: bool = False) -> None:
-    from pptx.oxml import parse_xml
-
     body = holder.text_frame._txBody
     colour = scheme("tx1", alpha=65) if quiet else scheme("tx1")
     levels = "".join(
@@ -114,7 +115,7 @@ def _text_look(holder: Any, size: float, *, align: str, bold: bool = False, quie
         for level in range(1, 6)
     )
     new = parse_xml(f"<a:lstStyle {A}>{levels}</a:lstStyle>")
-    old = body.find(_tag("a:lstStyle"))
+    old = body.find(qn("a:lstStyle"))
     if old is not None:
         body.replace(old, new)
     else:
@@ -123,8 +124,6 @@ def _text_look(holder: Any, size: float, *, align: str, bold: bool = False, quie
 
 def _bar(layout: Any, box: Box, colour: str) -> None:
     """A plain coloured rectangle in a layout, behind everything."""
-    from pptx.oxml import parse_xml
-
     p = f'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" {A}'
     shape = parse_xml(
         f'<p:sp {p}><p:nvSpPr><p:cNvPr id="{900 + len(layout.shapes)}" name="bar"/><p:cNvSpPr/><p:nvPr userDrawn="1"/>'
@@ -183,9 +182,6 @@ def template_look(path: Path) -> Look:
 
 def _opened(path: Path) -> Any:
     from zipfile import BadZipFile
-
-    from pptx import Presentation
-    from pptx.exc import PackageNotFoundError
 
     hint = "Save it in PowerPoint as .pptx (not .potx, .ppt or .odp), or leave out --template."
     try:
@@ -250,9 +246,3 @@ def _box(holder: Any) -> Box | None:
 def put(shape: Any, box: Box) -> None:
     shape.left, shape.top = round(box.x * EMU), round(box.y * EMU)
     shape.width, shape.height = max(1, round(box.w * EMU)), max(1, round(box.h * EMU))
-
-
-def _tag(name: str) -> str:
-    from pptx.oxml.ns import qn
-
-    return str(qn(name))

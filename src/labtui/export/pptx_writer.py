@@ -13,6 +13,10 @@ from datetime import datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
+from pptx.enum.text import MSO_AUTO_SIZE
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import qn
+
 from labtui.export import maths, style
 from labtui.export.chart_geometry import heat
 from labtui.export.figures import Progress, quiet
@@ -104,7 +108,7 @@ class _Writer:
             self._practice()
         if slide.notes:
             self._slide.notes_slide.notes_text_frame.text = slide.notes
-        for number, node in enumerate(self._slide.shapes._spTree.iter(_tag("p:cNvPr")), 1):
+        for number, node in enumerate(self._slide.shapes._spTree.iter(qn("p:cNvPr")), 1):
             node.set("id", str(number))
 
     def _placeholders(self) -> Any:
@@ -300,8 +304,6 @@ class _Writer:
     # ----------------------------------------------------------------------- text
 
     def _box(self, box: Box, name: str) -> Any:
-        from pptx.enum.text import MSO_AUTO_SIZE
-
         shape = self._slide.shapes.add_textbox(*_emu(box))
         shape.name = name
         frame = shape.text_frame
@@ -316,8 +318,6 @@ class _Writer:
         LibreOffice knows the name a14 and draws no formula in it; it does not know a16, which PowerPoint has
         since 2016, and so takes the second form.
         """
-        from pptx.oxml import parse_xml
-
         paragraphs = [
             block if isinstance(block, Paragraph) else Paragraph((Run(block.tex, tex=True),))
             for block in blocks
@@ -328,7 +328,7 @@ class _Writer:
             return  # within a line only PowerPoint itself shows Office's maths
         element = shape._element
         fallback = copy.deepcopy(element)
-        for node in list(element.iter(_tag("a:r"))):
+        for node in list(element.iter(qn("a:r"))):
             paragraph = f"<m:oMathPara {maths.OMML}>{maths.omml(blocks[0].tex)}</m:oMathPara>"
             node.getparent().replace(node, parse_xml(f'<a14:m xmlns:a14="{_A14}">{paragraph}</a14:m>'))
         both = parse_xml(
@@ -366,10 +366,8 @@ def _fill_frame(
     line: float = 0.0,
 ) -> None:
     """Paragraphs as XML: quicker than python-pptx's objects, and only what differs from the placeholder."""
-    from pptx.oxml import parse_xml
-
     body = frame._txBody
-    for old in body.findall(_tag("a:p")):
+    for old in body.findall(qn("a:p")):
         body.remove(old)
     for at, paragraph in enumerate(paragraphs or [Paragraph(())]):
         body.append(parse_xml(_paragraph_xml(paragraph, size, align, first=at == 0, line=line)))
@@ -453,8 +451,6 @@ def _column_widths(block: Table, room: float, size: float) -> list[float]:
 
 
 def _cell_look(cell: Any, colour: str) -> None:
-    from pptx.oxml import parse_xml
-
     look = cell._tc.get_or_add_tcPr()
     for side in ("lnL", "lnR", "lnT", "lnB"):
         look.append(parse_xml(f'<a:{side} {A} w="0"><a:noFill/></a:{side}>'))
@@ -463,11 +459,9 @@ def _cell_look(cell: Any, colour: str) -> None:
 
 def _paint(shape: Any, fill: str, *, line: str = "") -> None:
     """A fill (and an edge) in colours of the theme."""
-    from pptx.oxml import parse_xml
-
     look = shape._element.spPr
     for name in ("a:noFill", "a:solidFill", "a:ln"):
-        for old in look.findall(_tag(name)):
+        for old in look.findall(qn(name)):
             look.remove(old)
     look.append(parse_xml(f"<a:solidFill {A}>{fill}</a:solidFill>"))
     if line:
@@ -476,16 +470,10 @@ def _paint(shape: Any, fill: str, *, line: str = "") -> None:
 
 def _name(shape: Any, name: str, words: str) -> None:
     """A shape's name, and what it shows in words."""
-    node = next(iter(shape._element.iter(_tag("p:cNvPr"))))
+    node = next(iter(shape._element.iter(qn("p:cNvPr"))))
     node.set("name", shape.name if shape.name.startswith("chart ") else name)
     node.set("descr", words[:2000])
 
 
 def _emu(box: Box) -> tuple[int, int, int, int]:
     return round(box.x * EMU), round(box.y * EMU), max(1, round(box.w * EMU)), max(1, round(box.h * EMU))
-
-
-def _tag(name: str) -> str:
-    from pptx.oxml.ns import qn
-
-    return str(qn(name))
