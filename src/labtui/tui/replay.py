@@ -160,7 +160,6 @@ class ReplayScreen(MainScreen):
         return super().check_action(action, parameters)
 
     def action_replay_pause(self) -> None:
-        """Pause or go on."""
         self.app.pause()
 
     def action_replay_step(self, step: int) -> None:
@@ -221,7 +220,6 @@ class ReplayApp(LabApp):
             self.playing = False
 
     def show_bar(self) -> None:
-        """Bring the bar up to date."""
         for screen in self.screen_stack:
             for bar in screen.query(ReplayBar):
                 bar.place, bar.playing, bar.speed = self.replay.place, self.playing, self.speed

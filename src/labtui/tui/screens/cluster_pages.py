@@ -55,7 +55,6 @@ class RemoteCommands(Modal[None]):
         self._commands: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """Title with counts, table, the whole command, keys."""
         with Vertical(classes="page"):
             yield Static(Text(""), markup=False, classes="page-title", id="commands-title")
             yield KeyedTable(id="commands-table")
@@ -157,7 +156,6 @@ class JobsPage(Modal[None]):
         self._load: Future[SiteLoad] | None = None
 
     def compose(self) -> ComposeResult:
-        """Title, table, keys."""
         with Vertical(classes="page"):
             yield Static(Text("Your jobs on the cluster", style="bold"), markup=False, classes="page-title")
             yield KeyedTable(id="jobs-table")
@@ -238,7 +236,6 @@ class DoctorScreen(Modal[None]):
         self._under_way = True
 
     def compose(self) -> ComposeResult:
-        """Title, findings, keys."""
         with Vertical(classes="page"):
             yield Static(Text("Doctor: what a job needs", style="bold"), markup=False, classes="page-title")
             with VerticalScroll(classes="page-text"):
@@ -246,7 +243,6 @@ class DoctorScreen(Modal[None]):
             yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
 
     def on_mount(self) -> None:
-        """Begin at once."""
         self.query_one(VerticalScroll).focus()
         self._show()
         threading.Thread(target=self._examine, name="labtui-doctor", daemon=True).start()

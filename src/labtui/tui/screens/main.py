@@ -65,7 +65,6 @@ class MainScreen(StateScreen):
         self.view_state: ViewState | None = None
 
     def compose(self) -> ComposeResult:
-        """Top to bottom."""
         yield HeaderBar()
         yield TaskLine()
         with Horizontal(id="body"):
@@ -346,7 +345,6 @@ class MainScreen(StateScreen):
         self._log().search_next(step)
 
     def action_select_lines(self) -> None:
-        """Select lines of the log."""
         self._log().select()
 
     def action_wrap_lines(self) -> None:

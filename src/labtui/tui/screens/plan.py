@@ -56,7 +56,6 @@ class PlanScreen(PlanFixing):
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("plan")]
 
     def compose(self) -> ComposeResult:
-        """Title, table, cost, the views, keys."""
         task = self.edition.task(self.task_id)
         title = Text(f" Plan of {self.task_id} {task.title if task else ''}", style="bold", no_wrap=True)
         if self.session.practice:

@@ -73,7 +73,6 @@ class JumpScreen(Modal[Widget | str | None]):
         self._targets = dict(zip(LETTERS, targets, strict=False))
 
     def compose(self) -> ComposeResult:
-        """One label for each target."""
         for letter, each in self._targets.items():
             label = Static(Text(f" {letter} "), markup=False, classes="jump-label")
             label.styles.offset = each.at
@@ -114,7 +113,6 @@ class AskSecret(Modal[str | None]):
         self.question = question
 
     def compose(self) -> ComposeResult:
-        """Who asks, what, and a line to type in."""
         with Vertical(classes="dialog"):
             yield Static(
                 Text(f"{TITLES.get(self.question.kind, 'Question')}: {self.question.host}", style="bold"),
@@ -129,7 +127,6 @@ class AskSecret(Modal[str | None]):
             )
 
     def on_mount(self) -> None:
-        """Type at once."""
         self.query_one("#secret").focus()
 
     @on(Input.Submitted, "#secret")
@@ -158,7 +155,6 @@ class Confirm(Modal[bool | None]):
         self.text, self.yes, self.no, self.details = text, yes, no, details
 
     def compose(self) -> ComposeResult:
-        """The question and two buttons."""
         with Vertical(classes="dialog"):
             yield Static(Text(self.text), markup=False, classes="dialog-text")
             if self.details is not None:
@@ -198,7 +194,6 @@ class AskHostKey(Modal[str | None]):
         self.question = question
 
     def compose(self) -> ComposeResult:
-        """Host, fingerprint, what to compare it with."""
         with Vertical(classes="dialog"):
             yield Static(Text(f"Unknown server: {self.question.host}", style="bold"), markup=False)
             yield Static(Text(self.question.text), markup=False, classes="dialog-text")
@@ -260,7 +255,6 @@ class AskMinutes(Modal[int | None]):
         return text
 
     def compose(self) -> ComposeResult:
-        """What it does, a line to type in, what is wrong with it."""
         text = self._question()
         with Vertical(classes="dialog"):
             yield Static(Text(text), markup=False, classes="dialog-text")
@@ -273,7 +267,6 @@ class AskMinutes(Modal[int | None]):
             )
 
     def on_mount(self) -> None:
-        """Type at once."""
         self.query_one("#minutes").focus()
 
     @on(Input.Submitted, "#minutes")
@@ -308,7 +301,6 @@ class AskReason(Modal[str | None]):
         self.stops = stops
 
     def compose(self) -> ComposeResult:
-        """What is overridden, and a line for the reason."""
         with Vertical(classes="dialog"):
             text = f"{self.stops} Why submit it all the same? The reason is kept and stands in the appendix."
             yield Static(Text(text), markup=False, classes="dialog-text")
@@ -316,7 +308,6 @@ class AskReason(Modal[str | None]):
             yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))
 
     def on_mount(self) -> None:
-        """Type at once."""
         self.query_one("#reason").focus()
 
     @on(Input.Submitted, "#reason")

@@ -43,7 +43,6 @@ class TextScreen(Modal[bool | None]):
         self.copy, self.ask = copy, ask
 
     def compose(self) -> ComposeResult:
-        """Title, page, keys."""
         keys = [("esc", "closes", "close")]
         if self.copy:
             keys.insert(0, ("c", "copies", "copy"))
@@ -129,7 +128,6 @@ class HelpScreen(Modal[None]):
         self.place, self.first = place, first
 
     def compose(self) -> ComposeResult:
-        """Title, page, keys."""
         with Vertical(classes="page"):
             yield Static(
                 Text(

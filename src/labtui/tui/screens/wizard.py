@@ -76,7 +76,6 @@ class WizardScreen(Screen[None]):
         self.place = place
 
     def compose(self) -> ComposeResult:
-        """Questions with what they mean; below them, always in view, the answer, two buttons and the keys."""
         from labtui.session.labs import list_editions
         from labtui.session.settings import list_profiles, load_profile
 

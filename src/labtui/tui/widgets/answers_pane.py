@@ -135,7 +135,6 @@ class AnswersPane(Container):
         self._beside: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Chart, facts and numbers on one side, the answers on the other."""
         with Vertical(id="answer-side"):
             yield ChartView(id="answer-chart", classes="panel")
             with AnswerFacts(id="answer-facts", classes="panel"):

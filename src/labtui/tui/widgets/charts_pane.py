@@ -160,7 +160,6 @@ class ChartsPane(Container, can_focus=True):
         self._view_state: ViewState | None = None
 
     def compose(self) -> ComposeResult:
-        """The names, the four charts, places for four others, the numbers, the notes."""
         yield ChartNames(id="chart-which")
         with Container(id="chart-body"):
             with Container(id="chart-grid"):
@@ -181,7 +180,6 @@ class ChartsPane(Container, can_focus=True):
         self._apply()
 
     def show(self, view_state: ViewState) -> None:
-        """Bring charts and numbers up to date."""
         self._view_state = view_state
         self._take()
         self._apply()

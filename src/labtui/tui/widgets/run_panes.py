@@ -68,7 +68,6 @@ class RunsPane(Vertical):
     _last: tuple[ViewState, Path | None] | None = None
 
     def compose(self) -> ComposeResult:
-        """Table, progress of what runs, sentences about the selected run; chart and log where there is room."""
         with Vertical(id="runs-box", classes="panel"):
             yield KeyedTable(id="runs-table")
             yield Static(Text(""), id="runs-progress", markup=False)
@@ -89,7 +88,6 @@ class RunsPane(Vertical):
             self.show(*self._last)
 
     def show(self, view_state: ViewState, log: Path | None) -> None:
-        """Bring everything up to date."""
         self._last = (view_state, log)
         if not self.size.width:
             return  # not laid out yet; the first resize comes back here
@@ -228,7 +226,6 @@ class LogPane(Vertical):
         self._beside: int | None = None  # the marked run, while there is one
 
     def compose(self) -> ComposeResult:
-        """Title, the views side by side, the search line."""
         with Horizontal(id="log-views"):
             yield TailView(id="log-out")
             yield TailView(id="log-err")
@@ -250,7 +247,6 @@ class LogPane(Vertical):
         paths: Mapping[Stream, Path | None],
         beside: tuple[int, Path | None] | None = None,
     ) -> None:
-        """Bring the views up to date; `beside` is the marked run with the mirror of its output."""
         run = view_state.run
         chosen = run is not None and run.run_id != self._run_id
         self._run_id = run.run_id if run is not None else None

@@ -297,7 +297,6 @@ class MessageLines(Widget):
     shown: reactive[tuple[Notification, ...]] = reactive((), layout=True)
 
     def on_mount(self) -> None:
-        """Nothing to say yet."""
         self.set_class(True, "-empty")
         self.set_interval(0.5, self._drop_old)
 

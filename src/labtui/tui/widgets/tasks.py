@@ -36,7 +36,6 @@ class TaskList(OptionList):
         self._shown: tuple[object, ...] = ()
 
     def show(self, view_state: ViewState) -> None:
-        """Bring the list up to date."""
         rows = task_rows(view_state)
         self._show_progress(view_state)
         width, styles = self.size.width, roles(self.app)
@@ -84,11 +83,9 @@ class NextCard(Widget):
     view_state: reactive[ViewState | None] = reactive(None, layout=True)
 
     def on_mount(self) -> None:
-        """Name the card."""
         self.border_title = "Next"
 
     def show(self, view_state: ViewState) -> None:
-        """Bring it up to date."""
         self.view_state = view_state
 
     def render(self) -> Text:
@@ -105,7 +102,6 @@ class NextCard(Widget):
         return text.append(step.sentence)
 
     def on_click(self, event: Click) -> None:
-        """A click takes the step."""
         step = next_step(self.view_state) if self.view_state is not None else None
         if step is not None and step.action:
             event.stop()
@@ -124,11 +120,9 @@ class TaskPane(VerticalScroll):
         self._shown: tuple[str, str] | None = None
 
     def compose(self) -> ComposeResult:
-        """The page."""
         yield self._page
 
     def show(self, view_state: ViewState) -> None:
-        """Bring the page up to date."""
         page = task_page(view_state, roles(self.app))
         key = (view_state.task_id, page.markup)
         if key == self._shown:
