@@ -67,7 +67,7 @@ def closed_after(channel: paramiko.Channel, seconds: float) -> Iterator[None]:
 
 
 def close_quietly(channel: paramiko.Channel) -> None:
-    """Close a channel whose line may be dead: saying goodbye over it raises then, which tells nobody anything."""
+    """Close a channel, also of a dead connection: saying goodbye over it raises then, which tells nobody anything."""
     import paramiko
 
     with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
@@ -184,7 +184,7 @@ class Connection:
         self._prompter = prompter or NobodyThere()
         self._on_command = on_command
         self._memory = Memory()
-        self._line: SshChain | None = None
+        self._chain: SshChain | None = None
         self._endpoint: Endpoint | None = None
         self._sftp: paramiko.SFTPClient | None = None
         self._execs = threading.BoundedSemaphore(2)
@@ -194,9 +194,9 @@ class Connection:
 
     @property
     def connected(self) -> bool:
-        """True while the transport stands. A frozen line looks connected: `ping` tells."""
-        line = self._line
-        return line is not None and line.transport.is_active() and line.transport.is_authenticated()
+        """True while the transport stands. A frozen connection looks connected: `ping` tells."""
+        chain = self._chain
+        return chain is not None and chain.transport.is_active() and chain.transport.is_authenticated()
 
     @property
     def host(self) -> str:
@@ -211,7 +211,7 @@ class Connection:
     @property
     def welcome(self) -> Welcome | None:
         """How the login went (methods, key, end of the certificate); None when not connected."""
-        return self._line.welcome if self._line else None
+        return self._chain.welcome if self._chain else None
 
     def connect(self) -> None:
         """Connect and log in; the hosts are tried in turn, the last good one first.
@@ -226,7 +226,7 @@ class Connection:
         problems: list[tuple[Endpoint, CannotConnect]] = []
         for endpoint in self._order():
             try:
-                line = dial(
+                chain = dial(
                     endpoint,
                     own_known_hosts=self.target.own_known_hosts,
                     prompter=self._prompter,
@@ -235,7 +235,7 @@ class Connection:
             except CannotConnect as problem:
                 problems.append((endpoint, problem))
                 continue
-            self._line, self._endpoint = line, endpoint
+            self._chain, self._endpoint = chain, endpoint
             return
         raise _none_answers(problems)
 
@@ -247,17 +247,17 @@ class Connection:
         return endpoints
 
     def close(self) -> None:
-        """Close at once, whatever the line is doing; safe from any thread and when not connected."""
+        """Close at once, whatever the connection is doing; safe from any thread and when not connected."""
         with self._closing:
-            line, self._line, self._sftp = self._line, None, None
-        if line is not None:
-            line.close()
+            chain, self._chain, self._sftp = self._chain, None, None
+        if chain is not None:
+            chain.close()
 
     def _transport(self) -> paramiko.Transport:
-        line = self._line
-        if line is None or not line.transport.is_active():
+        chain = self._chain
+        if chain is None or not chain.transport.is_active():
             raise ConnectionLost(f"There is no connection to {self.host}.", "labtui tries again by itself.")
-        return line.transport
+        return chain.transport
 
     # ----------------------------------------------------------------- commands
 
@@ -272,7 +272,7 @@ class Connection:
         """Run a shell script in a login shell. `status` None = unknown how it ended (see `CommandResult`).
 
         Raises:
-            ConnectionLost: the line broke or is silent; the command may or may not have run.
+            ConnectionLost: the connection broke or is silent; the command may or may not have run.
             RemoteFailure: the login shell did not start the command at all, or two others were still on their way.
         """
         named = command if isinstance(command, RemoteCommand) else RemoteCommand("shell", command)
@@ -347,7 +347,7 @@ class Connection:
         """Ask for a cheap sign of life; returns the seconds it took.
 
         Raises:
-            ConnectionLost: none within the deadline. The line may still heal; close it after a second miss.
+            ConnectionLost: none within the deadline. The connection may still heal; close it after a second miss.
         """
         began = time.monotonic()
         self._with_sftp(lambda sftp: sftp.stat("."), limit_s=deadline_s)

@@ -152,19 +152,19 @@ def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memor
         CannotConnect: the network or a server failed before the login.
         HostKeyProblem, LoginRefused: see there; not to be tried again without the student.
     """
-    line = SshChain()
+    chain = SshChain()
     hops = [*endpoint.jumps, endpoint]
     try:
         way: Any = _first_socket(hops[0])
         for number, hop in enumerate(hops):
-            line.transports.append(_start(hop, way))
-            line.welcome = _enter(line.transport, hop, own_known_hosts, prompter, memory)
+            chain.transports.append(_start(hop, way))
+            chain.welcome = _enter(chain.transport, hop, own_known_hosts, prompter, memory)
             if number + 1 < len(hops):
-                way = _through(line.transport, hop, hops[number + 1])
+                way = _through(chain.transport, hop, hops[number + 1])
     except BaseException:
-        line.close()
+        chain.close()
         raise
-    return line
+    return chain
 
 
 def _first_socket(endpoint: Endpoint) -> Any:

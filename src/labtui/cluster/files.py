@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LEAST, MOST = 64 * 1024, 4 * 1024 * 1024
-"""Bytes on their way. The least goes through a bad line in seconds; the most fills 1 Gbit/s over 30 ms."""
+"""Bytes on their way. The least goes through a bad connection in seconds; the most fills 1 Gbit/s over 30 ms."""
 
 SMALL_REQUEST = 32 * 1024
 """What every server gives in one answer."""
@@ -39,7 +39,7 @@ QUICK_S, LATE_S = 0.25, 0.75
 
 @dataclass(slots=True)
 class Pace:
-    """How many bytes may be on their way: so many as the line brings within about half a second.
+    """How many bytes may be on their way: so many as the connection brings within about half a second.
 
     What is on its way has to be taken whatever happens, and everything else waits behind it.
     """
@@ -101,10 +101,10 @@ class Pipeline:
     def read(self, offset: int, end: int, take: Callable[[bytes], bool], within_s: float | None) -> None:
         """Give `take` the pieces in order, until it says no, the file ends, or `within_s` is over and all has come.
 
-        A far line has four round trips more than `within_s`: as many as asking costs anyway.
+        A far connection has four round trips more than `within_s`: as many as asking costs anyway.
 
         Raises:
-            OSError: the server refused. paramiko's exceptions and TimeoutError: the line.
+            OSError: the server refused. paramiko's exceptions and TimeoutError: the connection.
         """
         until = None if within_s is None else self._steady() + within_s + 4 * self._round_trip_s
         while True:
@@ -170,7 +170,7 @@ LARGE_REQUEST = 255 * 1024
 """What OpenSSH's server reads at once since 8.5: as many bytes for an eighth of the requests, twice as fast."""
 MAX_PACKET = 256 * 1024
 WINDOW = 32 << 20
-"""The SFTP channel's packets and window, wide enough for large requests on a long line."""
+"""The SFTP channel's packets and window, wide enough for large requests where answers come late."""
 
 
 class SftpSession(Protocol):
@@ -192,7 +192,7 @@ class FileStat:
 
 
 class RemoteFiles:
-    """The file verbs. `session` runs a piece of work on the SFTP channel with a deadline."""
+    """Operations on files. `session` runs a piece of work on the SFTP channel with a deadline."""
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session

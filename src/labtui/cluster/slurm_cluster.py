@@ -220,7 +220,7 @@ class SlurmCluster:
         """The queue, and accounting for the ids in `vanished`, in one remote command.
 
         Raises:
-            ConnectionLost: the line is gone. Slurm's own silence is not an error but `Tick.problem`.
+            ConnectionLost: the connection is gone. Slurm's own silence is not an error but `Tick.problem`.
         """
         nonce = secrets.token_hex(8)
         limit = PROGRAM_LIMIT_S * (2 if vanished else 1) + 15

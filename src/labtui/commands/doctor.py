@@ -191,7 +191,7 @@ def _by_hand(profile: Profile, overrides: Overrides, wanted: Requirements) -> tu
     from labtui.session.manual_commands import SshAddress, Subject, all_commands
 
     hosts = overrides.hosts or profile.login_hosts
-    line = SshAddress(
+    address = SshAddress(
         host=hosts[0] if hosts else "HOST",
         user=overrides.user or profile.user,
         port=overrides.port or profile.port,
@@ -203,10 +203,10 @@ def _by_hand(profile: Profile, overrides: Overrides, wanted: Requirements) -> tu
         wanted.container or profile.launch.container or profile.container,
     )
     filled = tuple(
-        path.replace("{account}", account).replace("{user}", line.user or "USER") for path in paths if path
+        path.replace("{account}", account).replace("{user}", address.user or "USER") for path in paths if path
     )
     about = Subject(paths=filled, quota_command=profile.quota_command)
-    return all_commands(line, about, ("log-in", "rights", "queue", "places"))
+    return all_commands(address, about, ("log-in", "rights", "queue", "places"))
 
 
 def _print(check: Check) -> None:

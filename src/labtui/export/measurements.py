@@ -293,7 +293,7 @@ def stored_state(folder: LabFolder) -> LabState:
 
 
 def _images_of(folder: LabFolder) -> int | None:
-    """Images per epoch of the folder's edition; None when it cannot be read (other verbs say why)."""
+    """Images per epoch of the folder's edition; None when it cannot be read (other commands say why)."""
     from labtui.session.labs import load_edition
 
     try:

@@ -272,14 +272,14 @@ class PracticeSSHServer:
     def _accept(self) -> None:
         while True:
             try:
-                line, _ = self._listener.accept()
+                peer, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(line,), name="practice-login", daemon=True).start()
+            threading.Thread(target=self._serve, args=(peer,), name="practice-login", daemon=True).start()
 
-    def _serve(self, line: socket.socket) -> None:
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = paramiko.Transport(line)
+    def _serve(self, peer: socket.socket) -> None:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = paramiko.Transport(peer)
         transport.local_version = "SSH-2.0-labtui_practice"
         transport.add_server_key(self.host_key)
         transport.set_subsystem_handler("sftp", EndingSFTP, ConfinedSFTP)

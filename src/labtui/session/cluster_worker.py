@@ -165,7 +165,7 @@ class ClusterWorker:
         return future
 
     def _put_in_background(self, act: Callable[[LabError | None], None]) -> None:
-        """Do something that may go on without a line, and look at the queue soon after."""
+        """Do something that may go on without a connection, and look at the queue soon after."""
 
         def work() -> None:
             offline = None
@@ -337,7 +337,7 @@ class ClusterWorker:
         threading.Thread(target=ask, name="labtui-background", daemon=True).start()
 
     def _lost(self, error: LabError) -> None:
-        """The line broke, or an answer stayed out on a line that stands: then it is tested before its next use."""
+        """The connection broke, or an answer stayed out on one that stands: then it is tested before its next use."""
         if self._context.cluster.connected:
             self._connection.suspect()
         elif self._connection.online:

@@ -84,7 +84,7 @@ class Watchdog:
 
 
 HEARTBEAT_S = 15.0
-"""After this silence the line is tested."""
+"""After this silence the connection is tested."""
 
 PING_DEADLINE_S = 4.0
 """How long a test may take: our own deadline, not the system's, which would wait for a quarter of an hour."""
@@ -117,7 +117,7 @@ class ConnectionMonitor:
         return not self.online and self.error is not None
 
     def due_at(self) -> float | None:
-        """When the line wants attention: to connect again, or to be tested; None: not by itself."""
+        """When the connection wants attention: to connect again, or to be tested; None: not by itself."""
         if not self.online:
             return self._retry_at
         return self._context.now() if self._suspicious else self._last_heard + HEARTBEAT_S
@@ -161,7 +161,7 @@ class ConnectionMonitor:
             self._set("online")
 
     def lost(self, error: LabError) -> None:
-        """The line broke while it was used."""
+        """The connection broke while it was used."""
         self._context.cluster.close()
         if self.online:
             self._attempts.clear()
@@ -183,7 +183,7 @@ class ConnectionMonitor:
             self._set("online")
 
     def suspect(self) -> None:
-        """The computer slept, or the network changed: test the line before it is used; try again at once if it is off.
+        """The computer slept, or the network changed: test the connection before its use, or connect at once.
 
         A wake-up is no failure of the network: the back-off starts anew.
         """

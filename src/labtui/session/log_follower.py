@@ -1,11 +1,11 @@
-"""Following many logs over one line, fairly: those on screen first, none for long without its turn.
+"""Following many logs over one connection, fairly: those on screen first, none for long without its turn.
 
 One step looks at one log. Logs on screen are due five times a second, those of running jobs every two seconds,
 those of waiting jobs hardly ever. A log that has more to read is due at once, but after each look at a log on
 screen another one has its turn.
 
 A log that is far behind is copied first and read second: reading for epochs costs more than copying on a fast
-line, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
+connection, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LogFollower:
         self._on_screen = tokens
 
     def doubt_all(self) -> None:
-        """The line was broken: what we have may not be what is there any more."""
+        """The connection was broken: what we have may not be what is there any more."""
         for item in self._followed.values():
             item.copy.doubt()
             item.behind, item.again_at = False, self._context.now()

@@ -148,7 +148,7 @@ class LogCopy:
             return 0
 
     def doubt(self) -> None:
-        """The line was broken, or the job ended: compare the beginning, too, at the next look."""
+        """The connection was broken, or the job ended: compare the beginning, too, at the next look."""
         self._compare_all = True
 
     def step(self, cluster: SlurmCluster) -> CopyStep:
@@ -249,7 +249,7 @@ class _Mirror:
             data = data[written:]
 
     def close(self) -> None:
-        """No more comes. Never raises: it also runs while the line's own end is on its way up."""
+        """No more comes. Never raises: it also runs while the connection's own end is on its way up."""
         handle, self._handle = self._handle, None
         if handle is not None:
             try:

@@ -1,10 +1,10 @@
 """From the submission queue into Slurm: exactly one job or none, whatever is cut or killed on the way.
 
 The order is what makes it safe. (1) Intent and scripts are on disk before anything is sent. (2) Files are pushed;
-doing so twice does no harm. (3) "sending" is on disk before `sbatch` may run. (4) The far side runs `sbatch` behind a
+doing so twice does no harm. (3) "sending" is on disk before `sbatch` may run. (4) The cluster runs `sbatch` behind a
 directory that can be made only once, and leaves a receipt. (5) Without an answer, and after every restart, the
 submission is *unknown*: it is looked up by its token, which also locks out a try that is still on its way; it goes
-back into the line only when there certainly is no job. (6) Should two jobs come of one submission all the same, the
+back into the queue only when there certainly is no job. (6) Should two jobs come of one submission all the same, the
 one that began first trains, the other ends itself (`jobscript`) and is cancelled here.
 """
 
@@ -189,7 +189,7 @@ class Submitter:
         try:
             context.cluster.push(files, directory)
         except ConnectionLost:
-            raise  # nothing was sent: it stays in the line
+            raise  # nothing was sent: it stays in the submission queue
         except LabError as error:
             if isinstance(error, RemoteFailure) and error.wait:
                 self._try_later(submission, error)
@@ -452,7 +452,7 @@ class Submitter:
         self._context.run_in_background(question, answered)
 
     def abandon(self, error: LabError) -> None:
-        """The session closes: who still waits is told so. What waits in line stays stored."""
+        """The session closes: who still waits is told so. What waits in the submission queue stays stored."""
         for tracked in self._waiting.values():
             for future in tracked:
                 _fail(future, error)

@@ -74,7 +74,7 @@ class WorkerRequest:
     needs_connection: bool = field(compare=False, default=True)
 
     def run(self) -> None:
-        """Do it and settle the future: `LabError`s go to whoever asked, a lost line concerns the worker, too."""
+        """Do it and settle the future: `LabError`s go to whoever asked, a lost connection concerns the worker, too."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
