@@ -242,10 +242,12 @@ def value_text(spec: ChartSpec, point: Point) -> str:
 def upright_values(spec: ChartSpec, slot: float, size: float) -> bool:
     """Whether values over bars of so many points have to stand upright, or they would cover each other."""
     texts = [value_text(spec, point) for series in bar_series(spec) for point in series.points if point.label]
-    return (
-        len(bar_series(spec)) > 1
-        and max((style.text_width(t, size) for t in texts), default=0.0) > 1.1 * slot
-    )
+    return max((style.text_width(text, size) for text in texts), default=0.0) > 1.1 * slot * _gap(spec)
+
+
+def _gap(spec: ChartSpec) -> float:
+    """How much wider than its own slot a value may be: over single bars also into the gap beside it."""
+    return 1.0 if len(bar_series(spec)) > 1 else 1.4
 
 
 def upright_headroom(spec: ChartSpec, size: float, height: float) -> float:

@@ -29,7 +29,14 @@ def draw_bars(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
         _stack(axes, spec, places, canvas)
     else:
         _groups(axes, spec, series, places, canvas)
-    axes.set_xticks(list(places.values()), [clean(name) for _, name in groups])
+    slot = axes.get_position().width * canvas.width * 72 / (len(places) + 0.2)
+    names = [clean(name) for _, name in groups]
+    if max((style.text_width(name, canvas.small) for name in names), default=0.0) > slot:
+        names = [name.replace(", ", ",\n") for name in names]
+        box, more = axes.get_position(), 1.3 * canvas.small / 72 / canvas.height
+        lines = max(name.count("\n") for name in names)
+        axes.set_position([box.x0, box.y0 + lines * more, box.width, box.height - lines * more])
+    axes.set_xticks(list(places.values()), names)
     axes.set_xlim(-0.6, max(len(groups) - 0.4, 0.6))
     if stacked(spec):
         axes.set_ylim(*chart_geometry.y_limits(spec))

@@ -30,6 +30,8 @@ _THIN = 0.07
 """A part of a whole smaller than this has no room for its value."""
 _DENSE = 30
 """Series with more points than this are lines without marks."""
+_FEW = 4
+"""More bars than this have whole percents."""
 _MOST_NAMED = 7
 _NARROW = 330.0
 _MARKS = ("circle", "square", "triangle", "diamond")
@@ -136,14 +138,16 @@ def _dress_bars(chart: Any, spec: ChartSpec, width: float, height: float) -> Non
     groups = chart_geometry.categories(spec)
     drawn = list(plot.series)
     room = width / max(1, len(groups)) / (len(bars) + 0.6)
-    upright = not stacked(spec) and chart_geometry.upright_values(spec, room, TEXT)
+    inside = bool(chart_geometry.curve_series(spec))  # a value in its bar is no wider than the bar
+    upright = not stacked(spec) and chart_geometry.upright_values(spec, room / (1.5 if inside else 1.0), TEXT)
     if upright:
         headroom = chart_geometry.upright_headroom(spec, TEXT, height)
         chart.value_axis.maximum_scale = chart_geometry.y_limits(spec, headroom=headroom)[1]
+    least = 2 * _THIN if not upright else 4.5 * TEXT / height
     for at, (series, slot) in enumerate(zip(bars, chart_geometry.slots(spec), strict=True)):
         points = [chart_geometry.points_at(series).get(x) for x, _ in groups]
         _fill_bars(drawn[at], _SLOTS[slot], points)
-        _labels(drawn[at], spec, points, sides=_bar_sides(spec, points), upright=upright)
+        _labels(drawn[at], spec, points, sides=_bar_sides(spec, points, least), upright=upright)
         if not stacked(spec) or at == 0:
             _error_bars(drawn[at], points)
     for curve in drawn[len(bars) :]:
@@ -164,8 +168,8 @@ def _fill_bars(drawn: Any, colour: str, points: Sequence[Point | None]) -> None:
         _point(drawn._element, place, f'<c:invertIfNegative val="0"/><c:spPr>{fill}{edge}</c:spPr>')
 
 
-def _bar_sides(spec: ChartSpec, points: Sequence[Point | None]) -> dict[int, str]:
-    """Where the value of each bar stands: in a part of a whole, or over it."""
+def _bar_sides(spec: ChartSpec, points: Sequence[Point | None], least: float) -> dict[int, str]:
+    """Where the value of each bar stands: in it, where it is a part of a whole or at `least` so high, or over it."""
     if chart_geometry.label_mode(spec) == "none":
         return {}
     known = [point for point in points if point is not None]
@@ -173,7 +177,7 @@ def _bar_sides(spec: ChartSpec, points: Sequence[Point | None]) -> dict[int, str
         return {id(point): "ctr" for point in known if point.y >= _THIN}
     high = chart_geometry.y_limits(spec, headroom=0.0)[1] or 1.0
     inside = bool(chart_geometry.curve_series(spec))  # over the bars stand the ticks of the ideal
-    return {id(point): "inEnd" if inside and point.y / high > 2 * _THIN else "outEnd" for point in known}
+    return {id(point): "inEnd" if inside and point.y / high > least else "outEnd" for point in known}
 
 
 def _dress_lines(chart: Any, spec: ChartSpec, share: float, height: float) -> None:
@@ -315,7 +319,8 @@ def _labels(
     `name`: the last point carries this name right of it, moved up by a share of the chart's height.
     `typed`: the labels are texts of their own, not bound to a value.
     """
-    several = len(chart_geometry.bar_series(spec)) > 1 and spec.kind == "lines"
+    several_bars = len(chart_geometry.bar_series(spec)) > 1
+    several = several_bars and spec.kind == "lines"
     marks = []
     for at, point in enumerate(points):
         side = sides.get(id(point)) if point is not None else None
@@ -327,7 +332,7 @@ def _labels(
         what = {"showVal"} if point.label and side is not None else set()
         form = (
             "0%"
-            if spec.percent and len(chart_geometry.bar_series(spec)) > 1 and not stacked(spec)
+            if spec.percent and not stacked(spec) and (several_bars or len(points) > _FEW)
             else number_format(point.label)
         )
         moved, words = 0.0, clean(point.label) if typed else ""
@@ -496,6 +501,11 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
     right = 8.0 + max((style.text_width(clean(each.name), TEXT) + 50 for each in names), default=0.0)
     left = 8.0 if _bare(spec, width) else 58.0
     top, bottom = 50.0 + 28.0 * rows, 46.0 if spec.kind == "bars" or not chart.has_legend else 96.0
+    if spec.kind == "bars":
+        labels = [clean(label) for _, label in chart_geometry.categories(spec)]
+        slot = max(1.0, (width - left - 8) / max(1, len(labels)))
+        widest = max((style.text_width(label, TEXT) for label in labels), default=0.0)
+        bottom += 1.2 * TEXT * min(2, int(widest / slot))  # names that are wrapped
     place = {
         "x": left / width,
         "y": top / height,

@@ -216,6 +216,8 @@ def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
 
 LONGEST = 100
 """Characters of the longest title that two lines of a slide hold."""
+_TITLE_NAMES = 40
+"""Letters of two settings that a title has room for."""
 _SENTENCE = re.compile(r"(.+?[.!?…])(?=\s+[^a-z\s]|\s*\Z)", re.DOTALL)
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
@@ -273,7 +275,7 @@ def fact(page: HandInPage, results: Results) -> str:  # noqa: PLR0911 - one case
         return _compared(results, models, scaling=bool(kinds <= {"speedup", "efficiency"}))
     if kinds:
         return _scaling(_largest(results, models))
-    return _baseline(results) if page.table == "results" else ""
+    return (_baseline(results) or _tuned(results)) if page.table == "results" else ""
 
 
 def key_numbers(results: Results) -> KeyNumbers:
@@ -385,8 +387,10 @@ def _tuned(results: Results) -> str:
             f"{clean(rows[0].model)}: no setting is faster than another by more than the numbers leave open"
         )
     times = fixed(best.value / worst.value, 2)
-    unit = rows[0].configuration.unit
-    return f"{clean(rows[0].model)}, {name}: {rate_text(best)} {unit}/s, {times} times {other}"
+    rate = f"{rate_text(best)} {rows[0].configuration.unit}/s"
+    if len(name) + len(other) > _TITLE_NAMES:
+        return f"{clean(rows[0].model)}: {rate} at best, {times} times the slowest of {len(rates)} runs"
+    return f"{clean(rows[0].model)}, {name}: {rate}, {times} times {other}"
 
 
 def _study(results: Results) -> str:

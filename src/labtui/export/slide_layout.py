@@ -223,7 +223,7 @@ def _slides(page: Page, measured: _Measured) -> tuple[list[Slide], bool]:
 
 
 def _slide(page: Page, zones: Sequence[Zone], part: int, parts: int) -> Slide:
-    where = f" · {part} of {parts}" if parts > 1 else ""
+    where = f"{' · ' * bool(page.kicker)}{part} of {parts}" if parts > 1 else ""
     return Slide(
         title=_UNIT.sub("\u00a0", page.title),  # no line begins with a unit
         kicker=f"{page.kicker}{where}",

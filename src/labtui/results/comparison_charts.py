@@ -260,6 +260,8 @@ def _times(
 
 _TUNED_AT_LEAST = 3
 """So many batches on one number of GPUs are a study of the batch; two may belong to two tasks."""
+_READABLE = 32
+"""Letters below a bar; where more bars than a few differ in more than that, a table says it."""
 
 
 def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
@@ -272,7 +274,8 @@ def tuning_charts(rows: Sequence[ResultRow]) -> tuple[ChartSpec, ...]:
     tuned = [
         found
         for found in groups.values()
-        if len({row.configuration.tuning for row in found}) > 1 or len(found) >= _TUNED_AT_LEAST
+        if (len({row.configuration.tuning for row in found}) > 1 or len(found) >= _TUNED_AT_LEAST)
+        and (len(found) <= _TUNED_AT_LEAST or max(map(len, tuning_labels(found))) <= _READABLE)
     ]
     several = len({found[0].configuration.data_set for found in tuned}) > 1
     charts = []
@@ -293,16 +296,17 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
         if rate is not None:
             points.append(uncertain_point(float(x), row, rate, label=rate_text(rate)))
     first = rows[0]
+    axis, shown = _said_once(labels)
     where = f"{first.n_gpus} GPU{'s' * (first.n_gpus != 1)}"
     data = f" ({first.configuration.data_set})" if first.configuration.data_set else ""
     return ChartSpec(
         key=key,
         title=f"Throughput as tuned, {first.model}{data} on {where}",
-        x_label="as tuned",
+        x_label=axis,
         y_label=f"{first.configuration.unit} per second",
         series=(Series(name=first.model, points=tuple(points), hue=model_hue(first.model)),),
         kind="bars",
-        x_ticks=tuple((float(x), labels[place]) for x, place in enumerate(order)),
+        x_ticks=tuple((float(x), shown[place]) for x, place in enumerate(order)),
         notes=("The same network, data and GPUs; the bars differ in what is named below them.",),
         practice=any(row.practice for row in rows),
     )
@@ -318,6 +322,18 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
         ", ".join(filter(None, (batch if several else "", *mine))) or batch or "as planned"
         for batch, mine in zip(named, words, strict=True)
     ]
+
+
+def _said_once(labels: Sequence[str]) -> tuple[str, list[str]]:
+    """What stands below an axis and at its ticks: the word that all labels share, then only their numbers."""
+    for form in (r"(?P<number>[\d,]+) (?P<word>[a-z]+?)s?", r"(?P<word>[a-z]+) (?P<number>[\d,]+)"):
+        found = [re.fullmatch(form, label) for label in labels]
+        words = {match["word"] for match in found if match is not None}
+        if None not in found and len(words) == 1:
+            word = words.pop()
+            name = "batch per GPU" if word == "batch" else f"{word}s"
+            return name, [match["number"] for match in found if match is not None]
+    return "as tuned", list(labels)
 
 
 def _natural(label: str) -> list[int]:
