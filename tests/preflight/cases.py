@@ -364,6 +364,38 @@ BROKEN = [
         ("--nodes 1", "--nodes 2"),
     ),
     job(
+        "cut-node-list",
+        "by the shell",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, "    true\nexport MASTER_ADDR=${SLURM_JOB_NODELIST%%,*}\nsrun python ResNet50.py"),
+    ),
+    job(
+        "cut-node-list",
+        "by another program",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, '    true\nHEAD=$(echo "$SLURM_NODELIST" | cut -d, -f1)\nsrun python ResNet50.py'),
+    ),
+    job(
+        "cut-node-list",
+        "in the command",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, "    srun torchrun --nnodes=2 --rdzv_endpoint=${SLURM_JOB_NODELIST:0:9}:6000 ResNet50.py"),
+        fixable=False,
+    ),
+    job(
+        "one-node-sampled",
+        "in the background",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, "    true\nnvidia-smi --loop=2 --format=csv > gpu.csv &\nsrun python ResNet50.py"),
+        fixable=False,
+    ),
+    job(
+        "nccl-log",
+        "exported",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, "    true\nexport NCCL_DEBUG=INFO\nsrun python ResNet50.py"),
+    ),
+    job(
         "loader-workers",
         "of four ranks",
         (LAST, "    torchrun --nproc_per_node=4 ResNet50.py --num_workers 24"),

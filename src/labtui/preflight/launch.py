@@ -282,6 +282,66 @@ def _line_of_port(job: JobScript, port: str, command: FilledCommand) -> int:
     return next(places, command.line)
 
 
+_LIST = r"\$(?:SLURM_(?:JOB_)?NODELIST\b|\{SLURM_(?:JOB_)?NODELIST\})"
+_CUT = re.compile(rf"\$\{{SLURM_(?:JOB_)?NODELIST[^}}]|{_LIST}[\"']?\s*\|\s*(?:cut|awk|sed|tr|head|grep)\b")
+_FIRST_NODE = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+
+
+@rule("cut-node-list", "error", "The first node's name cut from Slurm's short list of nodes.")
+def cut_node_list(context: ScriptContext) -> Iterator[Finding]:
+    """Several nodes stand as ``as01r1b[01-02]``; ``scontrol show hostnames`` writes them out."""
+    for job in context.jobs:
+        if job.nodes < 2:
+            continue
+        for number, line in job.code:
+            code = without_comment(line)
+            if not _CUT.search(code) or "scontrol" in code:
+                continue
+            effect = (
+                "Several nodes are listed as node[01-02]: what is cut from that is no node's name, and the"
+            )
+            effect += " processes never meet."
+            value = re.match(r"(\s*(?:export\s+)?[A-Za-z_]\w*=)(?:\S*|\"[^\"]*\"|\$\(.*\))\s*$", code)
+            fix = None
+            if value is not None:
+                fixed = value[1] + _FIRST_NODE + line[len(code) :]
+                fix = replace_line(job.name, number, line, fixed, "ask Slurm for the first node")
+            yield found("cut-node-list", job.name, number, line, effect, fix=fix)
+
+
+@rule("one-node-sampled", "warning", "GPU samples of the first of several nodes alone.")
+def one_node_sampled(context: ScriptContext) -> Iterator[Finding]:
+    """A batch script runs on the first node; a sampler of each node is a job step beside the training."""
+    for job in context.jobs:
+        for command in job.commands if job.nodes > 1 else ():
+            looping = r"\bnvidia-smi\b.*(?:\s-l\b|\s-lms\b|--loop|\bdmon\b|\bpmon\b)"
+            if not re.search(looping, command.text, re.S) or re.search(r"\bsrun\b", command.text):
+                continue
+            effect = f"It samples the first of {job.nodes} nodes; "
+            effect += "`srun --overlap --ntasks-per-node=1` starts one on each."
+            line = job.lines[command.line - 1]
+            yield found("one-node-sampled", job.name, command.line, line, effect)
+
+
+@rule(
+    "nccl-log",
+    "warning",
+    "`NCCL_DEBUG=INFO` on several nodes: the log of all ranks drowns the training's.",
+)
+def nccl_log(context: ScriptContext) -> Iterator[Finding]:
+    """Each rank writes dozens of lines, in between those of the others; `NCCL_DEBUG_FILE` keeps them apart."""
+    for job in context.jobs:
+        if job.nodes < 2 or "NCCL_DEBUG_FILE" in job.text:
+            continue
+        for number, line in job.code:
+            if line.lstrip().startswith("#") or not re.search(r"\bNCCL_DEBUG=[\"']?(?:INFO|TRACE)\b", line):
+                continue
+            fixed = re.sub(r"(\bNCCL_DEBUG=[\"']?)(?:INFO|TRACE)\b", r"\1WARN", line)
+            effect = "Every rank writes what NCCL does into the log, between the lines of the training; WARN is enough."
+            fix = replace_line(job.name, number, line, fixed, "write warnings alone")
+            yield found("nccl-log", job.name, number, line, effect, fix=fix)
+
+
 @rule("loader-workers", "warning", "More data loader processes than CPU cores.")
 def loader_workers(context: ScriptContext) -> Iterator[Finding]:
     """`--num_workers` counts for each rank: 10 workers of 4 ranks are 40 processes."""
