@@ -175,6 +175,7 @@ def test_a_title_is_a_computed_fact_where_no_answer_is(tmp_path):
 def test_long_sentences_formulas_and_lists_are_no_titles():
     long = blocks_of("A sentence " + "that goes on and on " * 12 + "and ends.")
     assert result_blocks.first_sentence(long) == ""
+    assert result_blocks.first_sentence(blocks_of("Yes, it is. The all-reduce shows.")) == ""
     assert result_blocks.first_sentence(blocks_of("- a point\n- another")) == ""
     assert result_blocks.first_sentence(blocks_of("It is $x$ here. Then.")) == ""
     blocks = blocks_of("It costs 3.5 s. The rest **stays**.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.export import style
@@ -241,7 +241,8 @@ def value_text(spec: ChartSpec, point: Point) -> str:
 
 def upright_values(spec: ChartSpec, slot: float, size: float) -> bool:
     """Whether values over bars of so many points have to stand upright, or they would cover each other."""
-    texts = [value_text(spec, point) for series in bar_series(spec) for point in series.points if point.label]
+    points = (point for series in bar_series(spec) for point in series.points if point.label)
+    texts = [value_text(spec, replace(point, live=False)) for point in points]
     return max((style.text_width(text, size) for text in texts), default=0.0) > 1.1 * slot * _gap(spec)
 
 

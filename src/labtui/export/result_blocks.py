@@ -216,6 +216,8 @@ def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
 
 LONGEST = 100
 """Characters of the longest title that two lines of a slide hold."""
+SHORTEST = 4
+"""Words of the shortest sentence that is a message."""
 _TITLE_NAMES = 40
 """Letters of two settings that a title has room for."""
 _SENTENCE = re.compile(r"(.+?[.!?…])(?=\s+[^a-z\s]|\s*\Z)", re.DOTALL)
@@ -223,7 +225,10 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def first_sentence(blocks: Sequence[Block]) -> str:
-    """The first sentence of an answer, when its first block is text and the sentence is short enough for a title."""
+    """The first sentence of an answer, when its first block is text and the sentence has the length of a title.
+
+    "No." and "Yes, it is." answer a question that the page does not show: no message.
+    """
     first = blocks[0] if blocks else None
     if not isinstance(first, Paragraph) or first.bullet or first.quoted:
         return ""
@@ -232,7 +237,9 @@ def first_sentence(blocks: Sequence[Block]) -> str:
     if found is None and text != first.text:
         return ""  # the first sentence has a formula in it
     sentence = one_line(found[1] if found else text)
-    return sentence.removesuffix(".") if 0 < len(sentence) <= LONGEST else ""
+    return (
+        sentence.removesuffix(".") if len(sentence.split()) >= SHORTEST and len(sentence) <= LONGEST else ""
+    )
 
 
 def without_first_sentence(blocks: Sequence[Block]) -> tuple[Block, ...]:
