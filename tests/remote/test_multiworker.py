@@ -116,5 +116,7 @@ def test_without_tf_keras_a_sentence_says_what_to_install(tmp_path: Path) -> Non
     hide += "u.find_spec = lambda name, *more: None if name == 'tf_keras' else find(name, *more)\n"
     hide += f"import runpy; sys.argv[0] = {str(SCRIPT)!r}; runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-c", hide, "--device", "cpu", "--model", "small", "--dataset", "synthetic"]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert done.returncode == 4 and "pip install tf_keras" in done.stderr, done.stderr

@@ -111,7 +111,10 @@ def test_a_rank_killed_under_torchrun(tmp_path: Path) -> None:
     words = ["--nproc_per_node=2", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0", TRAIN, *LONG]
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
         agent = subprocess.Popen(
-            [str(TORCH_PYTHON), "-m", "torch.distributed.run", *words], stdout=out, stderr=err, env=environment()
+            [str(TORCH_PYTHON), "-m", "torch.distributed.run", *words],
+            stdout=out,
+            stderr=err,
+            env=environment(),
         )
     ranks = object.__new__(Ranks)
     ranks.folder, ranks.processes = tmp_path, [agent]
@@ -132,9 +135,7 @@ def test_a_cancelled_training_says_so_once(tmp_path: Path) -> None:
     for process in ranks.processes:
         process.terminate()
     ended = ranks.ended()
-    assert errors(ended) == [
-        "error: The training was terminated from outside (cancelled, or out of time)."
-    ]
+    assert errors(ended) == ["error: The training was terminated from outside (cancelled, or out of time)."]
     assert [one.code for one in ended] == [143, 143]
     assert parse_log(ended[0].out.encode()).runs[0].outcome == "cancelled"
 

@@ -71,7 +71,9 @@ def test_the_rates_of_the_study(gpus: int, batch: int, rate: float) -> None:
     assert [at(epoch) for epoch in (30, 59, 60, 79, 80, 89)] == pytest.approx(
         [rate / 10, rate / 10, rate / 100, rate / 100, rate / 1000, rate / 1000]
     )
-    assert [at(epoch, "naive") for epoch in (0, 29, 30, 60, 89)] == pytest.approx([0.1, 0.1, 0.01, 0.001, 0.001])
+    assert [at(epoch, "naive") for epoch in (0, 29, 30, 60, 89)] == pytest.approx(
+        [0.1, 0.1, 0.01, 0.001, 0.001]
+    )
     stepping = [at(epoch, "stepping", 5) for epoch in range(6)]
     assert stepping == pytest.approx([rate * part / 6 for part in (1, 2, 3, 4, 5, 6)])
     for warmup in (5, 10):
@@ -84,7 +86,7 @@ def test_the_rates_of_the_study(gpus: int, batch: int, rate: float) -> None:
 def test_the_drops_keep_their_fractions_in_short_trainings() -> None:
     rates = [schedules().learning_rate("linear", epoch, 9, 0.1, 256, 1) for epoch in range(9)]
     assert rates == pytest.approx([0.1] * 3 + [0.01] * 3 + [0.001] * 2 + [0.0001])
-    assert schedules().OTHER_DROPS == (Fraction(30, 90), Fraction(60, 90), Fraction(80, 90))
+    assert (Fraction(30, 90), Fraction(60, 90), Fraction(80, 90)) == schedules().OTHER_DROPS
 
 
 # --------------------------------------------------------------------------- networks
@@ -113,10 +115,16 @@ def test_parameter_counts(tmp_path: Path) -> None:
     done = run([str(TORCH_PYTHON), "-c", COUNT, str(SCRIPTS)], tmp_path)
     assert done.code == 0, done.err
     assert json.loads(done.out) == {
-        **{"resnet50": 25_557_032, "resnet101": 44_549_160, "resnet152": 60_192_808},
-        **{"vit_ti_16": 5_717_416, "vit_s_16": 22_050_664, "vit_b_16": 86_567_656},
-        **{"vit_l_16": 304_326_632, "vit_h_14": 632_045_800},
-        **{"the course's ViT": 631_021_000, "the course's MLP": 455_807_624},
+        "resnet50": 25_557_032,
+        "resnet101": 44_549_160,
+        "resnet152": 60_192_808,
+        "vit_ti_16": 5_717_416,
+        "vit_s_16": 22_050_664,
+        "vit_b_16": 86_567_656,
+        "vit_l_16": 304_326_632,
+        "vit_h_14": 632_045_800,
+        "the course's ViT": 631_021_000,
+        "the course's MLP": 455_807_624,
         **{f"shape of {name}": [2, 7] for name in ("resnet50", "vit_ti_16", "custom")},
     }
 
@@ -139,7 +147,11 @@ class TestThePagesCommand:
         found = the_run(ended)
         assert (found.model, found.n_gpus, found.practice) == ("vit_ti_16", 2, True)
         assert (found.batch_size, found.batch_per_gpu, found.images) == (32, 16, 128)
-        assert (found.outcome, found.epochs_planned, found.framework.split()[0]) == ("completed", 3, "pytorch")
+        assert (found.outcome, found.epochs_planned, found.framework.split()[0]) == (
+            "completed",
+            3,
+            "pytorch",
+        )
         assert [(epoch.epoch, epoch.steps, epoch.source) for epoch in found.epochs] == [
             (number, 4, "mllog") for number in (1, 2, 3)
         ]
@@ -155,7 +167,9 @@ class TestThePagesCommand:
         lines = [line for line in ended.out.splitlines() if not line.startswith(":::MLLOG")]
         assert all(re.match(r"\[\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M\] INFO - ", line) for line in lines)
         for pattern in COURSE_LINES:
-            assert len([line for line in lines if re.fullmatch(pattern, line.split(" - ", 1)[1])]) == 1, pattern
+            assert len([line for line in lines if re.fullmatch(pattern, line.split(" - ", 1)[1])]) == 1, (
+                pattern
+            )
         exact = the_run(ended)
         for epoch in exact.epochs:
             printed = next(line for line in lines if f"[EPOCH: {epoch.epoch}] Training throughput" in line)
@@ -183,12 +197,24 @@ class TestCifar:
 
     @pytest.fixture(scope="class")
     def words(self, data: Path) -> list[str]:
-        small = [*SMALL, "--dataset", "cifar10", "--data", str(data), "--learning_rate", "0.1", "--momentum", "0.9"]
+        small = [
+            *SMALL,
+            "--dataset",
+            "cifar10",
+            "--data",
+            str(data),
+            "--learning_rate",
+            "0.1",
+            "--momentum",
+            "0.9",
+        ]
         return [*small, "--images", "40", "--batch_size", "5", "--epochs_eval", "1"]
 
     def test_four_ranks_and_a_warm_up(self, words: list[str], tmp_path: Path) -> None:
         policy = ["--lr_policy", "gradual", "--warmup_epochs", "2", "--num_epochs", "4", "--num_workers", "1"]
-        ended = torchrun(4, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "4", cwd=tmp_path)
+        ended = torchrun(
+            4, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "4", cwd=tmp_path
+        )
         found = the_run(ended)
         assert (found.n_gpus, found.batch_size, found.images) == (4, 20, 40)
         expected = [schedules().learning_rate("gradual", epoch, 4, 0.1, 5, 4, 2) for epoch in range(4)]
@@ -331,7 +357,14 @@ class TestLanguageModel:
     def test_tokens_per_second_of_two_ranks(self, tmp_path: Path) -> None:
         words = ["--model", "tiny", "--sequence_length", "32", "--per_device_train_batch_size", "2"]
         script = str(SCRIPTS / "benchmark_lm.py")
-        launch = [str(TORCH_PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", script]
+        launch = [
+            str(TORCH_PYTHON),
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node=2",
+            script,
+        ]
         ended = run([*launch, *words, "--max_steps", "4", "--device", "cpu"], tmp_path)
         assert ended.code == 0, ended.err
         (line,) = [line for line in ended.out.splitlines() if "Tokens/s/GPU" in line]
@@ -341,7 +374,9 @@ class TestLanguageModel:
         stats = next(
             json.loads(line.split(" ", 1)[1])["value"] for line in ended.out.splitlines() if "tracked" in line
         )
-        assert printed is not None and float(printed[1]) == pytest.approx(4 * 2 * 32 / stats["seconds"], rel=1e-3, abs=0.01)
+        assert printed is not None and float(printed[1]) == pytest.approx(
+            4 * 2 * 32 / stats["seconds"], rel=1e-3, abs=0.01
+        )
         (found,) = parse_log(ended.out.encode()).runs
         assert (found.n_gpus, found.practice, found.unit, found.outcome) == (2, True, "tokens", "completed")
         assert found.throughput.value == pytest.approx(2 * float(printed[1]))  # of both

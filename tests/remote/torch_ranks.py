@@ -123,4 +123,3 @@ def trained(folder: Path, ranks: int, *words: str) -> Ended:
 def errors(ended: list[Ended]) -> list[str]:
     """The sentences of all ranks."""
     return [sentence for one in ended for sentence in one.errors]
-
