@@ -42,7 +42,7 @@ def test_a_lab_that_cannot_be_rehearsed_is_refused_before_anything_starts(tmp_pa
         main(["practice", "--serve", "--lab", "hpc4ai-ch12", "--train", "--keep", str(tmp_path / "kept")])
         == 2
     )
-    assert "Really training is for the labs on TensorFlow" in capsys.readouterr().err
+    assert "--train is for the labs on TensorFlow, not for Chapter 12" in capsys.readouterr().err
     assert not (tmp_path / "kept").exists()
 
 
