@@ -18,7 +18,7 @@ TORCH ?= yes
 TORCH_INDEX ?=
 TORCH_STAMP := $(if $(filter no,$(TORCH)),,.venv-torch/stamp)
 # Most tests wait for a real cluster rather than compute, so there are more workers than cores.
-WORKERS ?= 4
+WORKERS ?= 6
 
 .PHONY: help
 help:  ## list the targets

@@ -295,6 +295,18 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
+async def test_escape_closes_the_palette(evening_session: ReplayedSession, app_of: Make) -> None:
+    """It is a screen of Textual's, whose actions have private names: its keys are its own, not the app's."""
+    app = app_of(evening_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        here = app.screen
+        await pilot.press("colon", "c", "a", "n")
+        await until(pilot, lambda: app.screen is not here)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is here)
+
+
 async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, app_of: Make) -> None:
     app = app_of(evening_session)
     async with app.run_test(size=(80, 24)) as pilot:

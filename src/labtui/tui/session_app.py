@@ -182,7 +182,8 @@ class SessionApp(HarmlessApp[int]):
 
     @staticmethod
     def _has(screen: DOMNode, name: str) -> bool:
-        return hasattr(screen, f"action_{name.partition('(')[0]}")
+        method = f"action_{name.partition('(')[0]}"
+        return hasattr(screen, method) or hasattr(screen, f"_{method}")  # Textual's own screens have such
 
     def go_to_task(self, task_id: str) -> None:
         """Another task, from the palette or by a step."""
