@@ -102,7 +102,9 @@ class Typesetter:
         common = self._common(deck) | {"width": 960, "height": 540, "sizes": SLIDE_SIZES}
         self._write("slides.json", common | {"slides": encoded})
         progress("typesetting deck.pdf", 0.8)
-        return self._compile("slides.typ", "deck.pdf")
+        made = self._compile("slides.typ", "deck.pdf")
+        forget_pages()
+        return made
 
     def report(self, deck: HandIn, name: str = "report.pdf", progress: Progress = quiet) -> bytes:
         """All pages as running text, with the questions and the answers in full."""
@@ -118,7 +120,9 @@ class Typesetter:
         key = {"kind": "key-numbers", **asdict(deck.key_numbers)}
         self._write("report.json", self._common(deck) | {"pages": pages, "key-numbers": key})
         progress(f"typesetting {name}", 0.8)
-        return self._compile("report.typ", name)
+        made = self._compile("report.typ", name)
+        forget_pages()
+        return made
 
     def _common(self, deck: HandIn) -> dict[str, Any]:
         return {
@@ -241,7 +245,6 @@ class Typesetter:
             made = typst.compile(self.folder / source, **options)
         except typst.TypstError as error:
             raise _not_typeset(name, error.message) from error
-        forget_pages()
         if not isinstance(made, bytes) or not made.startswith(b"%PDF"):
             raise _not_typeset(name, "Typst gave no PDF")
         return made
