@@ -89,6 +89,9 @@ def test_pages_on_pytorch_show_their_own_runs_their_data_sets_and_their_unit(tmp
     def parts(found, kind):
         return [block for block in found.visuals if isinstance(block, kind)]
 
+    assert page("hpc4ai-ch12", "12.2").title == "Efficiency on 32 GPUs: micro-224 68 %, tiny-224 89 %"
+    spot = "Least time on 32 GPUs, fewest GPU-hours on 1, 80 % efficiency up to 32"
+    assert page("hpc4ai-ch12", "12.4").title == spot
     (chart,) = parts(page("hpc4ai-ch11", "11.3"), Chart)
     assert (chart.spec.x_label, [text for _, text in chart.spec.x_ticks][:3]) == ("workers", ["0", "1", "2"])
     (table,) = parts(page("hpc4ai-ch11", "11.5"), Table)

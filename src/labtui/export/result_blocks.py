@@ -15,6 +15,7 @@ from labtui.export.hand_in import Block, KeyNumbers, Paragraph, Run, Table, one_
 from labtui.lab.edition import HandInPage
 from labtui.results.accuracy import accuracy_curves
 from labtui.results.comparison_charts import tuning_labels
+from labtui.results.cost import sweet_spots
 from labtui.results.measured import Origin
 from labtui.results.numbers import (
     ABSENT,
@@ -281,8 +282,8 @@ def fact(page: HandInPage, results: Results) -> str:  # noqa: PLR0911 - one case
     if len(models) > 1 and kinds:
         return _compared(results, models, scaling=bool(kinds <= {"speedup", "efficiency"}))
     if kinds:
-        return _scaling(_largest(results, models))
-    return (_baseline(results) or _tuned(results)) if page.table == "results" else ""
+        return _data_sets(results) or _scaling(_largest(results, models), results)
+    return (_spot(results) or _baseline(results) or _tuned(results)) if page.table == "results" else ""
 
 
 def key_numbers(results: Results) -> KeyNumbers:
@@ -297,7 +298,10 @@ def key_numbers(results: Results) -> KeyNumbers:
         best = _largest(results, (model,))
         if best is not None and best.speedup is not None and best.n_gpus and best.n_gpus > 1:
             items.append(
-                (f"{three_digits(best.speedup.value)}×", f"{clean(model)}: {best.n_gpus} GPUs against one")
+                (
+                    f"{three_digits(best.speedup.value)}×",
+                    f"{_with_data(best, results)}: {best.n_gpus} GPUs against one",
+                )
             )
     if len(items) < 3:
         items += _more_numbers(results)
@@ -308,7 +312,10 @@ def _more_numbers(results: Results) -> Iterable[tuple[str, str]]:
     for model in dict.fromkeys(row.model for row in results.rows):
         best = _largest(results, (model,))
         if best is not None and best.efficiency is not None and (best.n_gpus or 0) > 1:
-            yield percent_text(best.efficiency, 0), f"{clean(model)}: efficiency on {best.n_gpus} GPUs"
+            yield (
+                percent_text(best.efficiency, 0),
+                f"{_with_data(best, results)}: efficiency on {best.n_gpus} GPUs",
+            )
     curves = [curve for row in results.rows for run in row.members for curve in accuracy_curves(run)]
     if curves:
         top = max(curve.best.accuracy for curve in curves)
@@ -347,29 +354,55 @@ def _gpus(count: int) -> str:
 
 
 def _largest(results: Results, models: Sequence[str]) -> ResultRow | None:
-    """The row on the most GPUs."""
-    rows = [row for row in results.rows if row.model in models and row.speedup is not None and row.n_gpus]
-    return max(rows, key=lambda row: row.n_gpus or 0, default=None)
+    """The row on the most GPUs; of several data sets the one that gains most."""
+    rows = [
+        (row.n_gpus, row.speedup.value, row)
+        for row in results.rows
+        if row.model in models and row.speedup is not None and row.n_gpus
+    ]
+    return max(rows, key=lambda each: each[:2], default=(0, 0.0, None))[2]
 
 
 def _count(number: int) -> str:
     return _NUMBERS[number].capitalize() if number < len(_NUMBERS) else str(number)
 
 
-def _scaling(row: ResultRow | None) -> str:
+def _scaling(row: ResultRow | None, results: Results) -> str:
     if row is None or row.speedup is None or row.efficiency is None or (row.n_gpus or 0) < 2:
         return ""
     return (
         f"{_count(row.n_gpus or 0)} GPUs: {row.speedup.value:.1f}× faster at "
         f"{percent_text(row.efficiency, 0)} efficiency"
-        f" ({clean(row.model)})"
+        f" ({_with_data(row, results)})"
     )
+
+
+def _data_sets(results: Results) -> str:
+    """The efficiencies of one network on several data sets, on the most GPUs that all of them had; "" for one."""
+    rows: dict[str, dict[int, ResultRow]] = {}
+    for row in results.rows:
+        if row.efficiency is not None and row.n_gpus and row.n_gpus > 1:
+            rows.setdefault(row.configuration.data_set or "", {})[row.n_gpus] = row
+    shared = set.intersection(*map(set, rows.values())) if len(rows) > 1 and all(rows) else set()
+    if not shared:
+        return ""
+    most = max(shared)
+    values = ", ".join(
+        f"{clean(data)} {percent_text(found[most].efficiency, 0)}" for data, found in rows.items()
+    )
+    return f"Efficiency on {most} GPUs: {values}"
+
+
+def _with_data(row: ResultRow, results: Results) -> str:
+    """A network's name, with its data set where it was trained on several."""
+    data = {each.configuration.data_set for each in results.rows if each.model == row.model}
+    return clean(f"{row.model}, {row.configuration.data_set}" if len(data) > 1 else row.model)
 
 
 def _compared(results: Results, models: Sequence[str], *, scaling: bool) -> str:
     rows = [row for model in models if (row := _largest(results, (model,))) is not None]
     if len(rows) < 2:
-        return _scaling(rows[0]) if rows else ""
+        return _scaling(rows[0], results) if rows else ""
     count = rows[0].n_gpus or 0
     where = "one GPU" if count == 1 else f"{count} GPUs"
     if scaling:
@@ -411,6 +444,16 @@ def _study(results: Results) -> str:
     ]
     best = max(found, default=None)
     return "" if best is None else f"Best top-1 in validation: {fixed(best[0], 1)} %, {clean(best[1])}"
+
+
+def _spot(results: Results) -> str:
+    """The best numbers of GPUs by purpose, where one network was measured on several."""
+    spots = sweet_spots(results)
+    if len(spots) != 1:
+        return ""
+    (spot,) = spots
+    kept = f", {100 * spot.floor:.0f} % efficiency up to {spot.efficient}" if spot.efficient else ""
+    return f"Least time on {spot.least_time} GPUs, fewest GPU-hours on {spot.least_gpu_hours}{kept}"
 
 
 def _acceleration(results: Results) -> str:
