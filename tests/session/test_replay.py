@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -140,6 +141,14 @@ def _settled(log: LogState) -> tuple[int, int, bool] | None:
     )
 
 
+def of_the_current_segment(state: LabState, event: AnyEvent) -> AnyEvent:
+    """A log only grows in a segment whose start was stored: growing alone is not, and would be missing in a replay."""
+    if not isinstance(event, LogGrew) or event.token not in state.submissions:
+        return event
+    log = state.submissions[event.token].logs.get(event.stream, LogState())
+    return msgspec.structs.replace(event, segment=log.segment)
+
+
 def as_was(states: list[LabState], replayed: list[LabState]) -> None:
     assert [recorded(state) for state in replayed] == [recorded(state) for state in states]
 
@@ -164,7 +173,7 @@ def test_the_state_at_every_event_equals_the_state_then(
     lived: list[LabState] = []
     with open_session(path) as session:
         for event in events:
-            session.feed(event)
+            session.feed(of_the_current_segment(session.state, event))
             if is_stored(event):
                 lived.append(session.state)
     if not lived:
