@@ -25,6 +25,7 @@ from tests.export.helpers import ANSWERS, DAY, EDITIONS, has, make_lab
 PAGES = {
     "hpc4ai-ch10": 9, "cc-mei-2025-lab5": 13, "sa-miri-2025-pg": 19, "sa-miri-2021-ex12": 9,
     "hpc4ai-ch11": 9, "hpc4ai-ch12": 6, "hpc4ai-ch15": 14, "thesis-2019": 10,
+    "sa-miri-2025-ph": 11, "sa-miri-2025-pi": 6,
 }  # fmt: skip
 PYTORCH = ("hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "thesis-2019")
 ANSWER = "The answer in one sentence. And **more** about it."
@@ -45,7 +46,7 @@ def practice_of(lab):
 # --------------------------------------------------------------------------- which pages
 
 
-@pytest.mark.parametrize("edition", EDITIONS + PYTORCH)
+@pytest.mark.parametrize("edition", tuple(PAGES))
 def test_the_hand_in_is_what_the_edition_lists(tmp_path, edition, typesetter):
     lab = make_lab(tmp_path / "lab", edition, answer=ANSWER)
     deck = hand_in(lab.contents())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from labtui.domain.errors import DataError
 from labtui.lab.edition_validation import Known, parse_edition
 from labtui.lab.toml_positions import line_of
-from labtui.session.labs import labs_folder
+from labtui.session.labs import labs_folder, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
 
 KNOWN = Known(
@@ -63,6 +64,60 @@ def test_positions_survive_strings_comments_and_inline_tables():
     assert line_of(text, ("t", 0, "k", 1, "z")) == 9
     assert line_of(text, ("t", 1, "k", 0)) == 12
     assert line_of(text, ("t", 1, "m", "n")) == 13
+
+
+EXTENDING = """format = 1
+extends = "hpc4ai-ch10"
+id = "mine"
+
+[[tasks]]
+id = "11.1"
+title = "One more"
+handed_in = false
+what = "w"
+why = "y"
+checks = [{ kind = "answers" }]
+questions = [{ text = "Why?" }]
+
+[[tasks]]
+id = "10.4"
+title = "Another title"
+
+[[bands]]
+quantity = "speedup"
+model = "ResNet50"
+gpus = 2
+batch_size = 64
+low = 1.2
+high = 2
+source = "me"
+"""
+
+
+def test_an_edition_that_extends_another_says_only_what_differs():
+    base, mine = parse_edition(SHIPPED), parse_edition(EXTENDING, base=SHIPPED)
+    assert (mine.id, mine.extends, mine.source) == ("mine", "hpc4ai-ch10", base.source)
+    assert [task.id for task in mine.tasks] == [*(task.id for task in base.tasks), "11.1"]
+    assert mine.task("10.4") == msgspec.structs.replace(base.task("10.4"), title="Another title")
+    assert mine.bands[:-1] == base.bands
+    assert mine.hand_in == base.hand_in
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('title = "One more"', 'title = " "', 7, "needs a text"),
+        ('title = "Another title"', "title = 5", 16, "should be text"),
+        ('model = "ResNet50"', 'model = "ResNet5"', 20, "so this band is idle"),
+        ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' to extend"),
+    ],
+)
+def test_a_mistake_in_what_extends_has_its_own_line(old, new, line, words, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(EXTENDING.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(DataError, match=words) as caught:
+        read_edition_file(path, opened=True)
+    assert caught.value.line == line
 
 
 SHIPPED = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")

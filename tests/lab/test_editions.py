@@ -13,7 +13,7 @@ from labtui.session.labs import labs_folder, list_editions, load_edition
 
 IDS = (
     "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "sa-miri-2021-ex12",
-    "sa-miri-2025-pg", "thesis-2019",
+    "sa-miri-2025-pg", "sa-miri-2025-ph", "sa-miri-2025-pi", "thesis-2019",
 )  # fmt: skip
 R50 = [("ResNet50", 1, 2048, 2048, 5), ("ResNet50", 2, 4096, 2048, 5), ("ResNet50", 4, 8192, 2048, 5)]
 R152 = [("ResNet152", 1, 1024, 1024, 5), ("ResNet152", 2, 2048, 1024, 5), ("ResNet152", 4, 4096, 1024, 5)]
@@ -78,6 +78,8 @@ PLANS = {
         "10.10": [], "10.11": [],
     },
 }  # fmt: skip
+PLANS["sa-miri-2025-ph"] = PLANS["hpc4ai-ch11"] | {"11.8": tuned("vit", 128)}
+PLANS["sa-miri-2025-pi"] = PLANS["hpc4ai-ch12"]
 
 
 @pytest.fixture(scope="module")

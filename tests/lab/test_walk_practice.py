@@ -6,7 +6,9 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.lab.plan import PlanOverrides, framework_scripts
-from labtui.session.labs import labs_folder, load_edition
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
+from labtui.session.labs import labs_folder, load_edition, start_copy
 from labtui.session.session import Session
 from tests.lab import walk
 from tests.lab.marks import MARKED, unmarked
@@ -27,7 +29,8 @@ AT_ONCE = PlanOverrides(qos="acc_training", epochs=2, gpus=(4, 32))
 
 
 def test_a_lab_that_cannot_be_rehearsed_is_refused_before_anything_starts(tmp_path, capsys):
-    assert set(IDS) - set(REHEARSED) == {"hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "thesis-2019"}
+    torch = {"hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "sa-miri-2025-ph", "sa-miri-2025-pi", "thesis-2019"}
+    assert set(IDS) - set(REHEARSED) == torch
     text = (labs_folder() / "hpc4ai-ch12.toml").read_text(encoding="utf-8")
     mine = tmp_path / "mine.toml"
     mine.write_text(text.replace("pytorch/train_ddp.py", "tensorflow/train_multiworker.py"), encoding="utf-8")
@@ -64,6 +67,30 @@ def test_a_training_on_one_node_and_on_eight(tmp_path):
         assert run.totals is not None and run.totals.gpu_memory.lo == 53
         rate = MICRO["throughput"][MICRO["gpus"].index(run.spec.n_gpus)]
         assert run.images / run.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
+
+
+def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(tmp_path):
+    from labtui.practice.cluster import PracticeCluster
+
+    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
+        scripts = framework_scripts(load_edition("sa-miri-2025-ph"))
+        folder = walk.folder_of(tmp_path / "lab", "sa-miri-2025-ph", **cluster.login.settings_for(scripts))
+        with Session.open(folder.path) as session:
+            path = start_copy(folder, "pytorch/train_ddp.py", "pytorch/train_tweaked.py")
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace('{"lr": args', '{"fused": True, "lr": args'), encoding="utf-8")
+            for task in ("11.6", "11.8"):
+                walk.submit(session, task, PlanOverrides(qos="acc_training", epochs=2))
+            walk.finish(session)
+            walk.answer(session, session.edition.task("11.8"))
+            box = walk.boxes(session)["11.8"]
+            rows = compute_results(measured_from_state(session.state)).rows
+    assert [row.name for row in rows] == [
+        "vit (micro-224, not compiled, original script)",
+        "vit (micro-224, compiled, original script)",
+        "vit (micro-224, compiled, tweaked script)",
+    ]
+    assert [item.kind for item in box.items if not item.met] == []
 
 
 @pytest.mark.parametrize("name", REHEARSED)

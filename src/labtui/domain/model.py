@@ -116,8 +116,8 @@ _PLAIN_WORDS = ("", "none", "no", "false", "0", "fp32", "constant")
 """Values of an option that leave a training as it is without the option."""
 
 
-def tuning_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    """How options of a training script change its speed, in words; options by name, without dashes.
+def tuning_of(options: Mapping[str, str], variant: str = "") -> tuple[str, ...]:
+    """How a script's options, and a variant of it, change its speed, in words; options by name, without dashes.
 
     Nothing for what is left at its default, so that a script that prints all its options and a command that names
     some of them say the same: ``("bf16", "10 workers", "compiled")``.
@@ -134,7 +134,7 @@ def tuning_of(options: Mapping[str, str]) -> tuple[str, ...]:
             epochs = options["warmup_epochs"]
             label += f", warm-up of {epochs} epoch{'s' * (epochs != '1')}"
         found.append(label)
-    return tuple(found)
+    return (*found, f"{variant} script") if variant else tuple(found)
 
 
 def named_options(words: Sequence[str]) -> dict[str, str]:
@@ -172,6 +172,7 @@ class RunSpec:
     `script` is the training script in `scripts/`, relative to it ("ResNet50.py"); `batch_option` is what its own
     batch option means. `nodes` is how many nodes share the GPUs evenly, `data_set` names the images where a lab has
     several ("" for its only one). `arguments` stand in the place of those that labtui would write.
+    `variant` is a word for a script of the student's that differs from the one it was copied from.
     `unknown` names what nothing tells yet about a run of the student's own job file (model, n_gpus, batch_size,
     epochs): its value here means nothing.
     """
@@ -190,11 +191,12 @@ class RunSpec:
     batch_option: BatchOption = "global"
     data_set: str = ""
     arguments: tuple[str, ...] = ()
+    variant: str = ""
 
     @property
     def tuning(self) -> tuple[str, ...]:
-        """What its options change of its speed, in words."""
-        return tuning_of(named_options((*self.arguments, *self.extra_args)))
+        """What its options, and the variant of its script, change of its speed, in words."""
+        return tuning_of(named_options((*self.arguments, *self.extra_args)), self.variant)
 
     @property
     def replicas(self) -> int:

@@ -63,7 +63,7 @@ class RunPlan(_Data, frozen=True, kw_only=True):
     `time_limit_minutes` only where the edition prescribes them. `options` are further ones of the script;
     `arguments` stand in the place of all that labtui would give a script that torchrun starts (a batch, epochs).
     `batch_option` says what the script's own batch option means. `data_set` and `images` per epoch are given where a
-    lab has several.
+    lab has several. `variant` is a word for what the student's own copy of a script does differently.
     """
 
     form: TemplateForm
@@ -82,11 +82,12 @@ class RunPlan(_Data, frozen=True, kw_only=True):
     data_set: str | None = None
     images: int | None = None
     arguments: tuple[str, ...] = ()
+    variant: str = ""
 
     @property
     def tuning(self) -> tuple[str, ...]:
-        """What its options change of its speed, in words."""
-        return tuning_of(named_options((*self.arguments, *self.options)))
+        """What its options, and the variant of its script, change of its speed, in words."""
+        return tuning_of(named_options((*self.arguments, *self.options)), self.variant)
 
 
 class Question(_Data, frozen=True, kw_only=True):
@@ -308,6 +309,7 @@ class Reference(_Data, frozen=True, kw_only=True):
 class Edition(_Data, frozen=True, kw_only=True):
     """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
 
+    `extends` is the id of the edition that its file changes; what the file leaves out is that edition's.
     `images` is the training set's size per epoch, `base_learning_rate` the rate on one GPU,
     `startup_seconds` how long a run takes before its first epoch (container, imports, data): from ... to ...
     """
@@ -321,6 +323,7 @@ class Edition(_Data, frozen=True, kw_only=True):
     about: str
     tasks: tuple[Task, ...]
     reference: Reference
+    extends: str = ""
     profiles: tuple[str, ...] = ()
     images: int = 50_000
     base_learning_rate: float = 0.01

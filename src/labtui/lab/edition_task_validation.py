@@ -33,7 +33,7 @@ _ACTIVE = re.compile(
 )
 """Control characters and invisible ones that reorder or hide text: never needed in a lab sheet."""
 _MAY_REPEAT = (("startup_seconds",), ("options",), ("arguments",))
-_MAY_BE_EMPTY = {"advice", "note", "task", "heading"}
+_MAY_BE_EMPTY = {"advice", "note", "task", "heading", "extends", "variant"}
 MAX_TEXT = 8_000
 MAX_NUMBER = 1_000_000_000
 
@@ -95,6 +95,7 @@ def _named(place: Place) -> str:
 
 _TASK_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,14}[A-Za-z0-9])?")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_VARIANT = re.compile(r"[a-z][a-z0-9-]{0,30}")
 MAX_EPOCHS = 10_000
 MAX_GPUS = 100_000
 MAX_MINUTES = 30 * 24 * 60
@@ -160,6 +161,11 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
         yield (
             (*place, "arguments"),
             "`arguments` are for the form 'torchrun'; the other scripts are given theirs.",
+        )
+    if run.variant and (run.form != "torchrun" or not _VARIANT.fullmatch(run.variant)):
+        yield (
+            (*place, "variant"),
+            f"`variant` is one word in small letters for a script that torchrun starts, not {run.variant!r}.",
         )
     if run.images is not None and run.images < 1:
         yield (*place, "images"), "`images` is at least 1."

@@ -13,7 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -31,9 +31,9 @@ from labtui.lab.edition_task_validation import (
     unique,
     values,
 )
-from labtui.lab.toml_positions import Place, line_of
+from labtui.lab.toml_positions import Overlay, Place, line_of
 
-_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
+EDITION_ID = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def problems(edition: Edition, known: Known | None = None) -> Iterator[Problem]:
     """
     plain = msgspec.to_builtins(edition)
     yield from values(plain, ())
-    if not _ID.fullmatch(edition.id):
+    if not EDITION_ID.fullmatch(edition.id):
         yield ("id",), f"`id` is small letters, digits, dots and dashes, not {edition.id!r}."
     if not edition.tasks:
         yield ("tasks",), "An edition needs at least one task."
@@ -335,31 +335,60 @@ def _fields() -> tuple[str, ...]:
     return tuple(found)
 
 
-def parse_edition(text: str, path: str = "", known: Known | None = None) -> schema.Edition:
+def extended_by(text: str) -> str:
+    """The id of the edition that this one extends; "" for one that stands alone, or whose text is no TOML."""
+    try:
+        found = tomllib.loads(text).get("extends", "") if len(text) <= MAX_CHARACTERS else ""
+    except (ValueError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def parse_edition(
+    text: str, path: str = "", known: Known | None = None, base: str | None = None
+) -> schema.Edition:
     """Read and prove an edition; with `known`, the scripts and cluster profiles it names have to be there.
+
+    `base` is the text of the edition that it extends; a mistake in what it leaves as it is has no line here.
 
     Raises:
         DataError: with the path, the line when it is known, and one sentence.
     """
+    data = _toml(text, path)
+    overlay = Overlay.of({} if base is None else _toml(base, path), data)
+    if "extends" in data and base is None:
+        sentence = (
+            f"There is no edition {data['extends']!r} to extend; it is the id of one that comes with labtui."
+        )
+        raise _error(path, line_of(text, ("extends",)), sentence)
+    try:
+        found = msgspec.convert(overlay.data, schema.Edition)
+    except msgspec.ValidationError as error:
+        raise _schema_error(path, text, overlay, str(error)) from None
+    for place, sentence in problems(found, known):
+        raise _error(path, line_of(text, overlay.own_place(place)), sentence)
+    return found
+
+
+def own_line(text: str, base: str | None, place: Place) -> int | None:
+    """The line in an edition's own file where a place of the whole stands, if it stands there at all."""
+    overlay = Overlay.of({} if base is None else tomllib.loads(base), tomllib.loads(text))
+    return line_of(text, overlay.own_place(place))
+
+
+def _toml(text: str, path: str) -> dict[str, Any]:
     if len(text) > MAX_CHARACTERS:
         raise _error(
             path, None, f"The file has more than {MAX_CHARACTERS:,} characters; no edition needs that."
         )
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _toml_error(path, text, str(error)) from None
     except RecursionError:
         raise _error(path, None, "The file is nested too deeply to be read.") from None
     except ValueError:
         raise _error(path, _endless_number(text), "There is a number without end in this file.") from None
-    try:
-        found = msgspec.convert(data, schema.Edition)
-    except msgspec.ValidationError as error:
-        raise _schema_error(path, text, str(error)) from None
-    for place, sentence in problems(found, known):
-        raise _error(path, line_of(text, place), sentence)
-    return found
 
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:
@@ -380,12 +409,12 @@ def _toml_error(path: str, text: str, message: str) -> DataError:
     return _error(path, line, f"This is not valid TOML: {what[0].lower()}{what[1:]}.")
 
 
-def _schema_error(path: str, text: str, message: str) -> DataError:
+def _schema_error(path: str, text: str, overlay: Overlay, message: str) -> DataError:
     match = _PLACE.match(message)
     what, where = (match["what"], match["where"] or "$") if match else (message, "$")
     place = _place(where)
     sentence, place = _sentence(what, place)
-    return _error(path, line_of(text, place), sentence)
+    return _error(path, line_of(text, overlay.own_place(place)), sentence)
 
 
 def _place(where: str) -> Place:

@@ -182,6 +182,7 @@ def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
         launcher=cast("Launcher", plan.form) if plan.form in MANY_NODES else "python",
         batch_option=plan.batch_option,
         data_set=plan.data_set or "",
+        variant=plan.variant,
         arguments=tuple(
             word.replace(PER_GPU_BATCH, str(batch // max(1, plan.gpus))) for word in plan.arguments
         ),

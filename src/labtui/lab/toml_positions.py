@@ -1,4 +1,4 @@
-"""Where a value stands in a TOML file: the line of every table, key and array item.
+"""Where a value stands in a TOML file: the line of every table, key and array item; and one file laid over another.
 
 `tomllib` gives values without positions, and an author needs the line. This scanner knows just enough of
 TOML's grammar (strings, comments, brackets) to note where each statement begins; it never judges and never
@@ -8,8 +8,9 @@ raises.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Place = tuple[str | int, ...]
 """A path into the data: ``("tasks", 0, "runs", 1, "epochs")``."""
@@ -141,3 +142,72 @@ def _items(statement: str, at: int) -> Iterator[tuple[int, int]]:
         if char == "," and depth == 1:
             index, fresh = index + 1, True
         at += 1
+
+
+# --------------------------------------------------------------------------- an edition laid over another
+
+_ADDED: tuple[Place, ...] = (("bands",), ("reference", "runs"), ("reference", "scripts"))
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """The data of an edition laid over that of the one it extends; `places` has the own place of what it changes.
+
+    Tables are laid over key by key, lists of tables with an `id` item by item; what is new comes last. The lists in
+    `_ADDED` are put behind the base's. Every other list and every value stands in the place of the base's.
+    """
+
+    data: dict[str, Any]
+    places: dict[Place, Place] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, base: Mapping[str, Any], own: Mapping[str, Any]) -> Overlay:
+        found = cls({})
+        found.data.update(found._table(base, own, (), ()))
+        return found
+
+    def own_place(self, place: Place) -> Place:
+        """Where a place of the whole stands in the extending file, or its nearest ancestor that stands there."""
+        for length in range(len(place), 0, -1):
+            if place[:length] in self.places:
+                return (*self.places[place[:length]], *place[length:])
+        return ()
+
+    def _table(
+        self, base: Mapping[str, Any], own: Mapping[str, Any], place: Place, mine: Place
+    ) -> dict[str, Any]:
+        merged = dict(base)
+        for key, value in own.items():
+            at, there = (*place, key), (*mine, key)
+            self.places[at] = there
+            merged[key] = self._value(base.get(key), value, at, there)
+        return merged
+
+    def _value(self, base: Any, own: Any, place: Place, mine: Place) -> Any:
+        if isinstance(base, Mapping) and isinstance(own, Mapping):
+            return self._table(base, own, place, mine)
+        if place in _ADDED and isinstance(base, list) and isinstance(own, list):
+            self.places.update({(*place, len(base) + i): (*mine, i) for i in range(len(own))})
+            return [*base, *own]
+        if not (_named_items(base) and _named_items(own)):
+            return own
+        merged = list(base)
+        ids = [str(item["id"]) for item in base]
+        for index, item in enumerate(own):
+            again = any(item["id"] == other["id"] for other in own[:index])
+            at = ids.index(item["id"]) if item["id"] in ids and not again else len(merged)
+            self.places[*place, at] = (*mine, index)
+            if at < len(ids):
+                merged[at] = self._table(base[at], item, (*place, at), (*mine, index))
+            else:
+                merged.append(item)
+        return merged
+
+
+def _named_items(value: Any) -> bool:
+    """Whether this is a list of tables that each have an id."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(item, Mapping) and isinstance(item.get("id"), str) for item in value)
+    )

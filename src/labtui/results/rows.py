@@ -438,6 +438,7 @@ _KINDS = {
     re.compile(r"\d+ pixels"): "224 pixels",
     re.compile(r"sequences of \d+"): "sequences of 8192",
     re.compile(r".* rate(?:, .*)?"): "constant rate",
+    re.compile(r".* script"): "original script",
 }
 """Words of a tuning, and what is meant where a tuning has no such word."""
 

@@ -17,11 +17,10 @@ from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.lab.checks import TaskCheck, check_all
 from labtui.lab.edition import ChartKey, Edition
-from labtui.lab.edition_validation import Known, parse_edition
+from labtui.lab.edition_validation import EDITION_ID, Known, extended_by, own_line, parse_edition
 from labtui.lab.evidence import Evidence, ExportFact, FileFact, file_fact
 from labtui.lab.plan import PlanOverrides
 from labtui.lab.reference import Proof, prove
-from labtui.lab.toml_positions import line_of
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
@@ -107,7 +106,8 @@ def read_edition_file(path: Path, *, opened: bool = False) -> Edition:
     Raises:
         DataError: it cannot be read or is no edition; with the line and one sentence.
     """
-    return parse_edition(_edition_text(path), str(path), None if opened else _known(path))
+    text = _edition_text(path)
+    return parse_edition(text, str(path), None if opened else _known(path), _base_text(text))
 
 
 def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
@@ -117,14 +117,30 @@ def prove_file(path: Path) -> tuple[Edition, tuple[Proof, ...]]:
         DataError: as `read_edition_file`.
     """
     text = _edition_text(path)
-    edition = parse_edition(text, str(path), _known(path))
+    base = _base_text(text)
+    edition = parse_edition(text, str(path), _known(path), base)
     proofs = [
         proof
         if proof.holds
-        else replace(proof, sentence=f"{path}, line {line_of(text, ('tasks', index))}: {proof.sentence}")
+        else replace(proof, sentence=f"{_place_of(path, text, base, index)}: {proof.sentence}")
         for index, proof in enumerate(prove(edition))
     ]
     return edition, tuple(proofs)
+
+
+def _place_of(path: Path, text: str, base: str | None, index: int) -> str:
+    line = own_line(text, base, ("tasks", index))
+    return f"{path}, line {line}" if line else str(path)
+
+
+def _base_text(text: str) -> str | None:
+    """The text of the edition that another one extends: one of those that come with labtui, and stand alone."""
+    name = extended_by(text)
+    base = labs_folder() / f"{name}.toml"
+    if not name or not EDITION_ID.fullmatch(name) or not base.is_file():
+        return None
+    found = _edition_text(base)
+    return None if extended_by(found) else found
 
 
 def _edition_text(path: Path) -> str:

@@ -111,6 +111,7 @@ def _spec(text: str) -> RunSpec | None:
         launcher=cast("Launcher", values["launcher"]) if values.get("launcher") in MANY_NODES else "python",
         batch_option="per-gpu" if values.get("batch_option") == "per-gpu" else "global",
         data_set=values.get("data_set", ""),
+        variant=values.get("variant", ""),
         extra_args=tuple(word for word in values.get("options", "").split(",") if word),
     )
 

@@ -388,6 +388,8 @@ def run_facts(number: int, run: RunSpec) -> str:
         facts |= {"nodes": run.nodes, "launcher": run.launcher, "batch_option": run.batch_option}
     if run.data_set:
         facts["data_set"] = run.data_set
+    if run.variant:
+        facts["variant"] = run.variant
     if run.tuning:
         facts["options"] = ",".join((*run.arguments, *run.extra_args)).replace(" ", ",")
     if run.unknown:
