@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks._budgets import Budget, verdict
-from benchmarks._line import Line
+from benchmarks._slow_link import SlowLink
 from labtui.domain.model import JobPhase
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
@@ -193,7 +193,7 @@ def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
     report(f"fetching a log of {log_mb} MB, s", fetch, "sftp get", theirs, fetch / theirs)
     print(f"  peak memory {after / 1024:.0f} MB, {(after - before) / 1024:.0f} MB of it for the fetching")
     on_loopback = fetch / theirs
-    afar = Line((student.host, student.port), rate=LINE_BYTES_S, delay_s=LINE_DELAY_S)
+    afar = SlowLink((student.host, student.port), rate=LINE_BYTES_S, delay_s=LINE_DELAY_S)
     fetch, theirs = fetching(cluster, session("afar", afar.port), replace(student, port=afar.port), AFAR_MB)
     afar.close()
     report(f"the same, {AFAR_MB} MB over a line, s", fetch, "sftp get", theirs, fetch / theirs)

@@ -31,14 +31,14 @@ from tests.reliability.saying import told
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
 
 
-class Line:
+class AnsweringConnection:
     """A connection whose commands end as a test says."""
 
     host = "login1"
 
     def __init__(self, *answers: tuple[int | None, str, str]) -> None:
         self.answers = list(answers)
-        self.files = SimpleNamespace(write_atomic=lambda *_: None)
+        self.files = SimpleNamespace(write_atomic=lambda *_: None, stat=None, read=None, read_into=None)
 
     def run(self, command: object, timeout_s: float) -> CommandResult:
         status, out, err = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -46,7 +46,7 @@ class Line:
 
 
 def slurm(*answers: tuple[int | None, str, str]) -> SlurmCluster:
-    return SlurmCluster(Line(*answers))  # type: ignore[arg-type]
+    return SlurmCluster(AnsweringConnection(*answers))  # type: ignore[arg-type]
 
 
 NO_ANSWER = (None, "", "")
@@ -92,12 +92,16 @@ FILES = {"a.py": b"print()\n"}
 
 def test_pushing_without_an_answer_or_into_what_says_no() -> None:
     with pytest.raises(ConnectionLost):
-        push_files(Line(NO_ANSWER), FILES, "/r")  # type: ignore[arg-type]
+        push_files(AnsweringConnection(NO_ANSWER), FILES, "/r")  # type: ignore[arg-type]
     with pytest.raises(RemoteFailure) as caught:
-        push_files(Line((1, "", "mkdir: cannot create directory: Read-only file system\n")), FILES, "/r")  # type: ignore[arg-type]
+        push_files(
+            AnsweringConnection((1, "", "mkdir: cannot create directory: Read-only file system\n")),
+            FILES,
+            "/r",
+        )  # type: ignore[arg-type]
     told(caught.value, "Read-only file system", "/r")
     with pytest.raises(RemoteFailure) as silent:
-        push_files(Line((1, "", "")), FILES, "/r")  # type: ignore[arg-type]
+        push_files(AnsweringConnection((1, "", "")), FILES, "/r")  # type: ignore[arg-type]
     told(silent.value, "no reason given")
 
 

@@ -57,7 +57,7 @@ echo '25/25 - 29s - loss: 2.2 - accuracy: 0.1 - 29s/epoch - 1s/step'
 """
 
 
-class Desk:
+class JobFolder:
     """A directory to run a job script in, with programs of its own in front of the PATH."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,8 +99,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def job_folder(tmp_path: Path) -> JobFolder:
+    return JobFolder(tmp_path)
 
 
 def until(condition: object, what: str) -> None:
@@ -119,9 +119,9 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(desk: Desk) -> None:
-    desk.program("python", FAILING)
-    status, out, err = desk.run(rendered("one-job", PLAIN))
+def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(job_folder: JobFolder) -> None:
+    job_folder.program("python", FAILING)
+    status, out, err = job_folder.run(rendered("one-job", PLAIN))
     assert status == 5
     lines = [line for line in out.splitlines() if line.startswith(("+ ", "trains "))]
     assert lines[0] == "+ python -u ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
@@ -129,31 +129,31 @@ def test_first_failure_becomes_the_exit_status_and_the_rest_still_runs(desk: Des
     assert err.splitlines() == [f"error: this training ended with exit status {code}" for code in (5, 7)]
 
 
-def test_all_well_is_zero(desk: Desk) -> None:
-    desk.program("python", "#!/bin/bash\necho unbuffered=$PYTHONUNBUFFERED data=$CIFAR10_DATA\n")
-    status, out, err = desk.run(rendered("one-gpu", PLAIN, data_dir="/some/where else"))
+def test_all_well_is_zero(job_folder: JobFolder) -> None:
+    job_folder.program("python", "#!/bin/bash\necho unbuffered=$PYTHONUNBUFFERED data=$CIFAR10_DATA\n")
+    status, out, err = job_folder.run(rendered("one-gpu", PLAIN, data_dir="/some/where else"))
     assert (status, err) == (0, "")
     assert "unbuffered=1 data=/some/where else" in out
-    assert not list(desk.folder.glob("*.csv")), "no nvidia-smi, no samples, no error"
+    assert not list(job_folder.folder.glob("*.csv")), "no nvidia-smi, no samples, no error"
 
 
-def test_header_says_what_the_job_is(desk: Desk) -> None:
-    desk.program("python", "#!/bin/bash\n")
-    _, out, _ = desk.run(rendered("one-job", PLAIN))
+def test_header_says_what_the_job_is(job_folder: JobFolder) -> None:
+    job_folder.program("python", "#!/bin/bash\n")
+    _, out, _ = job_folder.run(rendered("one-job", PLAIN))
     block = out.split(HEADER_BEGIN + "\n")[1].split(HEADER_END)[0]
     facts = {key: value.strip() for key, value in (line.split(":", 1) for line in block.splitlines())}
     assert (facts["token"], facts["lab"], facts["task"]) == (CONTEXT.token, CONTEXT.edition, "10.5")
     assert (facts["form"], facts["practice"], facts["gpus"]) == ("one-job", "no", "4")
     assert (facts["job"], facts["node"], facts["cpus"]) == ("31337 ResNet50-x", "as01r1b09", "80")
     assert facts["run-2"] == "model=ResNet50 device=gpu n_gpus=2 batch_size=4096 epochs=5 script=ResNet50.py"
-    assert facts["directory"] == str(desk.folder)
+    assert facts["directory"] == str(job_folder.folder)
     assert facts["start"][:2] == "20"
 
 
-def test_labtui_knows_the_runs_from_the_echoed_commands(desk: Desk) -> None:
+def test_labtui_knows_the_runs_from_the_echoed_commands(job_folder: JobFolder) -> None:
     """Scripts that print no banner, as the book's sequential one."""
-    desk.program("python", EPOCHS)
-    _, out, _ = desk.run(rendered("one-job", PLAIN))
+    job_folder.program("python", EPOCHS)
+    _, out, _ = job_folder.run(rendered("one-job", PLAIN))
     runs = parse_log(out.encode()).runs
     assert [(item.model, item.n_gpus, item.batch_size) for item in runs] == [
         ("ResNet50", 1, 2048),
@@ -162,39 +162,39 @@ def test_labtui_knows_the_runs_from_the_echoed_commands(desk: Desk) -> None:
     ]
 
 
-def test_sampler_writes_beside_the_log_and_ends_with_the_job(desk: Desk) -> None:
+def test_sampler_writes_beside_the_log_and_ends_with_the_job(job_folder: JobFolder) -> None:
     csv = "ResNet50-x.31337.gpu.csv"
-    desk.program("nvidia-smi", SAMPLER)
-    desk.program("python", f'#!/bin/bash\nuntil [ "$(wc -l < {csv})" -gt 3 ]; do sleep 0.02; done\n')
-    status, out, _ = desk.run(rendered("one-gpu", PLAIN))
+    job_folder.program("nvidia-smi", SAMPLER)
+    job_folder.program("python", f'#!/bin/bash\nuntil [ "$(wc -l < {csv})" -gt 3 ]; do sleep 0.02; done\n')
+    status, out, _ = job_folder.run(rendered("one-gpu", PLAIN))
     assert status == 0
     assert "NVIDIA-SMI" in out
-    reading = read_samples((desk.folder / csv).read_bytes())
+    reading = read_samples((job_folder.folder / csv).read_bytes())
     assert len(reading.samples) >= 3 and reading.samples[0].utilization == 0.97
-    pid = int((desk.folder / "sampler.pid").read_text())
+    pid = int((job_folder.folder / "sampler.pid").read_text())
     until(lambda: not alive(pid), "the sampler to end")
 
 
-def test_termination_ends_the_job_its_training_and_its_sampler(desk: Desk) -> None:
+def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFolder) -> None:
     """SIGTERM to every process of the job, as Slurm sends it at scancel and at the time limit."""
-    desk.program("nvidia-smi", SAMPLER)
-    desk.program("python", "#!/bin/bash\necho $$ >> trainings\nexec sleep 600\n")
-    process = desk.start(rendered("one-job", PLAIN))
-    trainings = desk.folder / "trainings"
-    until(lambda: trainings.exists() and (desk.folder / "sampler.pid").exists(), "the first training")
+    job_folder.program("nvidia-smi", SAMPLER)
+    job_folder.program("python", "#!/bin/bash\necho $$ >> trainings\nexec sleep 600\n")
+    process = job_folder.start(rendered("one-job", PLAIN))
+    trainings = job_folder.folder / "trainings"
+    until(lambda: trainings.exists() and (job_folder.folder / "sampler.pid").exists(), "the first training")
     os.killpg(process.pid, signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
     assert len(trainings.read_text().split()) == 1, "the other trainings do not start"
-    pids = [int(trainings.read_text()), int((desk.folder / "sampler.pid").read_text())]
+    pids = [int(trainings.read_text()), int((job_folder.folder / "sampler.pid").read_text())]
     until(lambda: not any(map(alive, pids)), "training and sampler to end")
 
 
-def test_container(desk: Desk) -> None:
-    desk.program("singularity", '#!/bin/bash\nprintf "%s|" "$@"; echo\n')
-    _, out, _ = desk.run(rendered("cpu", PLAIN, container="/images/my image.sif"))
+def test_container(job_folder: JobFolder) -> None:
+    job_folder.program("singularity", '#!/bin/bash\nprintf "%s|" "$@"; echo\n')
+    _, out, _ = job_folder.run(rendered("cpu", PLAIN, container="/images/my image.sif"))
     assert "exec|/images/my image.sif|python|-u|ResNet50_seq.py|--epochs|2|--batch_size|256|" in out
-    _, out, _ = desk.run(rendered("one-gpu", PLAIN, container="/images/x.sif"))
+    _, out, _ = job_folder.run(rendered("one-gpu", PLAIN, container="/images/x.sif"))
     assert "exec|--nv|/images/x.sif|python|" in out
 
 
@@ -261,52 +261,52 @@ def test_hostile_values_never_become_shell_words(
     assert [line for line in lines[:first_code] if line.startswith("#SBATCH")] == [
         line for line in lines if line.startswith("#SBATCH")
     ]
-    desk = Desk(tmp_path_factory.mktemp("hostile"))
+    job_folder = JobFolder(tmp_path_factory.mktemp("hostile"))
     recorder = '#!/bin/bash\nprintf \'%s\\0\' "${0##*/}" "$@" > words\n'
     for name in ("python", "singularity"):
-        desk.program(name, recorder)
-    desk.program("module", "#!/bin/bash\n")
-    status, _, err = desk.run(script)
-    assert not (desk.folder / "pwned").exists()
+        job_folder.program(name, recorder)
+    job_folder.program("module", "#!/bin/bash\n")
+    status, _, err = job_folder.run(script)
+    assert not (job_folder.folder / "pwned").exists()
     assert "syntax error" not in err
     if words[0] in ("python", "singularity"):
         assert status == 0
-        assert (desk.folder / "words").read_bytes() == b"".join(word.encode() + b"\0" for word in words)
+        assert (job_folder.folder / "words").read_bytes() == b"".join(word.encode() + b"\0" for word in words)
 
 
-def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(desk: Desk) -> None:
-    desk.program("python", EPOCHS)
-    (desk.folder / ".labtui").mkdir()
+def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(job_folder: JobFolder) -> None:
+    job_folder.program("python", EPOCHS)
+    (job_folder.folder / ".labtui").mkdir()
     script = rendered("cpu", PLAIN)
-    first, out, _ = desk.run(script)
+    first, out, _ = job_folder.run(script)
     assert first == 0 and "Epoch 1/2" in out
-    desk.job_id = "31338"
-    twin, out, err = desk.run(script)
+    job_folder.job_id = "31338"
+    twin, out, err = job_folder.run(script)
     assert (twin, err) == (TWIN_STATUS, "")
     assert out == (
         "labtui: job 31338 is a twin of job 31337, which began first in this directory; it ends here.\n"
     )
-    desk.job_id = "31337"
-    again, out, _ = desk.run(script)
+    job_folder.job_id = "31337"
+    again, out, _ = job_folder.run(script)
     assert again == 0 and "Epoch 1/2" in out, "Slurm started the same job again"
 
 
-def test_of_many_jobs_at_once_one_goes_on(desk: Desk) -> None:
-    desk.program("python", EPOCHS)
-    (desk.folder / ".labtui").mkdir()
+def test_of_many_jobs_at_once_one_goes_on(job_folder: JobFolder) -> None:
+    job_folder.program("python", EPOCHS)
+    (job_folder.folder / ".labtui").mkdir()
     script = rendered("cpu", PLAIN)
     started = []
     for number in range(8):
-        desk.job_id = str(40_000 + number)
-        started.append(desk.start(script))
+        job_folder.job_id = str(40_000 + number)
+        started.append(job_folder.start(script))
     ends = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
     assert sorted(status for _, status in ends) == [0] + [TWIN_STATUS] * 7
 
 
-def test_a_script_that_is_no_submission_of_labtui_runs_as_often_as_one_likes(desk: Desk) -> None:
-    desk.program("python", EPOCHS)
+def test_a_script_that_is_no_submission_of_labtui_runs_as_often_as_one_likes(job_folder: JobFolder) -> None:
+    job_folder.program("python", EPOCHS)
     script = rendered("cpu", PLAIN)
-    assert desk.run(script)[0] == 0
-    desk.job_id = "31338"
-    assert desk.run(script)[0] == 0
-    assert not (desk.folder / ".labtui").exists()
+    assert job_folder.run(script)[0] == 0
+    job_folder.job_id = "31338"
+    assert job_folder.run(script)[0] == 0
+    assert not (job_folder.folder / ".labtui").exists()

@@ -1,7 +1,7 @@
-"""A line like a student's: a TCP proxy on loopback with a rate and a delay, for comparisons on the same terms.
+"""A connection like a student's: a TCP proxy on loopback with a rate and a delay, for comparisons on the same terms.
 
-Each way has its own rate; what is on the line at once is bounded, as in a router's buffer, so that a submitter
-feels the line's pace.
+Each way has its own rate; what is on its way at once is bounded, as in a router's buffer, so that a submitter
+feels its pace.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import time
 
 PIECE = 16 * 1024
 BUFFER_S = 0.05
-"""What the line's own buffer holds, in seconds of its rate."""
+"""What its own buffer holds, in seconds of its rate."""
 
 
-class Line:
+class SlowLink:
     """Forwards connections to `target` at `rate` bytes a second each way, `delay_s` seconds later each way."""
 
     def __init__(self, target: tuple[str, int], *, rate: float, delay_s: float) -> None:
