@@ -18,9 +18,9 @@ import pytest
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.layout import STATE_FILE
 from labtui.practice.runner import JobRunner
-from labtui.practice.sftp import Outside, confined
 from labtui.practice.slurm.job import MIN_JOB_AGE_S, Call, Job
 from labtui.practice.slurm.options import build_request
+from labtui.practice.sshd import Outside, confined
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
 
