@@ -9,7 +9,7 @@ import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import SubmissionStatus
-from labtui.session.worker_context import outcome_of
+from labtui.session.worker_context import inline
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import LIMIT, keras_log
 
@@ -96,8 +96,10 @@ class Aside:
         def fail() -> Any:
             raise instead or AssertionError
 
-        outcome = fail if instead is not None else outcome_of(work)
-        self.bench.worker._requests.put(lambda: done(outcome), needs_connection=False)
+        def hand_over(outcome: Callable[[], Any]) -> None:
+            self.bench.worker._requests.put(lambda: done(outcome), needs_connection=False)
+
+        inline(fail if instead is not None else work, hand_over)
         self.bench.step(2)
 
 

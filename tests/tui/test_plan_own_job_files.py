@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labtui.preflight import Finding
-from labtui.session.planning import Preview
+from labtui.session.preview import Preview
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskReason, Confirm

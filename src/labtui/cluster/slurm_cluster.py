@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.files import FileStat
 from labtui.cluster.push import Progress, PushReport, digests_of, push_files
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import (
@@ -58,6 +57,9 @@ class SlurmCluster:
 
     def __init__(self, connection: Connection, *, practice: bool = False) -> None:
         self.connection = connection
+        self.stat = connection.files.stat
+        self.read = connection.files.read
+        self.read_into = connection.files.read_into
         self._practice = practice
         self._home = ""
 
@@ -101,20 +103,6 @@ class SlurmCluster:
         if not self._home:
             self._home = self.connection.files.home()
         return self._home
-
-    def stat(self, path: str) -> FileStat | None:
-        """Size and time of a remote file; None when there is none."""
-        return self.connection.files.stat(path)
-
-    def read(self, path: str, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes of a remote file from `offset`."""
-        return self.connection.files.read(path, offset, limit)
-
-    def read_into(
-        self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float
-    ) -> None:
-        """The same, given to `take` piece by piece; nothing more is requested after `within_s` seconds."""
-        self.connection.files.read_into(path, offset, limit, take, within_s=within_s)
 
     # ----------------------------------------------------------------- sending
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labtui.domain.profile import Profile
     from labtui.preflight import Finding
     from labtui.session.own_jobs import Answers
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
 
 
 _SUFFIXES = (".slurm", ".sbatch", ".job", ".sh")

@@ -47,7 +47,7 @@ from labtui.results.report import devices
 if TYPE_CHECKING:
     from labtui.lab.plan import PlanOverrides
     from labtui.session.batches import Proposal
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
 
 _UNKNOWN_LIMIT_S = 400.0
 """How long an unanswered submission is looked up before the command leaves it to the next session."""

@@ -17,8 +17,8 @@ from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
 from labtui.lab.plan import PlanOverrides, allocation, expectation, job_name, time_limit
 from labtui.results.rows import Results
+from labtui.session.folder import SCRIPT_NAME
 from labtui.session.own_jobs import job_file_draft
-from labtui.session.planned_submission import SCRIPT_NAME
 from labtui.session.planning import run_of
 
 if TYPE_CHECKING:

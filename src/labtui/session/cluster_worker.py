@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.events import ConnectionChanged, PathsSeen
 from labtui.session.connection_monitor import ConnectionMonitor, Watchdog
+from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
-from labtui.session.planned_submission import DRY_RUN, SCRIPT_NAME, Planned
+from labtui.session.planning import DRY_RUN, Planned
 from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter, absolute
-from labtui.session.worker_context import Done, RequestQueue, Urgency, WorkerContext, outcome_of
+from labtui.session.worker_context import Done, RequestQueue, Urgency, WorkerContext, WorkerRequest
 from labtui.slurm.job_evidence import live
 
 if TYPE_CHECKING:
@@ -97,27 +98,19 @@ class ClusterWorker:
 
     def cancel_submission(self, token: str) -> Future[None]:
         """Cancel a submission wherever it stands."""
-        done: Future[None] = Future()
-        self._put_in_background(lambda offline: self._submitter.cancel(token, done, offline))
-        return done
+        return self._put_in_background(functools.partial(self._submitter.cancel, token))
 
     def end_after(self, token: str, minutes: int) -> Future[None]:
         """Let a submission's job end after so many minutes of running."""
-        done: Future[None] = Future()
-        self._put_in_background(lambda offline: self._submitter.end_after(token, minutes, done, offline))
-        return done
+        return self._put_in_background(functools.partial(self._submitter.end_after, token, minutes))
 
     def set_limit(self, token: str, minutes: int) -> Future[None]:
         """Give a submission that waits another time limit."""
-        done: Future[None] = Future()
-        self._put_in_background(lambda offline: self._submitter.set_limit(token, minutes, done, offline))
-        return done
+        return self._put_in_background(functools.partial(self._submitter.set_limit, token, minutes))
 
     def hold(self, token: str, *, held: bool) -> Future[None]:
         """Hold a submission that waits, or release it."""
-        done: Future[None] = Future()
-        self._put_in_background(lambda offline: self._submitter.hold(token, held, done, offline))
-        return done
+        return self._put_in_background(functools.partial(self._submitter.hold, token, held))
 
     def ask(self, question: Callable[[SlurmCluster], _T]) -> Future[_T]:
         """Ask the cluster one thing, aside; the queue is read soon after."""
@@ -164,18 +157,20 @@ class ClusterWorker:
         self._hand_over(self._requests.put(work), future)
         return future
 
-    def _put_in_background(self, act: Callable[[LabError | None], None]) -> None:
+    def _put_in_background(self, act: Callable[[Future[None], LabError | None], None]) -> Future[None]:
         """Do something that may go on without a connection, and look at the queue soon after."""
+        done: Future[None] = Future()
 
         def work() -> None:
             offline = None
             if not self._connection.online:
                 offline = self._connection.error or ConnectionLost("There is no connection to the cluster.")
-            act(offline)
+            act(done, offline)
             self._poller.changed()
             self._poller.press()
 
         self._requests.put(work, needs_connection=False)
+        return done
 
     def test_only(self, planned: Planned) -> Future[TestOnly]:
         """Push a draft's job script, always to the same place, and ask Slurm about it, without submitting."""
@@ -203,7 +198,7 @@ class ClusterWorker:
         """
         return self._look_in_background(
             lambda: functools.partial(self._context.cluster.present, paths),
-            lambda found: self._context.commit(PathsSeen(at=self._context.at(), paths=found)),
+            lambda found: self._context.journal.commit([PathsSeen(at=self._context.at(), paths=found)]),
         )
 
     def look_at_shared(self, paths: Sequence[str]) -> Future[Mapping[str, str | None]]:
@@ -320,19 +315,22 @@ class ClusterWorker:
         self._stood_down = True
         self._context.cluster.close()
         self._submitter.abandon(taken)
-        self._context.commit(
-            ConnectionChanged(
-                at=self._context.at(), status="offline", sentence=taken.sentence, hint=taken.hint
-            )
+        offline = ConnectionChanged(
+            at=self._context.at(), status="offline", sentence=taken.sentence, hint=taken.hint
         )
+        self._context.journal.commit([offline])
         self._only_follow()
 
     def _run_in_background(self, work: Callable[[], Any], done: Done) -> None:
         """Ask a slow question on a second channel; the answer comes back as a request to the worker."""
 
         def ask() -> None:
-            outcome = outcome_of(work)
-            self._requests.put(lambda: done(outcome), needs_connection=False)
+            outcome: Future[Any] = Future()
+            try:
+                outcome.set_result(work())
+            except Exception as error:
+                outcome.set_exception(error)
+            self._requests.put(lambda: done(outcome.result), needs_connection=False)
 
         threading.Thread(target=ask, name="labtui-background", daemon=True).start()
 
@@ -361,7 +359,7 @@ class ClusterWorker:
                 )
         request = self._requests.pop(online=self._connection.online)
         if request is not None:
-            self._in_call(request.run)
+            self._in_call(functools.partial(_settle, request))
             if self._connection.online and request.needs_connection:
                 self._connection.heard()
             return 0.0
@@ -419,3 +417,18 @@ class ClusterWorker:
             work()
         finally:
             self._watchdog.end()
+
+
+def _settle(request: WorkerRequest) -> None:
+    """Do it and settle the future: `LabError`s go to whoever asked, a lost connection concerns the worker, too."""
+    if not request.future.set_running_or_notify_cancel():
+        return
+    try:
+        request.future.set_result(request.work())
+    except LabError as error:
+        request.future.set_exception(error)
+        if isinstance(error, ConnectionLost):
+            raise
+    except BaseException as error:
+        request.future.set_exception(error)
+        raise

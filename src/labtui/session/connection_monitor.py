@@ -227,4 +227,4 @@ class ConnectionMonitor:
             retry_at=retry_at if status == "offline" else None,
             host=context.cluster.host,
         )
-        context.commit(event)
+        context.journal.commit([event])

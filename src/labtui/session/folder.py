@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
+SCRIPT_NAME = "job.slurm"
+"""The job script's name in its remote directory."""
 FORMS: tuple[TemplateForm, ...] = get_args(TemplateForm)
 
 

@@ -15,7 +15,7 @@ from labtui.domain.events import AnyEvent, ConnectionChanged, ErrorRaised
 from labtui.domain.profile import Profile
 from labtui.session.cluster_worker import ClusterWorker
 from labtui.session.journal import Journal
-from labtui.session.planned_submission import shared_dir
+from labtui.session.planning import OpenLab, shared_dir
 from labtui.session.settings import (
     Settings,
     changed,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from labtui.doctor.findings import Check, Requirements
     from labtui.doctor.setup import Answer, SiteSetup
     from labtui.session.folder import LabFolder
-    from labtui.session.planning import OpenLab
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 

@@ -225,7 +225,7 @@ class LogFollower:
         events = reader.feed(item.stream, data, self._context.state, self._context.at())
         if any(isinstance(event, RunEnded) for event in events):
             self._news()
-        self._context.commit_all(events)
+        self._context.journal.commit(events)
         item.again_at = item.read_at = self._context.now()
         return bool(data)
 
@@ -253,7 +253,7 @@ class LogFollower:
             item.quiet_since, item.looks_since_end, item.complete = None, 0, False
         elif item.quiet_since is None:
             item.quiet_since = now
-        context.commit_all(events)
+        context.journal.commit(events)
         if not step.grown and not step.behind:
             self._maybe_complete(submission, item)
         item.looked_at, item.again_at = now, None
@@ -306,7 +306,7 @@ class LogFollower:
         if item.stream == "out":
             events.append(SamplesReset(at=at, run_ids=submission.run_ids, reason=reason))
         self._reader(submission).restart(item.stream)
-        self._context.commit_all(events)
+        self._context.journal.commit(events)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
         item.quiet_since, item.complete, item.last_look, item.behind = None, False, False, False
         item.again_at = self._context.now()
@@ -341,7 +341,7 @@ class LogFollower:
             context = self._context
             events.extend(self._reader(submission).finish(job, context.state, context.at()))
         events.append(self._grew(submission, item, complete=True))
-        self._context.commit_all(events)
+        self._context.journal.commit(events)
 
     def _forget_when_done(self, submission: SubmissionState) -> None:
         siblings = [item for item in self._followed.values() if item.token == submission.token]

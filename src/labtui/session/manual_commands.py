@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Literal
 from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, Stream, SubmissionDraft, SubmissionStatus
-from labtui.session.folder import LabFolder, hashes
-from labtui.session.planned_submission import BY_HAND, SCRIPT_NAME, shared_dir
-from labtui.session.planning import plan
+from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
+from labtui.session.planning import BY_HAND, plan, shared_dir
 from labtui.slurm.states import early_end_options
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from typing import cast, get_args
 
 from labtui.domain.errors import FolderError
 from labtui.domain.model import MANY_NODES, Device, JobForm, Launcher, RunSpec, Stream, SubmissionDraft
-from labtui.session.folder import MAX_SCRIPT_BYTES, LabFolder
-from labtui.session.planned_submission import SCRIPT_NAME
+from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD, JobContext, run_facts
 from labtui.slurm.script_commands import FilledCommand

@@ -1,7 +1,10 @@
-"""From a draft to everything a submission needs, and the preview that shows it: the same path, stopped earlier."""
+"""From a draft to everything a submission needs: its values, and where its files and logs lie on the cluster."""
 
 from __future__ import annotations
 
+import hashlib
+import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -9,30 +12,27 @@ from typing import TYPE_CHECKING, Protocol
 from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import UsageError
 from labtui.domain.events import LabState, PlannedRun, RunState, SubmissionPlanned
-from labtui.domain.model import AcceptedFinding, Interval, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.session.folder import file_name, hashes
-from labtui.session.planned_submission import SCRIPT_NAME, Planned, lab_root, logs_of, new_token, own_logs_of
+from labtui.session.folder import SCRIPT_NAME, file_name, hashes
+from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides
-    from labtui.preflight import Finding
     from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
     from labtui.session.journal import FaultLog
-    from labtui.session.planned_submission import FileChange, SharedCopy
-    from labtui.session.settings import Settings
     from labtui.session.worker_context import Clock
     from labtui.slurm.job_script import JobContext
     from labtui.slurm.remote_command import CommandRecord
 
-PLACES_FRESH_S = 600.0
-"""How long an answer about a remote path is worth something: nobody moves a data set every minute."""
-MISSING_FRESH_S = 20.0
-"""How soon a path that was missing is asked about again: a student may have just put it there."""
+BY_HAND = "slurm/by-hand"
+"""Where a job script lies that the student may submit without labtui."""
+DRY_RUN = "dry-run"
+"""The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
 
 
 class OpenLab(Protocol):
@@ -43,11 +43,6 @@ class OpenLab(Protocol):
     profile: Profile
     clock: Clock
     faults: FaultLog
-
-    @property
-    def shared(self) -> SharedCopy:
-        """What the cluster's copy of the scripts is known to hold."""
-        ...
 
     @property
     def state(self) -> LabState:
@@ -91,18 +86,80 @@ class OpenLab(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
+class Planned:
+    """A submission ready to be stored: the event, the files by digest, and which file is where."""
 
-    `left_out` names files that went with the newest job and are not sent any more.
-    """
-
+    event: SubmissionPlanned
     script: str
-    files: tuple[FileChange, ...]
-    findings: tuple[Finding, ...]
-    gpu_hours: Interval | None
-    seconds: Interval | None
-    left_out: tuple[str, ...] = ()
+    files: Mapping[str, bytes]
+
+    @property
+    def blobs(self) -> dict[str, bytes]:
+        """File contents by SHA-256 hex digest."""
+        return {hashlib.sha256(data).hexdigest(): data for data in self.files.values()}
+
+    @property
+    def snapshot(self) -> dict[str, dict[str, str]]:
+        """Path -> digest of this submission's files."""
+        return {self.event.token: hashes(self.files)}
+
+
+def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
+    """The remote directory of this lab; relative ones count from the remote home.
+
+    Raises:
+        UsageError: when the profile's path needs an account or user that is not known.
+    """
+    root = settings.root or profile.root
+    if "{account}" in root and not (account or settings.account or profile.default_account):
+        raise UsageError(
+            "The remote directory depends on the account, and none is known.",
+            "Set `account` under [cluster] in lab.toml, or use `labtui init --account`.",
+        )
+    root = root.replace("{account}", account or settings.account or profile.default_account)
+    if "{user}" in root and not user:
+        raise UsageError(
+            "The remote directory depends on the user name, and none is known.",
+            "Set `user` under [cluster] in lab.toml, or use `labtui init --user`.",
+        )
+    root = root.replace("{user}", user)
+    return f"{root.rstrip('/')}/{file_name(settings.edition)}"
+
+
+def shared_dir(profile: Profile, settings: Settings, *, user: str) -> str:
+    """The remote directory that `labtui push` fills, beside those of the submissions.
+
+    Raises:
+        UsageError: as `lab_root`.
+    """
+    return f"{lab_root(profile, settings, user=user)}/scripts"
+
+
+def new_token() -> str:
+    """A token nobody has used: the identity of one submission, on this computer and in Slurm's records."""
+    return f"lt{secrets.token_hex(10)}"
+
+
+def logs_of(remote_dir: str, job_name: str, *, gpus: int) -> dict[str, str]:
+    """Where a job's logs will be, by stream; ``%j`` stands for the job id."""
+    base = f"{remote_dir}/{job_name}.%j"
+    logs = {"out": f"{base}.out", "err": f"{base}.err"}
+    if gpus:
+        logs["gpu"] = f"{base}.gpu.csv"
+    return logs
+
+
+def own_logs_of(remote_dir: str, patterns: Iterable[tuple[Stream, str]], *, user: str) -> dict[str, str]:
+    """Where the logs of a student's own job file will be, by stream; sbatch's codes stand for what is to come."""
+    logs: dict[str, str] = {}
+    for stream, pattern in patterns:
+        whole = (
+            pattern
+            if pattern.startswith("/")
+            else f"{remote_dir.replace('%', '%%')}/{pattern.removeprefix('./')}"
+        )
+        logs[stream] = re.sub(r"%\d*u", lambda _: user, whole) if user else whole
+    return logs
 
 
 def drafts_of(
@@ -217,83 +274,6 @@ def _job_context(session: OpenLab, token: str, remote_dir: str) -> JobContext:
         edition=session.settings.edition,
         practice=session.practice,
         user=session.user,
-    )
-
-
-def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Preview:
-    """What submitting this draft would do; nothing is written and nothing sent."""
-    from labtui.lab.plan import expectation
-    from labtui.preflight import preflight
-    from labtui.session.planned_submission import changes
-
-    planned = plan(session, draft, script, keep_in="")
-    seconds, gpu_hours = expectation(draft, session.edition, session.results())
-    needed = _paths_needed(session, draft, planned)
-    now = session.clock.wall()
-    session.look_at(unknown_places(session.state, needed, now))
-    remote = fresh_places(session.state, needed, now)
-    files, left_out = changes(
-        planned, session.state.submissions.values(), session.files_of, session.shared.digests(now)
-    )
-    findings = preflight(
-        planned.files,
-        draft,
-        session.profile,
-        draft.account if draft.form != "own" else _own_account(session, draft),
-        remote=remote,
-        main=draft.job_file or SCRIPT_NAME,
-        given=_given(draft),
-        forecast_s=seconds.lo if seconds is not None else None,
-        makes_folders=True,
-    )
-    return Preview(
-        script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
-        files=files,
-        findings=findings,
-        gpu_hours=gpu_hours,
-        seconds=seconds,
-        left_out=left_out,
-    )
-
-
-def _own_account(session: OpenLab, draft: SubmissionDraft) -> str:
-    """The account that a student's own file should name: said for this time, else the folder's."""
-    return _given(draft).get("account") or session.settings.account or session.profile.default_account
-
-
-def _given(draft: SubmissionDraft) -> dict[str, str]:
-    """The options on the command line of `sbatch`, by their long names."""
-    pairs = (option.removeprefix("--").partition("=") for option in draft.options)
-    return {name: value for name, _, value in pairs}
-
-
-def _paths_needed(session: OpenLab, draft: SubmissionDraft, planned: Planned) -> tuple[str, ...]:
-    from labtui.preflight import paths_to_ask
-
-    main = draft.job_file or SCRIPT_NAME
-    return paths_to_ask(planned.files, draft, session.profile, main=main, given=_given(draft))
-
-
-def places_to_ask(session: OpenLab, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
-    """The remote paths of a draft that `Session.look_at` should be given before its preview."""
-    planned = plan(session, draft, script, keep_in="")
-    needed = _paths_needed(session, draft, planned)
-    return unknown_places(session.state, needed, session.clock.wall())
-
-
-def fresh_places(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
-    """What the cluster said lately of these paths; a word older than `PLACES_FRESH_S` is no ground to stop anybody."""
-    seen = {path: state.places[path] for path in paths if path in state.places}
-    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PLACES_FRESH_S}
-
-
-def unknown_places(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
-    """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
-    known = fresh_places(state, paths, now)
-    return tuple(
-        path
-        for path in paths
-        if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
     )
 
 

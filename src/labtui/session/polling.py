@@ -170,7 +170,7 @@ class Poller:
 
     def _tell(self, events: list[AnyEvent]) -> None:
         before = self._context.state
-        self._context.commit_all(events)
+        self._context.journal.commit(events)
         for event in events:
             if not isinstance(event, JobObserved):
                 continue

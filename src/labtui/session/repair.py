@@ -28,9 +28,9 @@ from labtui.domain.events import (
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.reduce import reduce_all
 from labtui.session import mirrors
-from labtui.session.folder import FolderLock, LabFolder, hashes
+from labtui.session.folder import SCRIPT_NAME, FolderLock, LabFolder, hashes
 from labtui.session.own_jobs import ScriptFacts, read_script_facts
-from labtui.session.planned_submission import SCRIPT_NAME, lab_root, logs_of, own_logs_of
+from labtui.session.planning import lab_root, logs_of, own_logs_of
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.settings import cluster_user, load_profile
 from labtui.session.store import Store, raw_events, raw_snapshots

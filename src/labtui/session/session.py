@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
-    from labtui.session.planned_submission import SharedCopy
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview, SharedCopy
     from labtui.slurm.job_control import JobEfficiency
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
@@ -78,7 +77,7 @@ class Session:
     @functools.cached_property
     def shared(self) -> SharedCopy:
         """What the cluster's copy of the scripts is known to hold."""
-        from labtui.session.planned_submission import SharedCopy
+        from labtui.session.preview import SharedCopy
 
         return SharedCopy()
 
@@ -309,9 +308,9 @@ class Session:
             TemplateError: when the template does not fit the draft.
             FolderError: when a script cannot be read.
         """
-        from labtui.session.planning import preview
+        from labtui.session.preview import preview
 
-        return preview(self, draft, script)
+        return preview(self, draft, script, self.shared)
 
     def paths_to_ask(self, draft: SubmissionDraft, *, script: str | None = None) -> tuple[str, ...]:
         """Remote paths a draft needs and the cluster said nothing about lately; for `look_at`.
@@ -319,7 +318,7 @@ class Session:
         Raises:
             TemplateError, FolderError: as `preview`.
         """
-        from labtui.session.planning import places_to_ask
+        from labtui.session.preview import places_to_ask
 
         return places_to_ask(self, draft, script)
 

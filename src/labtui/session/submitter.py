@@ -26,7 +26,7 @@ from labtui.domain.errors import (
 from labtui.domain.events import EarlyEndSet, SamplesReset, SubmissionChanged, SubmissionHeld, SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
 from labtui.domain.policy import sendable, wait_again
-from labtui.session.planned_submission import SCRIPT_NAME
+from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.sbatch_answers import NO_ANSWER
 from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
@@ -301,7 +301,7 @@ class Submitter:
             hint=hint,
             attempt=attempt,
         )
-        self._context.commit(event)
+        self._context.journal.commit([event])
 
     # ------------------------------------------------------------------ two jobs of one submission
 
@@ -337,7 +337,7 @@ class Submitter:
             reason = f"Job {job.job_id} is a twin of job {kept}, which began first."
             self._change(submission.token, SubmissionStatus.ACCEPTED, job_id=kept, sentence=reason)
             reset = SamplesReset(at=self._context.at(), run_ids=submission.run_ids, reason=reason)
-            self._context.commit(reset)
+            self._context.journal.commit([reset])
         for job_id, phase in phases.items():
             # One that may have begun is left alone until the job itself says which of them it was.
             if job_id == kept or phase is JobPhase.FINISHED or not (started_id or phase is JobPhase.QUEUED):
@@ -393,7 +393,7 @@ class Submitter:
         wanted = SubmissionHeld(at=self._context.at(), token=token, held=held)
         job = submission.job if submission is not None else None
         if submission is not None and submission.status is SubmissionStatus.WAITING:
-            self._context.commit(wanted)
+            self._context.journal.commit([wanted])
             _settle(done, None)
         elif job is None or job.phase is not JobPhase.QUEUED:
             _fail(done, UsageError("It does not wait any more.", "Only a run that waits can be held."))
@@ -403,7 +403,7 @@ class Submitter:
             question = functools.partial(
                 self._context.cluster.control, job.job_id, "hold" if held else "release"
             )
-            self._ask_in_background(question, done, lambda: self._context.commit(wanted))
+            self._ask_in_background(question, done, lambda: self._context.journal.commit([wanted]))
 
     def _limit(
         self,
@@ -418,14 +418,14 @@ class Submitter:
         if submission is None or refusal is not None:
             _fail(done, UsageError(*(refusal or ("There is no such submission.", ""))))
         elif submission.job is None:
-            self._context.commit(wanted)
+            self._context.journal.commit([wanted])
             _settle(done, None)
         elif offline is not None:
             _fail(done, offline)
         else:
             job_id = submission.job.job_id
             question = functools.partial(self._context.cluster.end_after, job_id, minutes)
-            self._ask_in_background(question, done, lambda: self._context.commit(wanted))
+            self._ask_in_background(question, done, lambda: self._context.journal.commit([wanted]))
 
     def _ask_in_background(
         self, question: Callable[[], None], done: Future[None], then: Callable[[], None] = lambda: None

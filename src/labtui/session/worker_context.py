@@ -7,14 +7,14 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from labtui.domain.errors import ConnectionLost, LabError
-from labtui.domain.events import AnyEvent, ErrorCleared, ErrorRaised, LabState
+from labtui.domain.errors import LabError
+from labtui.domain.events import ErrorCleared, ErrorRaised, LabState
 from labtui.domain.profile import Profile
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal
@@ -72,20 +72,6 @@ class WorkerRequest:
     work: Callable[[], Any] = field(compare=False)
     future: Future[Any] = field(compare=False)
     needs_connection: bool = field(compare=False, default=True)
-
-    def run(self) -> None:
-        """Do it and settle the future: `LabError`s go to whoever asked, a lost connection concerns the worker, too."""
-        if not self.future.set_running_or_notify_cancel():
-            return
-        try:
-            self.future.set_result(self.work())
-        except LabError as error:
-            self.future.set_exception(error)
-            if isinstance(error, ConnectionLost):
-                raise
-        except BaseException as error:
-            self.future.set_exception(error)
-            raise
 
     def fail(self, error: BaseException) -> None:
         """Settle the future without doing it."""
@@ -156,22 +142,12 @@ Done = Callable[[Callable[[], Any]], None]
 
 def inline(work: Callable[[], Any], done: Done) -> None:
     """Do work at once; what a test wants, and what is right where nothing waits meanwhile."""
-    outcome = outcome_of(work)
-    done(outcome)
-
-
-def outcome_of(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Do the work; its result or its exception as a function to be called elsewhere."""
+    outcome: Future[Any] = Future()
     try:
-        result = work()
+        outcome.set_result(work())
     except Exception as error:
-        caught = error
-
-        def fail() -> Any:
-            raise caught
-
-        return fail
-    return lambda: result
+        outcome.set_exception(error)
+    done(outcome.result)
 
 
 @dataclass(slots=True)
@@ -201,20 +177,14 @@ class WorkerContext:
         """UNIX seconds, for what is stored and shown."""
         return self.clock.wall()
 
-    def commit(self, *events: AnyEvent) -> None:
-        """Store and show what was observed."""
-        self.journal.commit(events)
-
-    def commit_all(self, events: Sequence[AnyEvent]) -> None:
-        """Store and show what was observed, in one transaction."""
-        self.journal.commit(events)
-
     def raise_problem(self, key: str, error: LabError) -> None:
         """Tell the student once; it stays in the panel until `clear_problem`."""
         known = next((problem for problem in self.state.problems if problem.key == key), None)
         if known is None or (known.sentence, known.hint) != (error.sentence, error.hint):
-            self.commit(ErrorRaised(at=self.at(), key=key, sentence=error.sentence, hint=error.hint))
+            self.journal.commit(
+                [ErrorRaised(at=self.at(), key=key, sentence=error.sentence, hint=error.hint)]
+            )
 
     def clear_problem(self, key: str) -> None:
         if any(problem.key == key for problem in self.state.problems):
-            self.commit(ErrorCleared(at=self.at(), key=key))
+            self.journal.commit([ErrorCleared(at=self.at(), key=key)])

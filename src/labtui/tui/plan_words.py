@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from labtui.preflight import Finding, FindingKey
     from labtui.session.batches import Boundary
-    from labtui.session.planned_submission import FileChange
-    from labtui.session.planning import Preview
+    from labtui.session.preview import FileChange, Preview
     from labtui.session.session import Session
 
 

@@ -41,7 +41,7 @@ from labtui.tui.widgets.tables_and_tabs import KeyedTable, KeyLine, MessageLines
 if TYPE_CHECKING:
     from labtui.preflight import FindingKey
     from labtui.session.batches import Boundary
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
 
 VIEWS = ("findings", "script", "files", "difference")
 LOOK_EVERY_S = 1.0

@@ -29,7 +29,7 @@ from labtui.tui.widgets.tables_and_tabs import KeyedTable, TableColumn
 if TYPE_CHECKING:
     from labtui.lab.edition import Edition
     from labtui.preflight.findings import Finding, Fix
-    from labtui.session.planning import Preview
+    from labtui.session.preview import Preview
     from labtui.session.session import Session
     from labtui.tui.session_app import SessionApp
 
@@ -288,7 +288,7 @@ class PlanFixing(Screen[None]):
         if preview is None or isinstance(preview, LabError):
             return
         from labtui.cluster.atomic_file import write_private
-        from labtui.session.planned_submission import BY_HAND
+        from labtui.session.planning import BY_HAND
 
         draft = self.drafts[place]
         path = self.session.folder.inside(f"{BY_HAND}/{draft.job_name}.draft.slurm")

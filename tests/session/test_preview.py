@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.errors import RemoteFailure
-from labtui.session.planned_submission import FileChange, SharedCopy
-from labtui.session.planning import Preview
+from labtui.session.preview import FileChange, Preview, SharedCopy
 from tests.session.conftest import Bench, draft
 
 

@@ -1,4 +1,4 @@
-"""A planned submission: its values, where its files and logs lie on the cluster, and which files lie there already.
+"""What submitting a draft would do: its findings, its cost, and its files beside what the cluster has.
 
 Nothing here asks the cluster. What was sent with accepted jobs is known from the store, so most of it works without a
 connection. What lies in the lab's shared directory is known once `SharedCopy` has the cluster's answer.
@@ -6,9 +6,6 @@ connection. What lies in the lab's shared directory is known once `SharedCopy` h
 
 from __future__ import annotations
 
-import hashlib
-import re
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -24,100 +21,109 @@ from labtui.cluster.push import (
     pushed_digest,
     standing,
 )
-from labtui.domain.errors import UsageError
-from labtui.domain.events import SubmissionPlanned
-from labtui.domain.model import Stream
-from labtui.domain.profile import Profile
-from labtui.session.folder import file_name, hashes
-from labtui.session.settings import Settings
+from labtui.domain.events import LabState, SubmissionState
+from labtui.domain.model import Interval, SubmissionDraft
+from labtui.session.folder import SCRIPT_NAME
+from labtui.session.planning import OpenLab, Planned, plan
 
 if TYPE_CHECKING:
-    from labtui.domain.events import SubmissionState
+    from labtui.preflight import Finding
 
-
-SCRIPT_NAME = "job.slurm"
-"""The job script's name in its remote directory."""
-BY_HAND = "slurm/by-hand"
-"""Where a job script lies that the student may submit without labtui."""
-DRY_RUN = "dry-run"
-"""The remote directory, beside those of the submissions, of the script that Slurm is only asked about."""
+PLACES_FRESH_S = 600.0
+"""How long an answer about a remote path is worth something: nobody moves a data set every minute."""
+MISSING_FRESH_S = 20.0
+"""How soon a path that was missing is asked about again: a student may have just put it there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A submission ready to be stored: the event, the files by digest, and which file is where."""
+class Preview:
+    """What submitting a draft would do. `seconds` and `gpu_hours` are expectations, None where nothing is known.
 
-    event: SubmissionPlanned
+    `left_out` names files that went with the newest job and are not sent any more.
+    """
+
     script: str
-    files: Mapping[str, bytes]
-
-    @property
-    def blobs(self) -> dict[str, bytes]:
-        """File contents by SHA-256 hex digest."""
-        return {hashlib.sha256(data).hexdigest(): data for data in self.files.values()}
-
-    @property
-    def snapshot(self) -> dict[str, dict[str, str]]:
-        """Path -> digest of this submission's files."""
-        return {self.event.token: hashes(self.files)}
+    files: tuple[FileChange, ...]
+    findings: tuple[Finding, ...]
+    gpu_hours: Interval | None
+    seconds: Interval | None
+    left_out: tuple[str, ...] = ()
 
 
-def lab_root(profile: Profile, settings: Settings, *, user: str, account: str = "") -> str:
-    """The remote directory of this lab; relative ones count from the remote home.
+def preview(session: OpenLab, draft: SubmissionDraft, script: str | None, shared: SharedCopy) -> Preview:
+    """What submitting this draft would do; nothing is written and nothing sent."""
+    from labtui.lab.plan import expectation
+    from labtui.preflight import preflight
 
-    Raises:
-        UsageError: when the profile's path needs an account or user that is not known.
-    """
-    root = settings.root or profile.root
-    if "{account}" in root and not (account or settings.account or profile.default_account):
-        raise UsageError(
-            "The remote directory depends on the account, and none is known.",
-            "Set `account` under [cluster] in lab.toml, or use `labtui init --account`.",
-        )
-    root = root.replace("{account}", account or settings.account or profile.default_account)
-    if "{user}" in root and not user:
-        raise UsageError(
-            "The remote directory depends on the user name, and none is known.",
-            "Set `user` under [cluster] in lab.toml, or use `labtui init --user`.",
-        )
-    root = root.replace("{user}", user)
-    return f"{root.rstrip('/')}/{file_name(settings.edition)}"
-
-
-def shared_dir(profile: Profile, settings: Settings, *, user: str) -> str:
-    """The remote directory that `labtui push` fills, beside those of the submissions.
-
-    Raises:
-        UsageError: as `lab_root`.
-    """
-    return f"{lab_root(profile, settings, user=user)}/scripts"
-
-
-def new_token() -> str:
-    """A token nobody has used: the identity of one submission, on this computer and in Slurm's records."""
-    return f"lt{secrets.token_hex(10)}"
-
-
-def logs_of(remote_dir: str, job_name: str, *, gpus: int) -> dict[str, str]:
-    """Where a job's logs will be, by stream; ``%j`` stands for the job id."""
-    base = f"{remote_dir}/{job_name}.%j"
-    logs = {"out": f"{base}.out", "err": f"{base}.err"}
-    if gpus:
-        logs["gpu"] = f"{base}.gpu.csv"
-    return logs
+    planned = plan(session, draft, script, keep_in="")
+    seconds, gpu_hours = expectation(draft, session.edition, session.results())
+    needed = _paths_needed(session, draft, planned)
+    now = session.clock.wall()
+    session.look_at(unknown_places(session.state, needed, now))
+    remote = fresh_places(session.state, needed, now)
+    files, left_out = changes(
+        planned, session.state.submissions.values(), session.files_of, shared.digests(now)
+    )
+    findings = preflight(
+        planned.files,
+        draft,
+        session.profile,
+        draft.account if draft.form != "own" else _own_account(session, draft),
+        remote=remote,
+        main=draft.job_file or SCRIPT_NAME,
+        given=_given(draft),
+        forecast_s=seconds.lo if seconds is not None else None,
+        makes_folders=True,
+    )
+    return Preview(
+        script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
+        files=files,
+        findings=findings,
+        gpu_hours=gpu_hours,
+        seconds=seconds,
+        left_out=left_out,
+    )
 
 
-def own_logs_of(remote_dir: str, patterns: Iterable[tuple[Stream, str]], *, user: str) -> dict[str, str]:
-    """Where the logs of a student's own job file will be, by stream; sbatch's codes stand for what is to come."""
-    logs: dict[str, str] = {}
-    for stream, pattern in patterns:
-        whole = (
-            pattern
-            if pattern.startswith("/")
-            else f"{remote_dir.replace('%', '%%')}/{pattern.removeprefix('./')}"
-        )
-        logs[stream] = re.sub(r"%\d*u", lambda _: user, whole) if user else whole
-    return logs
+def _own_account(session: OpenLab, draft: SubmissionDraft) -> str:
+    """The account that a student's own file should name: said for this time, else the folder's."""
+    return _given(draft).get("account") or session.settings.account or session.profile.default_account
+
+
+def _given(draft: SubmissionDraft) -> dict[str, str]:
+    """The options on the command line of `sbatch`, by their long names."""
+    pairs = (option.removeprefix("--").partition("=") for option in draft.options)
+    return {name: value for name, _, value in pairs}
+
+
+def _paths_needed(session: OpenLab, draft: SubmissionDraft, planned: Planned) -> tuple[str, ...]:
+    from labtui.preflight import paths_to_ask
+
+    main = draft.job_file or SCRIPT_NAME
+    return paths_to_ask(planned.files, draft, session.profile, main=main, given=_given(draft))
+
+
+def places_to_ask(session: OpenLab, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
+    """The remote paths of a draft that `Session.look_at` should be given before its preview."""
+    planned = plan(session, draft, script, keep_in="")
+    needed = _paths_needed(session, draft, planned)
+    return unknown_places(session.state, needed, session.clock.wall())
+
+
+def fresh_places(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
+    """What the cluster said lately of these paths; a word older than `PLACES_FRESH_S` is no ground to stop anybody."""
+    seen = {path: state.places[path] for path in paths if path in state.places}
+    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PLACES_FRESH_S}
+
+
+def unknown_places(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
+    """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
+    known = fresh_places(state, paths, now)
+    return tuple(
+        path
+        for path in paths
+        if path not in known or (not known[path] and now - state.places[path].at > MISSING_FRESH_S)
+    )
 
 
 Asked = Future[Mapping[str, "str | None"]]
