@@ -34,8 +34,8 @@ def describe(cluster: Cluster) -> str:
 def parse(argv: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.real_cluster", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    up = verbs.add_parser("up", help="start a cluster in DIR and leave it running")
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="start a cluster in DIR and leave it running")
     up.add_argument("folder", type=Path, metavar="DIR")
     up.add_argument("--min-job-age", type=int, default=300, help="seconds Slurm remembers a finished job")
     up.add_argument(
@@ -48,11 +48,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
     up.add_argument(
         "--base-root", default=ClusterSettings().base_root, help="a debootstrap tree with another Slurm"
     )
-    for verb, text in (
+    for command, text in (
         ("down", "end it and remove its files"),
         ("status", "which daemons run, how to log in"),
     ):
-        verbs.add_parser(verb, help=text).add_argument("folder", type=Path, metavar="DIR")
+        commands.add_parser(command, help=text).add_argument("folder", type=Path, metavar="DIR")
     return parser.parse_args(argv)
 
 
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
     """Exit status: 0 done, 1 no cluster, 2 cannot."""
     options = parse(argv)
     try:
-        if options.verb == "up":
+        if options.command == "up":
             make = pair_settings if options.separate_nodes else ClusterSettings
             settings = make(
                 min_job_age_s=options.min_job_age, site_rules=not options.no_site_rules,
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
             print(describe(Cluster.start(options.folder, settings, detached=True)))
             return 0
         cluster = Cluster.attach(options.folder)
-        if options.verb == "down":
+        if options.command == "down":
             cluster.down()
             return 0
         if not cluster.running:

@@ -1,4 +1,4 @@
-"""What the verbs write onto a terminal and into a pipe, over hostile files, in every locale."""
+"""What the commands write onto a terminal and into a pipe, over hostile files, in every locale."""
 
 # ruff: noqa: PTH118, PTH123, PTH208
 # Names that are no text are the point here: bytes paths, which pathlib has not.
@@ -60,10 +60,10 @@ def outs(folder: LabFolder) -> list[bytes]:
     return [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.endswith(b".out")]
 
 
-@pytest.mark.parametrize("verb", OVER_A_FOLDER)
-def test_no_verb_lets_text_act_on_the_terminal(evil: LabFolder, verb: str) -> None:
-    folder = [] if verb.startswith(("labs", "parse")) else ["--folder", str(evil.path)]
-    with Terminal([*LABTUI, *verb.split(), *folder], env={"NO_COLOR": "1"}) as terminal:
+@pytest.mark.parametrize("command", OVER_A_FOLDER)
+def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str) -> None:
+    folder = [] if command.startswith(("labs", "parse")) else ["--folder", str(evil.path)]
+    with Terminal([*LABTUI, *command.split(), *folder], env={"NO_COLOR": "1"}) as terminal:
         status = terminal.end(60)
     assert acts(terminal.output) == []
     assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
@@ -71,10 +71,10 @@ def test_no_verb_lets_text_act_on_the_terminal(evil: LabFolder, verb: str) -> No
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
-@pytest.mark.parametrize("verb", ["parse", "parse --json", "results"])
-def test_files_of_any_name_in_any_locale(evil: LabFolder, verb: str, env: dict[str, str]) -> None:
+@pytest.mark.parametrize("command", ["parse", "parse --json", "results"])
+def test_files_of_any_name_in_any_locale(evil: LabFolder, command: str, env: dict[str, str]) -> None:
     missing = f"no{EVIL}such".encode()
-    with Terminal([*LABTUI, *verb.split(), *outs(evil), missing], env=env) as terminal:
+    with Terminal([*LABTUI, *command.split(), *outs(evil), missing], env=env) as terminal:
         terminal.end(60)
     assert acts(terminal.output) == []
     assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
@@ -94,17 +94,17 @@ def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, st
 def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     environment |= {"HOME": "/dev/null", "PYTHONPATH": PYTHON_PATH}
-    for verb in (
+    for command in (
         ["labs"],
         ["parse", "nosuch.out"],
         ["init", "/dev/null/lab", "--lab", "hpc4ai-ch10", "--cluster", "mn5"],
     ):
         done = subprocess.run(
-            [*LABTUI, *verb], capture_output=True, env=environment, check=False, cwd=tmp_path
+            [*LABTUI, *command], capture_output=True, env=environment, check=False, cwd=tmp_path
         )
         assert b"Traceback" not in done.stderr + done.stdout
         assert b"went wrong" not in done.stderr
-        assert done.returncode in (0, 2), verb
+        assert done.returncode in (0, 2), command
 
 
 def test_a_bug_in_a_verb_is_a_sentence_and_a_file(

@@ -69,7 +69,7 @@ def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> No
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["sumbit", "no-such-verb"])
+@pytest.mark.parametrize("name", ["sumbit", "no-such-command"])
 def test_a_mistyped_command_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="neither a command"):

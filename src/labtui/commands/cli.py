@@ -101,12 +101,12 @@ def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
         prog="labtui",
         description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
         epilog=f"commands:\n{lines}\n\nWithout a command, labtui opens the lab folder here (or makes one with you).\n"
-        "`labtui VERB --help` tells more.",
+        "`labtui COMMAND --help` tells more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"labtui {__version__}")
     parser.add_argument(
-        "folder", nargs="?", metavar="VERB | FOLDER", help="a command below, or a lab folder to open"
+        "folder", nargs="?", metavar="COMMAND | FOLDER", help="a command below, or a lab folder to open"
     )
     return parser
 
