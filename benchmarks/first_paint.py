@@ -3,7 +3,7 @@
 Both are measured in one run and reported as a ratio and as milliseconds: `python benchmarks/first_paint.py`.
 Each program starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen: for
 labtui those of the first frame (whose lab it is, on which cluster), and, told beside it, the first number of the
-last thing to come, the epoch times. The lab folder holds a finished evening, so that labtui has something to paint.
+last thing to come, the epoch times. The lab folder holds a finished session, so that labtui has something to paint.
 The processor time for each second's worth of the log stands beside that of a loop which only reads the same lines.
 Exit status 1 when a budget is missed: the first paint at most 1.5 times the minimal app's, 95 % of the key presses
 within 50 ms.
@@ -42,12 +42,12 @@ def first_words(command: list[str], words: bytes) -> float:
 
 
 def make_lab(folder: Path) -> Path:
-    """A lab folder with a finished evening."""
-    from tests.tui.replay import evening, make_folder, open_session
+    """A lab folder with a finished session."""
+    from tests.tui.replay import lab_session, make_folder, open_session
 
     make_folder(folder)
     session = open_session(folder)
-    evening(session)
+    lab_session(session)
     session.close()
     return folder
 

@@ -1,4 +1,4 @@
-"""What the practice cluster adds to an evening: the time until it is ready, and what it costs while nothing happens.
+"""What the practice cluster adds to a lab session: the time until it is ready, and what it costs while nothing happens.
 
 Prints the median seconds of `PracticeCluster.start` until the first login is possible, and that time over the start of
 a Python that imports Textual: the budget is one second beyond the screens' own start. Then the processor's time that an

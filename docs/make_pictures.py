@@ -1,6 +1,6 @@
 """Make the pictures in `docs/pictures`: `python docs/make_pictures.py [screens] [deck] [gallery]`.
 
-They show a replayed lab evening marked as practice, through the real screens over the real store, and pages of the deck
+They show a replayed lab session marked as practice, through the real screens over the real store, and pages of the deck
 it exports; no cluster is needed. Run it after every change of the screens or slides and look at what changed. The deck
 needs poppler's `pdftoppm` and `pdftotext`, the gallery (every screen at three sizes, dark and light) `chromium`.
 """
@@ -186,7 +186,7 @@ def deck(lab: Path) -> None:
 
 def main() -> None:
     """Write the pictures that are asked for, or all."""
-    from tests.tui.replay import evening, make_folder, open_session
+    from tests.tui.replay import lab_session, make_folder, open_session
 
     wanted = sys.argv[1:] or ["screens", "deck", "gallery"]
     PICTURES.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def main() -> None:
         lab = make_folder(Path(place) / "lab", practice=True).path
         session = open_session(lab)
         session.asked = []
-        evening(session, practice=True)
+        lab_session(session, practice=True)
         session.close()
         if "screens" in wanted:
             screens(lab)

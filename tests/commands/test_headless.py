@@ -1,4 +1,4 @@
-"""The evening without a screen, on a real OpenSSH and a real Slurm: init, submit, watch, results."""
+"""The lab without a screen, on a real OpenSSH and a real Slurm: init, submit, watch, results."""
 
 from __future__ import annotations
 

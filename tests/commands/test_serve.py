@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from labtui.commands.cli import main
-from tests.tui.replay import evening, make_folder, open_session
+from tests.tui.replay import lab_session, make_folder, open_session
 
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(180)
 def lab(tmp_path: Path) -> Path:
     make_folder(tmp_path / "lab")
     with open_session(tmp_path / "lab") as session:
-        evening(session)
+        lab_session(session)
     return tmp_path / "lab"
 
 

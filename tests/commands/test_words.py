@@ -14,7 +14,7 @@ from labtui.doctor.findings import Check, Status
 from labtui.domain.events import SubmissionChanged
 from labtui.domain.model import SubmissionStatus
 from labtui.tui.format import TASK_WORDS
-from tests.tui.replay import NOW, evening, make_folder, open_session, planned, spec
+from tests.tui.replay import NOW, lab_session, make_folder, open_session, planned, spec
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_check_has_the_words_of_the_screens_and_json_its_own(
     lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = open_session(lab, start=False)
-    evening(session)
+    lab_session(session)
     session.close()
     main(["check"])
     shown = capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_check_breaks_its_sentences_between_words_in_a_window(
     lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_session(lab, start=False)
-    evening(session)
+    lab_session(session)
     session.close()
     main(["check"])
     whole = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The evening without an account: keyboard only, from a fresh folder to a ticked box, and nothing of it looks real."""
+"""The lab without an account: keyboard only, from a fresh folder to a ticked box, and nothing of it looks real."""
 
 from __future__ import annotations
 

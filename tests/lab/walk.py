@@ -1,4 +1,4 @@
-"""An evening with labtui by program: submit a task's plan, wait for it, write answers, export, look at the boxes."""
+"""The lab by program: submit a task's plan, wait for it, write answers, export, look at the boxes."""
 
 from __future__ import annotations
 

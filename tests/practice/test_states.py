@@ -1,4 +1,4 @@
-"""Random evenings of sbatch, scancel, failures and time: jobs only take transitions Slurm takes, limits always hold."""
+"""Random histories of sbatch, scancel, failures, time: jobs only take transitions Slurm takes, limits always hold."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from labtui.practice.slurm.job import (
 from labtui.practice.slurm.options import Refused, build_request
 
 SITE = Site(user="nct01000", account="nct_000", max_jobs=4)
-"""Few jobs at once, so that a short evening meets that limit, too."""
+"""Few jobs at once, so that a short history meets that limit, too."""
 
 
 class Runner:
@@ -40,7 +40,7 @@ class Runner:
         assert line.startswith("slurmstepd: error:")
 
 
-class Evening(RuleBasedStateMachine):
+class SlurmUse(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.now = 1_000_000.0
@@ -149,8 +149,8 @@ def _reachable(start: str, goal: str) -> bool:
     return goal in found
 
 
-TestEvening = Evening.TestCase
-TestEvening.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSlurmUse = SlurmUse.TestCase
+TestSlurmUse.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 def test_a_final_state_is_final():

@@ -112,8 +112,8 @@ def evil_folder(path: Path) -> LabFolder:
 
 
 def fill(session: EvilSession) -> None:
-    """An evening, then what the cluster says, prints and refuses."""
-    replay.evening(session)
+    """A lab session, then what the cluster says, prints and refuses."""
+    replay.lab_session(session)
     for token in list(session.state.submissions)[:4]:
         text = replay.log_text(replay.spec(gpus=4), 3)
         lines = "".join(f"{line} {EVIL}\n" for line in text.splitlines())

@@ -46,7 +46,7 @@ from labtui.session.replay import LONGEST_PAUSE_S, Replay, Timeline, open_replay
 from labtui.session.store import is_stored
 from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import keras_log
-from tests.tui.replay import ReplayedSession, evening, log_text, make_folder, open_session, spec
+from tests.tui.replay import ReplayedSession, lab_session, log_text, make_folder, open_session, spec
 
 TOKENS = st.sampled_from(["lt-a", "lt-b", "lt-c"])
 RUNS = st.integers(1, 5)
@@ -208,10 +208,10 @@ def test_places_and_times_go_on_with_the_events(events: list[AnyEvent], places: 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Path:
-    """The folder of a lab evening."""
+    """The folder of a lab session."""
     make_folder(tmp_path / "lab")
     with open_session(tmp_path / "lab") as session:
-        evening(session)
+        lab_session(session)
     return tmp_path / "lab"
 
 
@@ -305,7 +305,7 @@ def test_the_folder_of_an_older_labtui_is_migrated_in_the_copy_only(empty: Path,
 def test_a_folder_that_is_open_elsewhere_is_replayed_with_what_is_stored_by_now(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab")
     session: ReplayedSession = open_session(tmp_path / "lab")
-    evening(session)
+    lab_session(session)
     with open_replay(tmp_path / "lab") as replay:
         replay.go_to(replay.timeline.seconds)
         assert recorded(replay.state).runs == recorded(session.state).runs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labtui.tui.app import LabApp
-from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.replay import NOW, ReplayedSession, lab_session, make_folder, open_session
 
 SIZES = [(80, 24), (100, 30), (120, 40)]
 
@@ -34,7 +34,7 @@ def session(tmp_path: Path) -> Iterator[ReplayedSession]:
 
 @pytest.fixture
 def evening_session(session: ReplayedSession) -> ReplayedSession:
-    evening(session)
+    lab_session(session)
     return session
 
 

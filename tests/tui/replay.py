@@ -317,8 +317,8 @@ def write_log(session: ReplayedSession, token: str, text: str, stream: str = "ou
     return path
 
 
-def evening(session: ReplayedSession, *, practice: bool = False) -> None:
-    """The middle of a lab evening: CPU done, two of three sizes measured, the third running, a fourth run waiting."""
+def lab_session(session: ReplayedSession, *, practice: bool = False) -> None:
+    """The middle of a lab session: CPU done, two of three sizes measured, the third running, a fourth run waiting."""
     session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330", practice=practice))
     session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=1), "31335", practice=practice))
     session.feed(*finished_run("lt000000000000000ccc", "10.5", 3, spec(gpus=2), "31336", practice=practice))

@@ -20,7 +20,7 @@ from labtui.domain.events import ErrorRaised
 from labtui.session import planning
 from labtui.tui.app import LabApp
 from labtui.tui.messages import PromptAsked, ScreenPrompter
-from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.replay import NOW, ReplayedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 HERE = Path(__file__).parent / "contracts"
@@ -66,7 +66,7 @@ def lab(tmp_path: Path) -> ReplayedSession:
     folder = make_folder(tmp_path / "lab", str(HERE / "edition.toml"))
     session = open_session(folder.path, start=False)
     session.asked = []
-    evening(session)
+    lab_session(session)
     return session
 
 

@@ -9,7 +9,7 @@ import pytest
 from labtui.domain.events import AnyEvent, ConnectionChanged, OtherJobsSeen, Refreshed
 from labtui.domain.model import JobPhase, OtherJob
 from labtui.tui.app import LabApp
-from tests.tui.replay import HOST, NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.replay import HOST, NOW, ReplayedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 
@@ -18,7 +18,7 @@ def rehearsal(tmp_path: Path) -> ReplayedSession:
     make_folder(tmp_path / "rehearsal", practice=True)
     opened = open_session(tmp_path / "rehearsal", start=False)
     opened.asked = []
-    evening(opened, practice=True)
+    lab_session(opened, practice=True)
     return opened
 
 

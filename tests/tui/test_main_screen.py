@@ -17,7 +17,7 @@ from tests.tui.replay import (
     NOW,
     ReplayedSession,
     epoch,
-    evening,
+    lab_session,
     make_folder,
     observed,
     online,
@@ -169,7 +169,7 @@ async def test_jump_labels_go_to_a_tab_and_movement_keys_move(
 async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
     make_folder(tmp_path / "lab", practice=True)
     first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")
-    evening(first, practice=True)
+    lab_session(first, practice=True)
     second.asked = []
     app = LabApp(second, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -12,7 +12,7 @@ from labtui.session.replay import Replay, open_replay
 from labtui.tui.actions import ACTIONS, LOOKING, only_looks
 from labtui.tui.replay import KEYS, ReplayApp, ReplayBar
 from tests.session.test_replay import fingerprint
-from tests.tui.replay import evening, make_folder, open_session
+from tests.tui.replay import lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 
@@ -20,7 +20,7 @@ from tests.tui.waiting import text_of, until
 def lab(tmp_path: Path) -> Path:
     make_folder(tmp_path / "lab")
     with open_session(tmp_path / "lab") as session:
-        evening(session)
+        lab_session(session)
     return tmp_path / "lab"
 
 

@@ -17,7 +17,7 @@ from labtui.session.settings import Settings
 from labtui.tui.actions import ACTIONS
 from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
-from tests.tui.replay import evening, live_run, make_folder, open_session, spec
+from tests.tui.replay import lab_session, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
 
 FIRST_PAINT = """
@@ -42,7 +42,7 @@ print(sorted(name for name in heavy if name in sys.modules))
 def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab")
-    evening(session)
+    lab_session(session)
     session.close()
     done = subprocess.run(
         [sys.executable, "-c", FIRST_PAINT, str(tmp_path / "lab")],
@@ -162,7 +162,7 @@ def test_one_key_has_one_meaning() -> None:
 async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab", practice=True)
     session = open_session(tmp_path / "lab")
-    evening(session, practice=True)
+    lab_session(session, practice=True)
     app = LabApp(session, kept=False, factor=20.0)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)

@@ -22,8 +22,8 @@ from tests.tui.replay import (
     NOW,
     ReplayedSession,
     accepted,
-    evening,
     finished_run,
+    lab_session,
     make_folder,
     open_session,
     planned,
@@ -81,7 +81,7 @@ async def test_the_task_says_what_the_queue_verb_says(
     make_folder(tmp_path / "lab", practice=practice)
     session: ReplayedSession = open_session(tmp_path / "lab", start=False)
     session.asked = []
-    evening(session, practice=practice)
+    lab_session(session, practice=practice)
     app = app_of(session, "task")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)

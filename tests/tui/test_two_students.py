@@ -8,16 +8,16 @@ import pytest
 
 from labtui.lab.evidence import PLACEHOLDER
 from labtui.tui.app import LabApp
-from tests.tui.replay import NOW, ReplayedSession, evening, make_folder, open_session
+from tests.tui.replay import NOW, ReplayedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A lab folder with a finished evening, closed."""
+    """A lab folder with a finished session, closed."""
     path = make_folder(tmp_path / "lab").path
     session = open_session(path)
-    evening(session)
+    lab_session(session)
     session.close()
     return path
 

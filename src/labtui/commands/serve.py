@@ -73,9 +73,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
             f"There is nothing to look at in {folder.path} yet.",
             "Open it once with `labtui`, or serve it with --write.",
         )
-    door = _listen(arguments.port)
+    listener = _listen(arguments.port)
     token = secrets.token_urlsafe(24)
-    port = door.getsockname()[1]
+    port = listener.getsockname()[1]
     print(f"http://{HOST}:{port}/{token}/", flush=True)
     print(
         "Open this address in a browser on this computer. Who has it can submit and cancel jobs as you."
@@ -84,7 +84,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     )
     print("Ctrl+C ends it.", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(screens_command(folder.path, write=arguments.write), token, door))
+        asyncio.run(_serve(screens_command(folder.path, write=arguments.write), token, listener))
     return 0
 
 
@@ -101,17 +101,17 @@ def _listen(port: int) -> socket.socket:
 # --------------------------------------------------------------------------- the server
 
 
-async def _serve(command: str, token: str, door: socket.socket) -> None:
+async def _serve(command: str, token: str, listener: socket.socket) -> None:
     from aiohttp import web
 
-    runner = web.AppRunner(await application(command, token, door.getsockname()[1]), access_log=None)
+    runner = web.AppRunner(await application(command, token, listener.getsockname()[1]), access_log=None)
     await runner.setup()
     over = asyncio.Event()
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl+C interrupts by itself
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, over.set)
     try:
-        await web.SockSite(runner, door, shutdown_timeout=1.0).start()
+        await web.SockSite(runner, listener, shutdown_timeout=1.0).start()
         await over.wait()
     finally:
         await runner.cleanup()

@@ -1,1 +1,1 @@
-"""The Textual screens. They watch `LabState` and ask the session; nobody imports them but the door."""
+"""The Textual screens. They watch `LabState` and ask the session; only `commands` imports them."""
