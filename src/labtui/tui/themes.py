@@ -53,20 +53,18 @@ class HarmlessApp(App[_Result]):
     """What every app of ours is made from."""
 
     _gate = Harmless(ascii_only=ascii_wanted(os.environ))
-    _read_with: Mapping[str, str] | None = None
+    _read_with: Theme | None = None
 
     def choose_first_theme(self, name: str) -> None:
         """Before the start: the stylesheets are read with this theme's variables at once."""
         self.theme = name
-        self._read_with = self.get_css_variables()
-        self.stylesheet.set_variables(dict(self._read_with))
+        self._read_with = self.current_theme
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:
         """Textual asks for it at every start, to read all stylesheets again in the theme; ours were read in it."""
-        fresh, self._read_with = self._read_with == self.get_css_variables(), None
-        if fresh:
-            self.stylesheet.update(self, animate)
-        else:
+        fresh, self._read_with = self._read_with == self.current_theme, None
+        if not fresh:
             super().refresh_css(animate)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
