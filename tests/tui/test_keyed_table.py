@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 
 from labtui.tui import themes
 from labtui.tui.app import LabApp
-from labtui.tui.widgets.tables_and_tabs import KeyedTable, Row, TableColumn
+from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 from tests.tui.replay import NOW, ReplayedSession
 from tests.tui.waiting import text_of, until
 

@@ -12,7 +12,7 @@ from labtui.session.preview import Preview
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskReason, Confirm
-from labtui.tui.widgets.tables_and_tabs import KeyedTable
+from labtui.tui.widgets.tables import KeyedTable
 from tests.tui.replay import ReplayedSession
 from tests.tui.waiting import text_of, until
 

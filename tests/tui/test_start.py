@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from textual.color import Color
 from textual.widgets import Input, Select
 
 from labtui.commands import screens
@@ -14,9 +15,11 @@ from labtui.domain.errors import UsageError
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
+from labtui.tui import themes
 from labtui.tui.actions import ACTIONS
 from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
+from labtui.tui.widgets.frame import HeaderBar
 from tests.tui.replay import lab_session, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
 
@@ -52,6 +55,21 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+async def test_the_preferred_theme_colours_the_first_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preferences = tmp_path / "settings.toml"
+    preferences.write_text('theme = "labtui-light"\n')
+    monkeypatch.setattr(themes, "preferences_file", lambda: preferences)
+    make_folder(tmp_path / "lab")
+    session = open_session(tmp_path / "lab", start=False)
+    app = LabApp(session, start=False)
+    async with app.run_test(size=(80, 24)):
+        assert app.query_one(HeaderBar).styles.background == Color.parse(str(themes.LIGHT.panel))
+        assert app.screen.styles.background == Color.parse(str(themes.LIGHT.background))
+    session.close()
 
 
 def test_without_a_terminal_there_is_a_sentence_and_exit_2(tmp_path: Path) -> None:

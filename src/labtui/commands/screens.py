@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 import os
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
+    import argparse
+
     from labtui.domain.events import LabState
 
 

@@ -16,11 +16,9 @@ folder it was made of.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
-import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -130,7 +128,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def here(cls, database: Path) -> Writer:
         return cls(
-            key=secrets.token_hex(8),
+            key=os.urandom(8).hex(),
             host=platform.node(),
             pid=os.getpid(),
             path=os.fsencode(database).decode("utf-8", "backslashreplace"),
@@ -382,6 +380,8 @@ def file_name(text: str) -> str:
 
 def hashes(files: Mapping[str, bytes]) -> dict[str, str]:
     """SHA-256 hex digest of each file."""
+    import hashlib  # costs time, and the first paint needs no digest
+
     return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 

@@ -7,7 +7,6 @@ one nothing of the transaction is in the file.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
@@ -320,6 +319,8 @@ def _damaged(what: str) -> StoreError:
 
 def raw_snapshots(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
     """Blobs by digest and path -> digest by token, as far as a (perhaps damaged) database still gives them."""
+    import hashlib  # costs time, and the first paint needs no digest
+
     blobs: dict[str, bytes] = {}
     snapshots: dict[str, dict[str, str]] = {}
     try:

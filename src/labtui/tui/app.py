@@ -437,7 +437,7 @@ class LabApp(SessionApp):
 
     async def show_work(self, text: str) -> None:
         """What is being made beside the screens, in a line above the submission queue; "" takes the line away."""
-        from labtui.tui.widgets.tables_and_tabs import OneLine
+        from labtui.tui.widgets.frame import OneLine
 
         if self.main is None:
             return

@@ -7,7 +7,6 @@ here can wait for a full pipe.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import re
@@ -277,6 +276,8 @@ def _refusal(code: int, stderr: bytes) -> ExportError:
 
 def _summary(answer: bytes) -> str:
     """What was written, in words, and what the export has to remark."""
+    import json
+
     try:
         report = json.loads(answer)
         paths = [Path(path) for path in report["files"]]

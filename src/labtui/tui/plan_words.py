@@ -15,7 +15,7 @@ from labtui.lab.plan_table import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
 from labtui.tui import format as words
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.tables_and_tabs import Row, TableColumn
+from labtui.tui.widgets.tables import Row, TableColumn
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,7 +31,7 @@ from labtui.tui import actions
 from labtui.tui.actions import Action
 from labtui.tui.app import LabApp
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.widgets.tables_and_tabs import KeyLine
+from labtui.tui.widgets.frame import KeyLine
 
 TICK_S = 0.1
 SLOWEST, FASTEST = 0.1, 100_000.0

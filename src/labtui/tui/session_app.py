@@ -36,7 +36,7 @@ from labtui.tui.messages import (
 )
 from labtui.tui.themes import HarmlessApp, keep_theme, read_preferences
 from labtui.tui.view_model import ViewModel, checks_may_differ
-from labtui.tui.widgets.tables_and_tabs import MessageLines, ProblemLines
+from labtui.tui.widgets.frame import MessageLines, ProblemLines
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult

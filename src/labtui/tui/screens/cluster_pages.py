@@ -20,9 +20,9 @@ from textual.widgets import DataTable, Static
 from labtui.domain.errors import LabError
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
-from labtui.tui.screens.prompts import Modal
+from labtui.tui.screens.prompts import Modal, ModalKeys
 from labtui.tui.themes import Roles, roles
-from labtui.tui.widgets.tables_and_tabs import KeyedTable, ModalKeys, Row, TableColumn
+from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Prompter

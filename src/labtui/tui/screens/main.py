@@ -15,10 +15,9 @@ from labtui.domain.errors import LabError
 from labtui.tui import actions
 from labtui.tui.guidance import context_keys, next_task
 from labtui.tui.messages import PaneAsked, RunChosen, TaskChosen
-from labtui.tui.session_app import SessionApp, StateScreen
+from labtui.tui.session_app import STYLES, SessionApp, StateScreen
 from labtui.tui.view import ViewState, lost_sentence, queued_here, tab_badges, task_rows
-from labtui.tui.widgets.header import HeaderBar, TaskLine
-from labtui.tui.widgets.tables_and_tabs import KeyLine, MessageLines, OneLine, ProblemLines, TabBar
+from labtui.tui.widgets.frame import HeaderBar, KeyLine, MessageLines, OneLine, ProblemLines, TabBar, TaskLine
 
 if TYPE_CHECKING:
     from textual.widgets import OptionList
@@ -88,6 +87,7 @@ class MainScreen(StateScreen):
     async def _first_pane(self) -> None:
         from labtui.tui.widgets.tasks import NextCard, TaskList
 
+        self.app.stylesheet.read(STYLES / "panes.tcss")
         await self.query_one("#side").mount(TaskList(id="tasks", classes="panel"), NextCard())
         await self._ensure_pane(self.pane)
         self._after_switch()

@@ -36,7 +36,8 @@ from labtui.tui.messages import ActionEnded, RunsSubmitted
 from labtui.tui.screens.plan_fixing import COLUMNS, PlanFixing, Previewed
 from labtui.tui.screens.prompts import STYLES
 from labtui.tui.themes import roles
-from labtui.tui.widgets.tables_and_tabs import KeyedTable, KeyLine, MessageLines, Row
+from labtui.tui.widgets.frame import KeyLine, MessageLines
+from labtui.tui.widgets.tables import KeyedTable, Row
 
 if TYPE_CHECKING:
     from labtui.preflight import FindingKey

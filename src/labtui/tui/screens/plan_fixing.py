@@ -24,7 +24,7 @@ from labtui.lab.plan_table import form_of, own_answer, rows_of
 from labtui.session.own_jobs import Answers
 from labtui.tui import plan_words
 from labtui.tui.themes import roles
-from labtui.tui.widgets.tables_and_tabs import KeyedTable, TableColumn
+from labtui.tui.widgets.tables import KeyedTable, TableColumn
 
 if TYPE_CHECKING:
     from labtui.lab.edition import Edition

@@ -21,10 +21,27 @@ from textual.widgets import Button, Input, Static
 from labtui.domain.events import RunState, SubmissionState
 from labtui.slurm.states import early_end_refusal
 from labtui.tui.messages import ActionAsked
-from labtui.tui.widgets.tables_and_tabs import ModalKeys, TabBar
+from labtui.tui.widgets import frame
 
 STYLES = Path(__file__).parent.parent / "styles"
 _Answer = TypeVar("_Answer")
+
+
+class ModalKeys(frame.Keys):
+    """The keys of a modal, and a note behind them."""
+
+    DEFAULT_CSS = """
+    ModalKeys { height: auto; }
+    """
+
+    def __init__(self, *keys: frame.Key, note: str = "", classes: str | None = None) -> None:
+        super().__init__(classes=classes)
+        self._keys, self._note = keys, note
+
+    def render(self) -> Text:
+        text = self.key_text(self._keys)
+        text = text[1:]  # the first key stands where the lines above it begin
+        return text.append(f" {self._note}", style="dim") if self._note else text
 
 
 class Modal(ModalScreen[_Answer]):
@@ -52,7 +69,7 @@ class JumpTarget:
 def jump_targets(screen: Screen[object]) -> list[JumpTarget]:
     """The tabs, then every visible part that takes the focus, from the top left on."""
     targets = []
-    for bar in screen.query(TabBar):
+    for bar in screen.query(frame.TabBar):
         targets += [
             JumpTarget(bar.region.offset + Offset(at, 0), f"pane('{name}')")
             for name, at in bar.places().items()

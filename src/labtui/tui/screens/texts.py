@@ -18,9 +18,8 @@ from textual.widgets import Static
 from labtui.domain.events import LabState
 from labtui.tui import format as words
 from labtui.tui.actions import ACTIONS, Action, named
-from labtui.tui.screens.prompts import Modal
+from labtui.tui.screens.prompts import Modal, ModalKeys
 from labtui.tui.view import task_rows
-from labtui.tui.widgets.tables_and_tabs import ModalKeys
 
 if TYPE_CHECKING:
     from labtui.session.session import Session

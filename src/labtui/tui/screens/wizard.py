@@ -19,9 +19,9 @@ from textual.widgets import Button, Input, Label, Select, Static
 from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.messages import ActionAsked, PromptAsked, ScreenPrompter
-from labtui.tui.screens.prompts import prompt_screen
+from labtui.tui.screens.prompts import ModalKeys, prompt_screen
 from labtui.tui.themes import HarmlessApp
-from labtui.tui.widgets.tables_and_tabs import Key, ModalKeys
+from labtui.tui.widgets.frame import Key
 
 if TYPE_CHECKING:
     from labtui.session.settings import Settings

@@ -31,7 +31,7 @@ from labtui.session.answers import AnswerFiles
 from labtui.tui import guidance
 from labtui.tui.view import ViewState
 from labtui.tui.widgets.chart import ChartView
-from labtui.tui.widgets.tables_and_tabs import frame_texts
+from labtui.tui.widgets.tables import frame_texts
 
 SAVE_AFTER = 1.0
 WIDE, HIGH = 120, 16

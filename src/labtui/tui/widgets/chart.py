@@ -18,7 +18,7 @@ from labtui.results.chart_spec import ChartSpec, Point, Series
 from labtui.results.numbers import with_half_width
 from labtui.tui.widgets import plot_values
 from labtui.tui.widgets.plot_values import EXPECTED_MARK, LIVE_SIGN, number_text, plain, short_names
-from labtui.tui.widgets.tables_and_tabs import frame_texts
+from labtui.tui.widgets.tables import frame_texts
 
 if TYPE_CHECKING:
     from textual.events import Click

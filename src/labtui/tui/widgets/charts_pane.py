@@ -23,7 +23,7 @@ from labtui.tui.view import NUMBER_COLUMNS, ViewState, number_rows
 from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.plot_text import FRAME_ROWS, LEAST_ROWS
 from labtui.tui.widgets.plot_values import plain
-from labtui.tui.widgets.tables_and_tabs import KeyedTable, Row, TableColumn
+from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 
 if TYPE_CHECKING:
     from labtui.tui.view_model import Gallery

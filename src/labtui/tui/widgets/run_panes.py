@@ -26,7 +26,7 @@ from labtui.tui.messages import RunChosen
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import RunRow, ViewState, live_progress, run_detail, run_rows, task_progress
 from labtui.tui.widgets.chart import ChartView
-from labtui.tui.widgets.tables_and_tabs import KeyedTable, Row, TableColumn, frame_texts
+from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn, frame_texts
 from labtui.tui.widgets.tail_view import COPIED_MAX, TailView
 
 if TYPE_CHECKING:

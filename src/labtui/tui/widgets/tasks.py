@@ -22,7 +22,7 @@ from labtui.tui.guidance import next_step
 from labtui.tui.messages import ActionAsked, TaskChosen
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import TaskRow, ViewState, progress, spent_words, task_rows
-from labtui.tui.widgets.header import task_text
+from labtui.tui.widgets.frame import task_text
 
 
 class TaskList(OptionList):

@@ -1,20 +1,26 @@
-"""The lines on top, part of the first frame: lab and connection, and the folded task list with the next step."""
+"""What frames the panes and is painted first.
+
+Lab and connection, the folded task list with the next step, tabs, problems, messages, keys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.style import Style
 from rich.text import Text
 from textual.events import Click
+from textual.notifications import Notification
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from labtui.domain.events import Problem
 from labtui.tui import actions
 from labtui.tui import format as words
+from labtui.tui.actions import Action
 from labtui.tui.guidance import next_step
-from labtui.tui.messages import ActionAsked
+from labtui.tui.messages import ActionAsked, PaneAsked
 from labtui.tui.themes import Roles, roles
 from labtui.tui.view import TaskRow, ViewState, progress, task_rows
 
@@ -202,3 +208,214 @@ class TaskLine(Widget):
             self.post_message(ActionAsked(name))
         else:
             await self.run_action("screen.task_list")
+
+
+Key = tuple[str, str, str]
+"""How a key is written, what it does in a word or two, and the name of its action."""
+
+
+class Keys(Widget, can_focus=False):
+    """Each key, in bold, with its words; a click on either posts `ActionAsked`: the screen does what the key does."""
+
+    COMPONENT_CLASSES = {"keys--key"}  # noqa: RUF012
+
+    def key_text(self, keys: Iterable[Key]) -> Text:
+        """The keys as text whose cells know their action."""
+        key_style = self.get_component_rich_style("keys--key", partial=True)
+        text = Text("")
+        for key, label, action in keys:
+            meta = Style(meta={"action_name": action})
+            text.append(" ").append(key, key_style + meta).append(f" {label} ", meta)
+        return text
+
+    def on_click(self, event: Click) -> None:
+        if name := event.style.meta.get("action_name"):
+            event.stop()
+            self.post_message(ActionAsked(name))
+
+
+PANES: tuple[tuple[str, str], ...] = (
+    ("task", "Task"),
+    ("runs", "Runs"),
+    ("log", "Log"),
+    ("charts", "Charts"),
+    ("answers", "Answers"),
+)
+_SIGNS = {"information": "✔", "warning": "!", "error": "✘"}
+
+
+class TabBar(Widget):
+    """Task, Runs, Log, Charts, Answers: the letter in colour is the key, the current one is underlined."""
+
+    DEFAULT_CSS = """
+    TabBar { height: 2; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tabs--key", "tabs--current", "tabs--rule", "tabs--badge"}
+    current: reactive[str] = reactive("task")
+    badges: reactive[Mapping[str, str]] = reactive(dict, always_update=False)
+
+    def render(self) -> Text:
+        """Names, and below them a rule that is strong under the current one where there is a second line."""
+        key, current, rule, quiet = (
+            self.get_component_rich_style(f"tabs--{part}", partial=True)
+            for part in ("key", "current", "rule", "badge")
+        )
+        names, line = Text(" ", no_wrap=True), Text(" ", style=rule, no_wrap=True)
+        for name, title in PANES:
+            here, meta = name == self.current, Style(meta={"pane": name})
+            flat = Style(underline=self.size.height < 2) if here else Style()
+            style = (current + flat if here else Style()) + meta
+            badge = self.badges.get(name, "")
+            names.append(title[0], key + style).append(title[1:], style)
+            names.append(f" {badge}" if badge else "", quiet + meta).append("   ")
+            width = len(title) + (len(badge) + 1 if badge else 0)
+            line.append(("━" if here else "─") * width, current if here else rule).append("───", rule)
+        if self.size.height < 2:
+            return names
+        line.append("─" * max(0, self.size.width - line.cell_len), rule)
+        line.truncate(self.size.width)
+        return Text("\n").join([names, line])
+
+    def places(self) -> dict[str, int]:
+        """The column where each tab begins."""
+        columns, at = {}, 1
+        for name, title in PANES:
+            columns[name] = at
+            badge = self.badges.get(name, "")
+            at += len(title) + (len(badge) + 1 if badge else 0) + 3
+        return columns
+
+    def on_click(self, event: Click) -> None:
+        if name := event.style.meta.get("pane"):
+            self.post_message(PaneAsked(name))
+
+
+class OneLine(Widget):
+    """A line of text that takes no room when it is empty."""
+
+    DEFAULT_CSS = """
+    OneLine { height: 1; }
+    OneLine.-empty { display: none; }
+    """
+    text: reactive[str] = reactive("")
+
+    def on_mount(self) -> None:
+        """Empty lines are hidden from the start."""
+        self.set_class(not self.text, "-empty")
+
+    def watch_text(self, text: str) -> None:
+        self.set_class(not text, "-empty")
+
+    def render(self) -> Text:
+        """The text, cut at the end of the line."""
+        line = Text(f" {self.text}", no_wrap=True)
+        line.truncate(max(1, self.size.width), overflow="ellipsis")
+        return line
+
+
+class ProblemLines(Widget):
+    """Errors that are not over: the newest two, each with its hint."""
+
+    DEFAULT_CSS = """
+    ProblemLines { height: auto; max-height: 4; }
+    ProblemLines.-empty { display: none; }
+    """
+    problems: reactive[tuple[Problem, ...]] = reactive((), layout=True)
+
+    def on_mount(self) -> None:
+        """Hidden while nothing is wrong."""
+        self.set_class(not self.problems, "-empty")
+
+    def watch_problems(self, problems: tuple[Problem, ...]) -> None:
+        self.set_class(not problems, "-empty")
+
+    def render(self) -> Text:
+        """Sentence and hint; more are counted."""
+        lines: list[Text] = []
+        for problem in self.problems[-2:]:
+            line = Text(" ! ", style="bold").append(problem.sentence, style="bold")
+            if problem.hint:
+                line.append(f" {problem.hint}", style="not bold")
+            lines.append(line)
+        more = len(self.problems) - 2
+        if more > 0:
+            lines.append(Text(f"   and {more} more (!)"))
+        return Text("\n").join(lines)
+
+    async def on_click(self) -> None:
+        await self.run_action("app.problems")
+
+
+class MessageLines(Widget):
+    """What just happened, above the keys and never over what one reads: the newest two, equal ones merged."""
+
+    DEFAULT_CSS = """
+    MessageLines { height: auto; max-height: 5; background: $surface; }
+    MessageLines.-empty { display: none; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"messages--information", "messages--warning", "messages--error"}
+    shown: reactive[tuple[Notification, ...]] = reactive((), layout=True)
+
+    def on_mount(self) -> None:
+        self.set_class(True, "-empty")
+        self.set_interval(0.5, self._drop_old)
+
+    def take(self, notifications: Iterable[Notification]) -> None:
+        """Show these, each text once, the newest two."""
+        merged = {(each.title, each.message): each for each in notifications}
+        self.shown = tuple(merged.values())[-2:]
+        self.set_class(not self.shown, "-empty")
+
+    def _drop_old(self) -> None:
+        if any(each.has_expired for each in self.shown):
+            self.take(each for each in self.shown if not each.has_expired)
+
+    def render(self) -> Text:
+        """Sign, title and text of each."""
+        lines = []
+        for each in self.shown:
+            style = self.get_component_rich_style(f"messages--{each.severity}", partial=True)
+            line = Text(f" {_SIGNS[each.severity]} ", style)
+            line.append(f"{each.title} " if each.title else "", style).append(each.message)
+            lines.append(line)
+        return Text("\n").join(lines)
+
+    def on_click(self) -> None:
+        """A click takes them away."""
+        self.take(())
+
+
+class KeyLine(Keys):
+    """The bottom line: the few keys that matter here, clickable."""
+
+    DEFAULT_CSS = """
+    KeyLine { height: 1; dock: bottom; }
+    """
+    actions: reactive[tuple[Action, ...]] = reactive(())
+
+    def show(self, shown: Sequence[Action]) -> None:
+        self.actions = tuple(shown)
+
+    def render(self) -> Text:
+        """Key in bold, then its label; help and palette stay last and are never cut on a main screen.
+
+        Over a main screen, where one goes back first, leaving the program and the palette make room for its own keys.
+        """
+        always = [action for action in self.actions if action.name in {"back", "palette", "help", "leave"}]
+        if (
+            any(action.name == "back" for action in always)
+            and self._line(self.actions).cell_len > self.size.width
+        ):
+            always = [action for action in always if action.name in {"back", "help"}]
+        others = [a for a in self.actions if a.name not in {"back", "palette", "help", "leave"}]
+        right = self._line(always)
+        while others and self._line(others).cell_len + right.cell_len > self.size.width:
+            others.pop()
+        left = self._line(others)
+        left.append(" " * max(0, self.size.width - left.cell_len - right.cell_len))
+        return left.append_text(right)
+
+    def _line(self, shown: Sequence[Action]) -> Text:
+        text = self.key_text((action.key_label, action.label, action.name) for action in shown)
+        text.no_wrap = True
+        return text
