@@ -10,7 +10,7 @@ import pytest
 from labtui.domain.events import ConnectionChanged, ErrorCleared, ErrorRaised
 from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
-from labtui.tui.messages import StateArrived
+from labtui.tui.session_app import StateArrived
 from labtui.tui.widgets.tables import KeyedTable
 from tests.tui.conftest import SIZES
 from tests.tui.replay import (

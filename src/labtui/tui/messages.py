@@ -1,4 +1,4 @@
-"""Between the screens and what runs beside them: the session's messages and questions, and the export's process.
+"""Between the screens and what runs beside them: messages, the worker's questions, the editor, the export's process.
 
 `labtui export` runs in a process of its own, so that its heavy libraries never slow the screens down. What it says and
 answers goes into files, not pipes: when the screens are left meanwhile, the export still comes to its end, and nothing
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import queue
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,24 +25,10 @@ from typing import TYPE_CHECKING, Any
 from textual.message import Message
 
 from labtui.domain.errors import ExportError
-from labtui.domain.events import LabState
 from labtui.domain.terminal_text import display_text
 
 if TYPE_CHECKING:
-    from labtui.session.notifications import Notice, NoticeTracker
-    from labtui.session.session import Session
-
-
-class StateArrived(Message):
-    """The session's newest state; an older one still in the queue is dropped."""
-
-    def __init__(self, state: LabState) -> None:
-        super().__init__()
-        self.state = state
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest state counts."""
-        return isinstance(message, StateArrived)
+    from labtui.session.notifications import Notice
 
 
 class Noticed(Message):
@@ -147,45 +135,15 @@ class ScreenPrompter:
         return None
 
 
-class Bridge:
-    """Subscribes to the session and posts what it says to the app."""
-
-    def __init__(self, session: Session, post: Post) -> None:
-        self._session = session
-        self._post = post
-        self._unsubscribe: Callable[[], None] | None = None
-        self._tracker: NoticeTracker | None = None
-
-    def open(self) -> None:
-        """Start listening; what happened before is nobody's news."""
-        from labtui.session.notifications import NoticeTracker
-
-        self._tracker = NoticeTracker(self._session.state)
-        self._unsubscribe = self._session.subscribe(self._arrived)
-
-    def close(self) -> None:
-        """Stop listening."""
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
-
-    def _arrived(self, update: Any) -> None:
-        state: LabState = update.state
-        self._post(StateArrived(state))
-        if self._tracker is not None and (notices := self._tracker.notices(state, update.events)):
-            self._post(Noticed(notices))
-
-    def follow(self, name: str, future: Future[Any], done: str = "", about: Any = None) -> None:
-        """Post `ActionEnded` when the request has been answered."""
-
-        def ended(finished: Future[Any]) -> None:
-            if finished.cancelled():
-                return
-            error = finished.exception()
-            result = None if error else finished.result()
-            self._post(ActionEnded(name, done, result, error, about))
-
-        future.add_done_callback(ended)
+def editor_command() -> list[str]:
+    """The student's editor as an argument list; a plain one of the system when none is named."""
+    for name in ("VISUAL", "EDITOR"):
+        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
+            return words
+    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
+        if found := shutil.which(candidate):
+            return [found]
+    return []
 
 
 TIMEOUT_S = 600.0

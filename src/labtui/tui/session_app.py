@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
-import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SuspendNotSupported
 from textual.binding import BindingType
+from textual.message import Message
 from textual.notifications import Notifications
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -28,11 +27,10 @@ from labtui.tui import actions, themes
 from labtui.tui.messages import (
     ActionAsked,
     ActionEnded,
-    Bridge,
     Noticed,
     PromptAsked,
     ScreenPrompter,
-    StateArrived,
+    editor_command,
 )
 from labtui.tui.themes import HarmlessApp, keep_theme, read_preferences
 from labtui.tui.view_model import ViewModel, checks_may_differ
@@ -43,7 +41,8 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
 
     from labtui.session.answers import AnswerFiles
-    from labtui.session.notifications import DesktopNotifier
+    from labtui.session.journal import Update
+    from labtui.session.notifications import DesktopNotifier, NoticeTracker
     from labtui.session.session import Session
     from labtui.tui.view import ViewState
 
@@ -53,6 +52,18 @@ REPAINT_EVERY = 0.1
 """Seconds between two repaints for states of the session; a key or a click repaints at once."""
 COLLECT_AFTER = 20_000
 """New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
+
+
+class StateArrived(Message):
+    """The session's newest state; an older one still in the queue is dropped."""
+
+    def __init__(self, state: LabState) -> None:
+        super().__init__()
+        self.state = state
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest state counts."""
+        return isinstance(message, StateArrived)
 
 
 class StateScreen(Screen[None]):
@@ -103,7 +114,8 @@ class SessionApp(HarmlessApp[int]):
         self.session = session
         self.prompter = prompter
         self.view_model = ViewModel(session, clock=clock, factor=factor)
-        self._bridge = Bridge(session, self.post_message)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._tracker: NoticeTracker | None = None
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session = start
         self._kept = kept
@@ -118,10 +130,13 @@ class SessionApp(HarmlessApp[int]):
     # ------------------------------------------------------------------ life
 
     def on_mount(self) -> None:
-        """Paint what is stored first; the network comes after."""
+        """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
+        from labtui.session.notifications import NoticeTracker
+
         if self.prompter is not None:
             self.prompter.attach(self.post_message)
-        self._bridge.open()
+        self._tracker = NoticeTracker(self.session.state)
+        self._unsubscribe = self.session.subscribe(self._arrived)
         self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
         self.set_interval(AGE_EVERY, self._age)
 
@@ -150,7 +165,8 @@ class SessionApp(HarmlessApp[int]):
 
     def on_unmount(self) -> None:
         """Nobody is listening any more."""
-        self._bridge.close()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
         if self.prompter is not None:
             self.prompter.close()
 
@@ -238,6 +254,12 @@ class SessionApp(HarmlessApp[int]):
     def main(self) -> StateScreen | None:
         """The main screen, whatever lies over it."""
         return next((screen for screen in self.screen_stack if isinstance(screen, StateScreen)), None)
+
+    def _arrived(self, update: Update) -> None:
+        """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
+        self.post_message(StateArrived(update.state))
+        if self._tracker is not None and (notices := self._tracker.notices(update.state, update.events)):
+            self.post_message(Noticed(notices))
 
     def on_state_arrived(self, message: StateArrived) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
@@ -363,11 +385,18 @@ class SessionApp(HarmlessApp[int]):
     def follow(self, name: str, request: Callable[[], Any], done: str, about: Any = None) -> None:
         """Start a request to the session; its end arrives as a message."""
         try:
-            future = request()
+            future: Future[Any] = request()
         except LabError as error:
             self.report(error)
             return
-        self._bridge.follow(name, future, done, about)
+
+        def ended(finished: Future[Any]) -> None:
+            if not finished.cancelled():
+                error = finished.exception()
+                result = None if error else finished.result()
+                self.post_message(ActionEnded(name, done, result, error, about))
+
+        future.add_done_callback(ended)
 
     def on_action_ended(self, message: ActionEnded) -> None:
         """Say how it went; an unexpected error goes to the log file that is named."""
@@ -415,16 +444,3 @@ class SessionApp(HarmlessApp[int]):
     def report_sentence(self, sentence: str) -> None:
         """A warning in words."""
         self.notify(sentence, severity="warning", markup=False)
-
-
-def editor_command() -> list[str]:
-    """The student's editor as an argument list; a plain one of the system when none is named."""
-    for name in ("VISUAL", "EDITOR"):
-        if words := shlex.split(os.environ.get(name, ""), posix=os.name != "nt"):
-            return words
-    import shutil
-
-    for candidate in ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi"):
-        if found := shutil.which(candidate):
-            return [found]
-    return []

@@ -1,0 +1,217 @@
+"""Two walks through the house, taken by a program that runs: which files hold a call where a value changes its form.
+
+A stop is such a place. When a stop is called, each of labtui's files with a frame on the stack is one that a reader
+passes on the way there. Files that only lend a hand and return (a clock, a name, a limit) are not on the way. The lists
+in `docs/architecture.md` are compared with what is found here, so neither can be longer or shorter than the other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from labtui.practice.cluster import PracticeCluster
+from labtui.session.folder import LabFolder
+from labtui.session.session import Session
+from labtui.session.settings import Settings
+from labtui.tui.app import LabApp
+from labtui.tui.screens.plan import PlanScreen
+from labtui.tui.screens.prompts import Confirm
+from tests.tui.waiting import text_of
+
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
+    pytest.mark.timeout(300),
+]
+ROOT = Path(__file__).parents[2]
+PACKAGE = f"{ROOT / 'src' / 'labtui'}{os.sep}"
+FACTOR = 100
+DEADLINE_S = 90.0
+BOUNDS = {"byte": 28, "key": 21}
+"""What holds now, so that it can only get shorter. The aims are 20 and 18."""
+
+BYTE = (
+    ("session/log_follower.py", "LogFollower.step"),  # this log is due
+    ("session/mirrors.py", "_Mirror._append"),  # its next bytes are here
+    ("training_logs/lines.py", "LineCutter._cut"),  # bytes are a line
+    ("training_logs/keras.py", "read_summary"),  # the line tells of an epoch
+    ("domain/model.py", "Interval.between"),  # whose time is an interval
+    ("training_logs/run_tracker.py", "RunTracker.here"),  # it belongs to a run
+    ("training_logs/runs.py", "OpenRun.view"),  # the run is a value
+    ("session/run_matcher.py", "SubmissionReader._news"),  # the run was planned: an event
+    ("domain/events.py", "encode_event"),  # the event is stored
+    ("session/store.py", "Store.append"),
+    ("domain/reduce.py", "reduce_all"),  # and changes the state
+    ("tui/session_app.py", "SessionApp._arrived"),  # the screens hear of it
+    ("tui/view_model.py", "ViewModel.view_state"),
+    ("results/measured.py", "mean_interval"),  # epochs are a steady time
+    ("results/rows.py", "configuration_of"),  # runs are rows
+    ("results/charts.py", "_points"),  # rows are a chart as data
+    ("results/chart_spec.py", "Point.__post_init__"),
+    ("tui/widgets/charts_pane.py", "ChartsPane._apply"),  # the pane gives it to its widget
+    ("tui/widgets/plot_values.py", "row_scale"),  # which draws it
+    ("tui/widgets/plot_text.py", "_Drawing._bar"),
+)
+KEY = (
+    ("tui/session_app.py", "SessionApp.follow"),  # the key asks for a submission
+    ("session/planning.py", "plan"),  # the draft is planned
+    ("session/folder.py", "LabFolder.script_files"),  # files of the folder travel with it
+    ("slurm/job_script.py", "job_script"),  # it has a job script
+    ("cluster/atomic_file.py", "write_atomic"),  # that is kept in the folder
+    ("domain/events.py", "encode_event"),  # the intent is stored
+    ("session/store.py", "Store.append"),
+    ("domain/reduce.py", "reduce_all"),
+    ("domain/policy.py", "sendable"),  # its queue may take it
+    ("cluster/push.py", "push_files"),  # its files go up
+    ("cluster/files.py", "RemoteFiles.write_atomic"),
+    ("slurm/submit.py", "submit_command"),  # sbatch runs once
+    ("slurm/remote_command.py", "frame"),  # framed
+    ("cluster/connection.py", "execute"),
+    ("slurm/submit.py", "parse_submit"),  # its answer is read
+    ("session/journal.py", "Journal.commit"),  # and is an event again
+    ("tui/session_app.py", "SessionApp._arrived"),  # the screens hear of it
+    ("tui/view_model.py", "ViewModel.view_state"),
+)
+BEGINS = {
+    "byte": (
+        ("session/log_follower.py", "LogFollower.step"),
+        ("session/journal.py", "Journal._tell"),
+        ("tui/session_app.py", "SessionApp.repaint"),
+        ("tui/widgets/chart.py", "ChartView.render"),
+    ),
+    "key": (
+        ("tui/screens/plan.py", "PlanScreen._sent"),
+        ("session/cluster_worker.py", "ClusterWorker._run"),
+        ("session/cluster_worker.py", "ClusterWorker._run_in_background.<locals>.ask"),
+        ("session/journal.py", "Journal._tell"),
+        ("tui/session_app.py", "SessionApp.repaint"),
+    ),
+}
+"""Where the parts of a walk begin, one for each thread or turn of the screens; what is below them is a loop."""
+
+
+class Walk:
+    """Notes the files on the stack at each stop that is called; of several ways to a stop the shortest."""
+
+    def __init__(self, stops: tuple[tuple[str, str], ...], begins: tuple[tuple[str, str], ...]) -> None:
+        self.stops, self.begins = frozenset(stops), frozenset(begins)
+        self.ways: dict[tuple[str, str], dict[str, None]] = {}
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE):
+            return
+        stop = _place(frame)
+        if stop not in self.stops:
+            return
+        passed, begun = [], False
+        below: FrameType | None = frame
+        while below is not None and not begun:
+            if below.f_code.co_filename.startswith(PACKAGE):
+                place = _place(below)
+                passed.append(place[0])
+                begun = place in self.begins
+            below = below.f_back
+        way = dict.fromkeys(reversed(passed))
+        if begun and (stop not in self.ways or len(way) < len(self.ways[stop])):
+            self.ways[stop] = way
+
+    @property
+    def missing(self) -> frozenset[tuple[str, str]]:
+        return self.stops - self.ways.keys()
+
+    @property
+    def files(self) -> list[str]:
+        return list(dict.fromkeys(chain.from_iterable(self.ways.values())))
+
+
+def _place(frame: FrameType) -> tuple[str, str]:
+    return frame.f_code.co_filename.removeprefix(PACKAGE).replace(os.sep, "/"), frame.f_code.co_qualname
+
+
+class Watched:
+    """Profiles every thread that starts while it is on; walks are taken one after another."""
+
+    walk: Walk | None = None
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if self.walk is not None:
+            self.walk(frame, event, argument)
+
+
+@contextmanager
+def watched() -> Iterator[Watched]:
+    watcher, before = Watched(), sys.getprofile()
+    threading.setprofile(watcher)
+    sys.setprofile(watcher)
+    try:
+        yield watcher
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: Callable[[], object]) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        await pilot.pause(0.05)
+        if condition():
+            return
+    raise AssertionError(f"it never came to: {what()}\n{text_of(pilot.app)}")
+
+
+def in_the_page(title: str) -> tuple[int, set[str]]:
+    """The number and the files of a walk as the page gives them."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    found = re.search(rf"\*\*{title}[^(]*\((\d+) files\)\.\n\n((?:\|.*\n)+)", text)
+    assert found is not None, title
+    files, room = set(), ""
+    for name in re.findall(r"`([\w/]+\.py)`", found[2]):
+        room = name.rpartition("/")[0] or room
+        files.add(name if "/" in name else f"{room}/{name}")
+    return int(found[1]), files
+
+
+async def test_the_two_walks_are_as_the_page_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with watched() as watcher, PracticeCluster.start(factor=FACTOR) as cluster:
+        lab = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", **cluster.login.settings))
+        session = Session.open(lab.path, start=False)
+        app = LabApp(session, factor=FACTOR)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await come_to(pilot, lambda: "● online" in text_of(app), lambda: "a connection")
+            await pilot.press("down", "down", "down", "down", "s")
+            await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), lambda: "the plan")
+            plan = app.screen
+            assert isinstance(plan, PlanScreen)
+            await come_to(pilot, lambda: len(plan.previews) == len(plan.drafts), lambda: "its cost")
+            await pilot.press("s")
+            await come_to(pilot, lambda: isinstance(app.screen, Confirm), lambda: "the last question")
+            key = watcher.walk = Walk(KEY, BEGINS["key"])
+            await pilot.press("y")
+            await come_to(pilot, lambda: not key.missing, lambda: key.missing)
+            byte = watcher.walk = Walk(BYTE, BEGINS["byte"])
+            await pilot.press("c")
+            await come_to(pilot, lambda: not byte.missing, lambda: byte.missing)
+            watcher.walk = None
+        session.close()
+    for name, walk, title in (("byte", byte, "One byte"), ("key", key, "The key")):
+        record_property(name, len(walk.files))
+        number, files = in_the_page(title)
+        assert set(walk.files) == files, sorted(files.symmetric_difference(walk.files))
+        assert number == len(files) <= BOUNDS[name]
