@@ -161,6 +161,7 @@ TIME = "#SBATCH --time 01:15:00"
 RUN1 = "python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 1"
 LAST = "    python ResNet50.py --epochs 5 --batch_size 8192 --n_gpus 4"
 HALF = (("--gres=gpu:4", "--gres=gpu:2"), ("--cpus-per-task 80 ", "--cpus-per-task 40 "))
+TASKS = (("--ntasks-per-node 1", "--ntasks-per-node 4"), ("--cpus-per-task 80 ", "--cpus-per-task 20 "))
 MEETING = "--nnodes=1 --rdzv_backend=c10d --rdzv_endpoint=$(hostname)"
 DDP = "--nproc_per_node=2 ResNet50.py --num_epochs 5"
 
@@ -362,6 +363,29 @@ BROKEN = [
         "one-node-used",
         "two nodes",
         ("--nodes 1", "--nodes 2"),
+    ),
+    job(
+        "held-nodes",
+        "all sizes in one job",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, f"    true\nfor n in 1 2; do\n  srun -c 80 -N $n -n $n torchrun --nnodes=$n {DDP}\ndone"),
+        fixable=False,
+    ),
+    job(
+        "held-nodes",
+        "by processes",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, "    true\nmpirun -np 1 ./jacobi 1024\nmpirun -np 2 ./jacobi 1024"),
+        fixable=False,
+    ),
+    job("mpi-start", "twice", *TASKS, (LAST, "    true\nsrun mpirun ./pi_mpi 1000000")),
+    job("mpi-start", "by no PMI", *TASKS, (LAST, "    true\nsrun --mpi=none ./pi_mpi 1000000")),
+    job(
+        "mpi-start",
+        "alone, compiled here",
+        *TASKS,
+        (LAST, "    true\nmpicc -O3 pi.c -o pi\n./pi 1000000"),
+        severity="warning",
     ),
     job(
         "cut-node-list",

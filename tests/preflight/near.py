@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.preflight.cases import ACCOUNT, DDP, HALF, LAST, MEETING, SCRIPT, SIF, Case, job, py
+from tests.preflight.cases import ACCOUNT, DDP, HALF, LAST, MEETING, SCRIPT, SIF, TASKS, Case, job, py
 
 NEAR = [
     Case("unchanged-copy", "one word", {"ResNet152.py": (("", SCRIPT.replace("ResNet50", "ResNet152")),)}),
@@ -68,6 +68,33 @@ NEAR = [
         "srun",
         ("--nodes 1", "--nodes 2"),
         ("nvidia-smi", "srun hostname"),
+    ),
+    job(
+        "held-nodes",
+        "all of them",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, f"    srun -c 80 -N 2 torchrun --nnodes=2 {DDP}\nsrun -N 1 hostname"),
+    ),
+    job(
+        "held-nodes",
+        "side by side",
+        ("--nodes 1", "--nodes 2"),
+        (LAST, "    true\nfor n in 1 2; do\n  srun -c 80 -N 1 python ResNet50.py --epochs 5 &\ndone\nwait"),
+    ),
+    job(
+        "held-nodes",
+        "processes on one node",
+        *TASKS,
+        (LAST, "    true\nfor p in 1 2 4; do srun --ntasks=$p ./pi_mpi 1000; done"),
+    ),
+    job("mpi-start", "by srun", *TASKS, (LAST, "    true\nsrun --mpi=pmix ./pi_mpi 1000000")),
+    job("mpi-start", "by mpirun", *TASKS, (LAST, "    true\nmpicc pi.c -o pi\nmpirun -np 4 ./pi 1000000")),
+    job("mpi-start", "one task", (LAST, "    true\nmpicc pi_mpi.c -o pi_mpi\n./pi_mpi 1000000")),
+    job(
+        "mpi-start",
+        "names of other things",
+        *TASKS,
+        (LAST, "    true\nls -l pi_mpi.c\ncp pi_mpi /tmp\necho my-mpi"),
     ),
     job("node-size", "all nodes of the queue", ("--nodes 1", "--nodes 8"), ("nvidia-smi", "srun hostname")),
     job("node-size", "GPUs of the job", ("--nodes 1", "--nodes 2"), ("--gres=gpu:4", "--gpus=8")),

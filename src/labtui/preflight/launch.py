@@ -223,6 +223,86 @@ def one_node_used(context: ScriptContext) -> Iterator[Finding]:
         yield found("one-node-used", job.name, line, job.lines[line - 1], effect, fix=fix)
 
 
+_STARTS = re.compile(r"\b(?:srun|mpirun|mpiexec(?:\.hydra)?|torchrun)\b")
+_NO_TRAINING = re.compile(
+    r"\b(?:hostname|nvidia-smi|scontrol|date|echo|printf|true|sleep|mkdir|cp|rsync|rm)\b|--overlap\b"
+)
+_OF_NODES = re.compile(r"(?:\bsrun\b.*?\s(?:-N\s*|--nodes[= ])|--nnodes[= ])(\d{1,5})\b", re.S)
+_OF_TASKS = re.compile(
+    r"\b(?:srun|mpirun|mpiexec(?:\.hydra)?)\b.*?\s(?:-np?\s*|--ntasks[= ])(\d{1,6})\b", re.S
+)
+
+
+@rule("held-nodes", "warning", "A step that uses some of the job's nodes while the job holds all of them.")
+def held_nodes(context: ScriptContext) -> Iterator[Finding]:
+    """One job for all sizes, say; steps side by side, each on its nodes, are meant."""
+    for job in context.jobs:
+        if job.nodes < 2 or _several_at_once(job) or any(c.text.rstrip().endswith("&") for c in job.commands):
+            continue
+        steps = [c for c in job.filled if _STARTS.search(c.text) and not _NO_TRAINING.search(c.text)]
+        smallest = min(steps, key=lambda step: _nodes_of(job, step.text), default=None)
+        if smallest is None or (used := _nodes_of(job, smallest.text)) >= job.nodes:
+            continue
+        effect = f"It uses {used} of {job.nodes} nodes; the job holds all of them to its end, and they are charged."
+        effect += " A job for each size costs less."
+        yield found("held-nodes", job.name, smallest.line, job.lines[smallest.line - 1], effect)
+
+
+def _nodes_of(job: JobScript, command: str) -> int:
+    """Nodes that a step uses, as far as its text tells; else those of the job."""
+    nodes, tasks = _OF_NODES.search(command), _OF_TASKS.search(command)
+    if nodes:
+        return int(nodes[1])
+    if tasks and (job.has("ntasks-per-node") or job.has("ntasks")):
+        return -(-int(tasks[1]) // job.tasks_per_node)
+    return job.nodes
+
+
+_BUILDS_MPI = re.compile(r"\bmpi(?:cc|cxx|c\+\+|icc|icpc|icx|f90|fort|ifort)\b.*?\s-o\s*(\S+)", re.S)
+_MPI_NAME = re.compile(r"(?:^|[_-])mpi(?:[_.-]|$)", re.IGNORECASE)
+_MPI_TWICE = re.compile(r"\bsrun\b[^|;&]*?\s(?=mpi(?:run|exec)\b)")
+
+
+@rule("mpi-start", "error", "An MPI program whose processes nothing starts, or that are started twice.")
+def mpi_start(context: ScriptContext) -> Iterator[Finding]:
+    """`srun` or `mpirun` start them, not both; torchrun and TensorFlow need no MPI."""
+    for job in context.jobs:
+        several = job.nodes * job.tasks_per_node > 1
+        built = {match[1].rpartition("/")[2] for c in job.filled if (match := _BUILDS_MPI.search(c.text))}
+        for command in _once(job.filled):
+            line = job.lines[command.line - 1]
+            source, program = job.source(command), _mpi_program(context, command.text, built)
+            severity: Severity = "error"
+            if _MPI_TWICE.search(command.text) and not _one_task(job, command.text):
+                effect = "srun starts mpirun in every task, and each mpirun starts all processes once more."
+                fix = _swap(job, source, _MPI_TWICE.pattern, "", "let mpirun start them")
+            elif program and re.search(r"\bsrun\b.*--mpi[= ]none\b", command.text):
+                effect = (
+                    f"With --mpi=none the tasks of {program} do not find each other: each is rank 0 of 1."
+                )
+                fix = _swap(job, source, r"\s--mpi[= ]none\b", "", "take the site's own")
+            elif program and several and not _STARTS.search(command.text):
+                effect = f"{program} runs as one process: srun or mpirun starts the others."
+                severity = "warning"
+                fix = _swap(job, source, r"^(\s*)", r"\1srun ", "start it by srun")
+            else:
+                continue
+            yield found("mpi-start", job.name, command.line, line, effect, fix=fix, severity=severity)
+
+
+def _mpi_program(context: ScriptContext, command: str, built: set[str]) -> str:
+    """The program of MPI's that a command runs, by its name, by what compiled it or by what it imports; else ""."""
+    for word in re.findall(r"(?:^|\s)([^\s=$'\"-][^\s=$'\"]*)", command):
+        name = str(word).rpartition("/")[2]
+        text = next((text for file, text in context.files.items() if file.rpartition("/")[2] == name), "")
+        if name.endswith(".py") and re.search(r"^\s*(?:from|import)\s+mpi4py\b", text, re.MULTILINE):
+            return name
+        starts = command[: command.find(word)].strip() == "" or _STARTS.search(command) is not None
+        if starts and (name in built or (_MPI_NAME.search(name) and "." not in name.removesuffix(".x"))):
+            return name
+    return ""
+
+
 _STEP = re.compile(
     r"\bsrun\b(?P<options>.*?)\s(?:(?:bsc_)?singularity|apptainer|(?:ba)?sh|python[\d.]*|torchrun)\b", re.S
 )
