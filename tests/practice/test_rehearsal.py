@@ -218,6 +218,56 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     assert (waited.returncode, waited.stdout) == (0, "")
 
 
+def test_a_process_for_each_gpu_without_torchrun_reads_the_same(lab):
+    told = {"WORLD_SIZE": "8", "LOCAL_RANK": "0", "MASTER_ADDR": "as01r1b01", "MASTER_PORT": "20001"}
+    words = (*VIT, *TUNED, "--dataset", image_folder(lab))
+    done = rehearse(lab, *words, RANK="0", **told)
+    assert done.returncode == 0, done.stderr
+    (run,) = parse_log(done.stdout.encode()).runs
+    assert (run.practice, run.n_gpus, run.batch_size) == (True, 8, 1024)
+    assert run.images / run.epochs[1].seconds.value == pytest.approx(1668, rel=0.02)
+    other = rehearse(lab, *words, RANK="5", **told)
+    assert (other.returncode, other.stdout) == (0, "")
+
+
+def test_a_worker_of_tensorflow_on_each_node(lab):
+    rates = {}
+    words = ("tensorflow/train_multiworker.py", "--model", "ResNet50", "--epochs", "3", "--image_size", "128")
+    for workers in (1, 2, 4):
+        nodes = f"as01r1b[01-0{workers}]" if workers > 1 else "as01r1b01"
+        job = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": nodes, "SLURM_STEP_NUM_TASKS": str(workers)}
+        batch = ("--batch_size", str(8192 * workers), "--expect_workers", str(workers))
+        done = rehearse(lab, *words, *batch, SLURM_PROCID="0", **job)
+        assert done.returncode == 0, done.stderr
+        (run,) = parse_log(done.stdout.encode()).runs
+        assert (run.practice, run.model, run.n_gpus, run.batch_size) == (
+            True,
+            "ResNet50",
+            4 * workers,
+            8192 * workers,
+        )
+        rates[workers] = run.images / run.epochs[1].seconds.value
+        assert json.loads((lab / "gpu.json").read_text())["gpus"] == 0, "idle again"
+    assert (
+        "Started server with target: grpc://as01r1b01:20007" in done.stderr
+        and "num_workers = 4" in done.stderr
+    )
+    assert rates[1] == pytest.approx(49_152 / 5.376, rel=0.15), "as MirroredStrategy on one node"
+    assert rates[1] < rates[2] < 2 * rates[1] and rates[2] < rates[4] < 4 * rates[1], rates
+    second = rehearse(lab, *words, *batch, SLURM_PROCID="1", **job)
+    assert second.returncode == 0 and "task_id = 1" in second.stderr
+    assert parse_log(second.stdout.encode()).runs == (), "its epochs are those of the first"
+
+
+def test_a_script_whose_workers_all_print_says_every_epoch_of_each(lab):
+    text = (lab / "tensorflow/train_multiworker.py").read_text()
+    (lab / "loud.py").write_text(text.replace("verbose=0 if task else 2", "verbose=2"))
+    config = {"cluster": {"worker": ["as1:5", "as2:5"]}, "task": {"type": "worker", "index": 1}}
+    done = rehearse(lab, "loud.py", "--epochs", "2", TF_CONFIG=json.dumps(config), SLURM_PROCID="1")
+    assert done.returncode == 0, done.stderr
+    assert "Epoch 2/2" in done.stdout and " - accuracy: " in done.stdout
+
+
 def test_pytorch_runs_out_of_memory_as_on_the_cluster(lab):
     done = torchrun(lab, *VIT, "--dataset", image_folder(lab))
     assert done.returncode == 1

@@ -273,17 +273,10 @@ def _check(arguments: argparse.Namespace) -> None:
     from labtui.session.labs import load_edition
 
     edition = load_edition(arguments.lab)  # a sentence now, not a lab folder that cannot be opened later
-    unrehearsed = [name for name in framework_scripts(edition) if not name.startswith("pytorch/")]
     if arguments.train and framework_scripts(edition):
         raise UsageError(
-            f"--train is for the labs on TensorFlow, not for {edition.title}.",
+            f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
             "Without --train the training is rehearsed; docs/training-scripts.md trains on pretend GPUs.",
-        )
-    if unrehearsed:
-        raise UsageError(
-            f"The practice cluster cannot rehearse {edition.title}: it knows no {unrehearsed[0]}.",
-            "docs/training-scripts.md trains on pretend GPUs of this machine; "
-            f"`labtui labs show {edition.id}` shows the tasks.",
         )
     if arguments.keep:
         _check_folder(Path(arguments.keep).expanduser())

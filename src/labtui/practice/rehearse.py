@@ -271,6 +271,8 @@ def _walk_of_rehearsed_data(
 
 _LAUNCHER = {"--nnodes": "1", "--nproc_per_node": "1", "--nproc-per-node": "1"}
 _WAIT_S = 0.1
+_FOR_ALL = "LABTUI_PRACTICE_FOR_ALL"
+"""Set in the process that rehearses rank 0."""
 
 
 def torchrun(words: list[str]) -> int:
@@ -288,9 +290,6 @@ def torchrun(words: list[str]) -> int:
     each = options["--nproc-per-node"] if options["--nproc-per-node"] != "1" else options["--nproc_per_node"]
     nodes, processes = (int(text) if text.isdecimal() else 1 for text in (options["--nnodes"], each))
     here = int(os.environ.get("SLURM_NODEID", "0"))
-    done = (
-        Path(os.environ.get("LABTUI_PRACTICE_JOB", ".")) / f"torchrun.{os.environ.get('SLURM_STEP_ID', '0')}"
-    )
     if processes > 1 and "OMP_NUM_THREADS" not in os.environ:
         stars = "*" * 41
         print(
@@ -300,12 +299,7 @@ def torchrun(words: list[str]) -> int:
             file=sys.stderr,
             flush=True,
         )
-    if here:
-        while not done.exists():
-            time.sleep(_WAIT_S)
-        return int(done.read_text(encoding="ascii"))
     environment = {
-        **os.environ,
         "RANK": "0",
         "LOCAL_RANK": "0",
         "WORLD_SIZE": str(nodes * processes),
@@ -314,12 +308,25 @@ def torchrun(words: list[str]) -> int:
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-    ended = subprocess.call([sys.executable, "-u", __file__, *words[at:]], env=environment)
-    code = 0 if ended == 0 else 1
-    done.write_text(str(code), encoding="ascii")
-    if code:
+    ended = _rank_0_for_all(words[at:], environment, first=here == 0)
+    if ended and not here:
         print(_child_failed(words[at], ended), file=sys.stderr, flush=True)
-    return code
+    return 1 if ended else 0
+
+
+def _rank_0_for_all(words: list[str], environment: dict[str, str], *, first: bool) -> int:
+    """The status of rank 0, which the `first` task of a step rehearses in a process of its own; the others wait."""
+    step = os.environ.get("SLURM_STEP_ID", "0")
+    done = Path(os.environ.get("LABTUI_PRACTICE_JOB", ".")) / f"rank-0.{step}"
+    if not first:
+        while not done.exists() or not (ended := done.read_text(encoding="ascii")):
+            time.sleep(_WAIT_S)
+        return int(ended)
+    status = subprocess.call(
+        [sys.executable, "-u", __file__, *words], env={**os.environ, **environment, _FOR_ALL: "yes"}
+    )
+    done.write_text(str(status), encoding="ascii")
+    return status
 
 
 def _child_failed(script: str, code: int) -> str:
@@ -396,7 +403,12 @@ def _exit_status(end: SystemExit) -> int:
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # as in the course's container
-    status = main(sys.argv[1:])
+    rank = os.environ.get("RANK", "")
+    if rank and _FOR_ALL not in os.environ:  # srun has started a process for each rank
+        status = _rank_0_for_all(sys.argv[1:], {}, first=rank == "0")
+        status = 1 if status and rank != "0" else status
+    else:
+        status = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # the rehearsed clock has nothing to wind up

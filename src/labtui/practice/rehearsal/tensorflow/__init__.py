@@ -5,6 +5,7 @@ What a script asks for beyond it gets an AttributeError that says so, never a si
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import types
@@ -103,7 +104,9 @@ test = _module("test", is_built_with_cuda=lambda: True, is_gpu_available=lambda:
 
 
 class Strategy:
-    """Replicas and the kind of device they are on."""
+    """Replicas and the kind of device they are on; of several workers `gpus` counts those of all."""
+
+    workers = 1
 
     def __init__(self, replicas: int = 1, gpus: int | None = None, mirrored: bool = False) -> None:
         self.num_replicas_in_sync = replicas
@@ -147,9 +150,45 @@ class MirroredStrategy(Strategy):
         super().__init__(wanted, 0 if on_cpu else wanted, mirrored=True)
 
 
+class MultiWorkerMirroredStrategy(Strategy):
+    """A process for each worker, each rehearsing the whole training; the workers are those of TF_CONFIG."""
+
+    def __init__(self, cluster_resolver: object = None, communication_options: object = None) -> None:
+        config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+        hosts: list[str] = config.get("cluster", {}).get("worker", [])
+        index = int(config.get("task", {}).get("index", 0))
+        here = len(_gpu_numbers())
+        self.workers = max(1, len(hosts))
+        super().__init__(self.workers * max(1, here), self.workers * here, mirrored=True)
+        if not hosts:
+            return
+        place = f"/job:worker/replica:0/task:{index}"
+        devices = tuple(f"{place}/device:GPU:{number}" for number in range(here)) or (
+            f"{place}/device:CPU:0",
+        )
+        distributed = "I tensorflow/tsl/distributed_runtime/coordination/"
+        said = [
+            "I tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc:447] "
+            f"Started server with target: grpc://{hosts[index]}",
+            f"{distributed}coordination_service_agent.cc:277] Coordination agent has successfully connected.",
+            "INFO:tensorflow:Enabled multi-worker collective ops with available devices: "
+            f"{[f'{place}/device:CPU:0', *devices] if here else [*devices]}",
+            f"INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {config['cluster']}, "
+            f"task_type = 'worker', task_id = {index}, num_workers = {self.workers}, local_devices = {devices}, "
+            "communication_options.implementation = CommunicationImplementation.AUTO",
+        ]
+        connected = [
+            f"{distributed}coordination_service.cc:535] /job:worker/replica:0/task:{number} has connected to "
+            f"coordination service. Incarnation: {7919 * (number + 1)}"
+            for number in range(self.workers)
+        ]
+        print("\n".join(said[:1] + (connected if index == 0 else []) + said[1:]), file=sys.stderr, flush=True)
+
+
 distribute = _module(
     "distribute",
     MirroredStrategy=MirroredStrategy,
+    MultiWorkerMirroredStrategy=MultiWorkerMirroredStrategy,
     get_strategy=get_strategy,
     Strategy=Strategy,
     ReductionToOneDevice=_nothing,
@@ -183,11 +222,12 @@ class Dataset:
         return clone
 
     def map(self, function: Any, num_parallel_calls: object = None, deterministic: object = None) -> Dataset:
-        # A closure over `image_size` gives the size after resizing; the lab's is 128.
+        # A closure over `image_size`, or over `size` in pixels of each side, gives the size after resizing.
         cells = getattr(function, "__closure__", None) or ()
         names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
         closure = dict(zip(names, (cell.cell_contents for cell in cells)))
-        return self._same(_size=closure.get("image_size", self._size))
+        size = closure.get("image_size", closure.get("size", self._size))
+        return self._same(_size=size[0] if isinstance(size, (tuple, list)) else size)
 
     def batch(self, batch_size: int, drop_remainder: bool = False, **_options: object) -> Dataset:
         images = self._images - self._images % batch_size if drop_remainder else self._images
@@ -226,7 +266,11 @@ data = _module(
     Dataset=Dataset,
     AUTOTUNE=-1,
     Options=Options,
-    experimental=_module("data.experimental", AUTOTUNE=-1),
+    experimental=_module(
+        "data.experimental",
+        AUTOTUNE=-1,
+        AutoShardPolicy=types.SimpleNamespace(OFF=-1, AUTO=0, FILE=1, DATA=2, HINT=3),
+    ),
 )
 
 

@@ -129,7 +129,7 @@ class Model:
         for callback in everyone:
             callback.on_train_begin({})
         self._refuse_what_does_not_fit(training)
-        _show_gpus(training)
+        _show_gpus(training, training.gpus // self.distribute_strategy.workers)
         for epoch in range(epochs):
             self._epoch(training, epoch, epochs, verbose, everyone, chance)
             history.epoch.append(epoch)
@@ -239,15 +239,15 @@ def _bars(training: rehearse.Training, seconds: float, metrics: Logs, clock: Reh
     sys.stdout.flush()
 
 
-def _show_gpus(training: rehearse.Training | None) -> None:
-    """Write the load that the job's nvidia-smi shows (None: idle); `tools.GpuLoad` has its shape."""
+def _show_gpus(training: rehearse.Training | None, gpus: int = 0) -> None:
+    """Write the load of each node's GPUs that the job's nvidia-smi shows (None: idle); the first worker does."""
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
-    if not folder:
+    if not folder or os.environ.get("SLURM_PROCID", "0") != "0":
         return
     load = {"gpus": 0, "percent": 0.0, "gib": 0.0}
     if training is not None and training.gpus:
         load = {
-            "gpus": training.gpus,
+            "gpus": gpus,
             "percent": rehearse.utilisation(training),
             "gib": rehearse.memory_gib(training),
         }
