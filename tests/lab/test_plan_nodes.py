@@ -62,6 +62,28 @@ def test_each_size_is_a_job_on_as_few_nodes_as_hold_it():
     assert drafts[-1].container.endswith("/nvidiaPytorch24.07")
 
 
+def test_srun_can_start_the_processes_in_place_of_torchrun():
+    (draft,) = task_drafts(LAB, "12.2", MN5, replace(OVER, form="task-per-gpu", gpus=(8,)))
+    (usual,) = task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(8,)))
+    assert replace(draft, form=usual.form, runs=usual.runs) == usual
+    assert replace(draft.runs[0], launcher="torchrun") == usual.runs[0]
+    context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
+    draft = replace(draft, job_name="vit-lt000001")
+    script = job_script(draft, MN5, context, read_template("task-per-gpu"))
+    for line in ("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:4", "--cpus-per-task=20"):
+        assert f"\n#SBATCH {line}\n" in script
+    assert "torchrun" not in script.partition("# ---- The trainings.")[2]
+    facts = read_script_facts(script)
+    assert facts is not None
+    assert (facts.form, facts.nodes, facts.gpus, facts.cpus) == ("task-per-gpu", 2, 4, 80)
+    assert facts.runs == draft.runs
+    one_node = msgspec.structs.replace(TASK, runs=(plan(8, form="task-per-gpu"),))
+    lab = msgspec.structs.replace(LAB, tasks=(one_node,))
+    for form, started in ((None, "task-per-gpu"), ("torchrun", "torchrun"), ("one-job", "task-per-gpu")):
+        (made,) = task_drafts(lab, "12.2", MN5, replace(OVER, form=form))
+        assert (made.form, made.runs[0].launcher) == (started, started)
+
+
 @pytest.mark.parametrize(
     ("gpus", "per_node", "nodes"), [(6, 4, 2), (5, 4, 5), (8, 1, 8), (3, 4, 1), (12, 8, 2)]
 )

@@ -68,6 +68,7 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
         "one-job": (run(1), run(2), run(4)),
         "job-per-size": (run(2, model="ResNet152", batch=1024),),
         "torchrun": (ddp(8, nodes=2),),
+        "task-per-gpu": (ddp(8, nodes=2, launcher="task-per-gpu"),),
         "srun-python": (run(8, nodes=2, launcher="srun-python", script="tensorflow/train_multiworker.py"),),
     }[form]
     nodes, gpus = allocation(runs)

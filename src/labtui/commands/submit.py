@@ -41,7 +41,7 @@ from labtui.commands.terminal import (
 )
 from labtui.domain.errors import LabError, RemoteFailure, UsageError
 from labtui.domain.events import LabState
-from labtui.domain.model import AcceptedFinding, SubmissionDraft, SubmissionStatus
+from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
 from labtui.results.report import devices
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-size", type=count, metavar="N", help="batch of each GPU (the global batch is N x GPUs)"
     )
     parser.add_argument(
-        "--form", choices=("cpu", "one-gpu", "one-job", "job-per-size"), help="how runs become jobs"
+        "--form",
+        choices=("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU),
+        help="how runs become jobs; torchrun or task-per-gpu: what starts PyTorch's processes",
     )
     parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit of each job")
     parser.add_argument("--qos", default="", help="another QoS this time")

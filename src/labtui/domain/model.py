@@ -68,9 +68,12 @@ class Interval:
 
 
 Device = Literal["cpu", "gpu"]
-Launcher = Literal["python", "torchrun", "srun-python"]
-"""What starts a training: one process for all GPUs of a node, torchrun with one for each GPU, srun with one a node."""
-MANY_NODES = ("torchrun", "srun-python")
+Launcher = Literal["python", "torchrun", "task-per-gpu", "srun-python"]
+"""What starts a training: one process for all GPUs of a node; torchrun, or srun itself, with one for each GPU; srun
+with one a node."""
+PROCESS_PER_GPU = ("torchrun", "task-per-gpu")
+"""The launchers of PyTorch's scripts: these have the same options, whatever starts their processes."""
+MANY_NODES = (*PROCESS_PER_GPU, "srun-python")
 """The launchers, and the job forms of these names, that train once on the GPUs of one node or several."""
 BatchOption = Literal["global", "per-gpu"]
 """What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each."""
@@ -225,9 +228,11 @@ class RunSpec:
         return f"{model} · {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
 
 
-TemplateForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "srun-python"]
-"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; one job per GPU count; two for any nodes."""
-JobForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "srun-python", "own"]
+TemplateForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python"]
+"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; one job per GPU count; three for any nodes."""
+JobForm = Literal[
+    "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "own"
+]
 """How a job came to be: by a template, or ("own") from a job file of the student's own."""
 
 

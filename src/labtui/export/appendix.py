@@ -34,6 +34,7 @@ _FORMS = {
     "one-job": "all sizes in one job",
     "job-per-size": "one job per size",
     "torchrun": "one job per size, a process for each GPU (torchrun)",
+    "task-per-gpu": "one job per size, a process for each GPU (srun)",
     "srun-python": "one job per size, a process for each node (srun python)",
 }
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from labtui.domain.events import RunState
+from labtui.domain.model import PROCESS_PER_GPU
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names
@@ -141,7 +142,7 @@ def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evide
     if check.min_epochs == 0:
         sentence = f"{plan_words(match.spec)}{elsewhere}: run and over"
     if match.run is None:
-        name = plan_words(match.spec) if match.spec.launcher == "torchrun" else match.spec.label
+        name = plan_words(match.spec) if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
         missing = f"{name} has not been run yet{elsewhere}."
         return CheckItem(met=False, sentence=sentence, missing=missing)
     where = cite_run(match.run, evidence)

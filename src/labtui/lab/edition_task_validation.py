@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
+from labtui.domain.model import PROCESS_PER_GPU
 from labtui.lab.edition import (
     ChartsCheck,
     Check,
@@ -151,16 +152,16 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
         yield (*place, "gpus"), "A CPU run has `gpus = 0`, a GPU run at least 1."
     if (run.form == "cpu") != (run.device == "cpu"):
         yield (*place, "form"), f"The form {run.form!r} does not fit the device {run.device!r}."
-    if (run.form != "torchrun") and (run.data_set is not None or run.batch_option == "per-gpu"):
+    if run.form not in PROCESS_PER_GPU and (run.data_set is not None or run.batch_option == "per-gpu"):
         yield (
             place,
-            "`data_set` and a batch per GPU are for the form 'torchrun'; the other scripts know neither.",
+            "`data_set` and a batch per GPU are for 'torchrun' and 'task-per-gpu'; the other scripts know neither.",
         )
     yield from _options(run, place)
-    if run.form != "torchrun" and run.arguments:
+    if run.form not in PROCESS_PER_GPU and run.arguments:
         yield (
             (*place, "arguments"),
-            "`arguments` are for the form 'torchrun'; the other scripts are given theirs.",
+            "`arguments` are for the forms 'torchrun' and 'task-per-gpu'; the other scripts are given theirs.",
         )
     if run.variant and (run.form != "torchrun" or not _VARIANT.fullmatch(run.variant)):
         yield (

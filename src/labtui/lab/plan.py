@@ -14,7 +14,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import MANY_NODES, Interval, Launcher, RunSpec, SubmissionDraft, TemplateForm
+from labtui.domain.model import (
+    MANY_NODES,
+    PROCESS_PER_GPU,
+    Interval,
+    Launcher,
+    RunSpec,
+    SubmissionDraft,
+    TemplateForm,
+)
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
 
@@ -148,7 +156,7 @@ def withheld_scripts(edition: Edition) -> frozenset[str]:
 
 
 def framework_scripts(edition: Edition) -> tuple[str, ...]:
-    """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start; the practice cluster rehearses PyTorch's."""
+    """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start."""
     started = (plan.script for task in edition.tasks for plan in task.runs)
     return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
 
@@ -179,7 +187,7 @@ def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
         script=plan.script,
         learning_rate=rate,
         extra_args=plan.options,
-        launcher=cast("Launcher", plan.form) if plan.form in MANY_NODES else "python",
+        launcher=cast("Launcher", form) if (form := _form(plan, wanted)) in MANY_NODES else "python",
         batch_option=plan.batch_option,
         data_set=plan.data_set or "",
         variant=plan.variant,
@@ -196,14 +204,22 @@ def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
     )
 
 
+def _form(plan: RunPlan, wanted: PlanOverrides) -> TemplateForm:
+    """The form that is wanted, if it can start the run; a script that srun or torchrun start has a form of its own."""
+    form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
+    if {form, plan.form} <= {*PROCESS_PER_GPU}:
+        return form
+    if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES}:
+        return plan.form
+    return form
+
+
 def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[RunPlan]]]:
     jobs: list[tuple[TemplateForm, list[RunPlan]]] = []
     for plan in task.runs:
         if not _kept(plan, wanted):
             continue
-        form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
-        if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES}:
-            form = plan.form
+        form = _form(plan, wanted)
         if form == "one-gpu" and plan.gpus != 1:
             form = "job-per-size"
         if form == "one-job" and jobs and jobs[-1][0] == "one-job" and jobs[-1][1][-1].model == plan.model:
@@ -232,7 +248,7 @@ def _draft(
     account = wanted.account or profile.default_account
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir, container = profile.data_dir, profile.launch.container or profile.container
-    if form == "torchrun":
+    if form in PROCESS_PER_GPU:
         container = profile.containers.get("pytorch", "")
         data_dir = profile.datasets_dir if specs[0].reads_folder else profile.data_dir
     draft = SubmissionDraft(

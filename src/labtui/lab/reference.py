@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from labtui.domain.events import LabState, RunState, SubmissionState, TotalsSeen
 from labtui.domain.model import (
+    PROCESS_PER_GPU,
     EpochSample,
     Interval,
     JobPhase,
@@ -133,7 +134,7 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: 
         epochs=tuple(_epoch(reference, number, count, steps) for number in range(1, count + 1)),
         outcome=reference.outcome,
         images=_trained_images(edition, plan),
-        framework="pytorch" if plan.form == "torchrun" else "",
+        framework="pytorch" if plan.form in PROCESS_PER_GPU else "",
         learning_rate=expected_learning_rate(edition, spec),
         totals=_totals(reference, plan, run_id),
     )
@@ -170,9 +171,9 @@ def _epoch(reference: ReferenceRun, number: int, count: int, steps: int) -> Epoc
 
 
 def _trained_images(edition: Edition, plan: RunPlan) -> int:
-    """Images of an epoch; torchrun's processes share them evenly and leave out a batch that is not whole."""
+    """Images of an epoch; a process for each GPU has a share of them evenly and leave out a batch that is not whole."""
     images = plan.images or edition.images
-    if plan.form != "torchrun":
+    if plan.form not in PROCESS_PER_GPU:
         return images
     each = plan.batch_size // plan.gpus
     return images // plan.gpus // each * each * plan.gpus

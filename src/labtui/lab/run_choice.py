@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from labtui.domain.events import RunState
-from labtui.domain.model import DEEDS, Interval, RunSpec
+from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
 from labtui.lab.edition import Band, Edition, LearningRateCheck, RunsCheck, Task
 from labtui.lab.evidence import Evidence, rests_on
 from labtui.lab.plan import expected_learning_rate, planned_specs
@@ -168,7 +168,7 @@ def _same_device(run: RunState, spec: RunSpec) -> bool:
     mine, planned = run.spec, spec
     if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
         return False
-    if mine.launcher == "torchrun" and mine.tuning != planned.tuning:
+    if mine.launcher in PROCESS_PER_GPU and mine.tuning != planned.tuning:
         return False
     return (mine.model, mine.device, mine.n_gpus) == (planned.model, planned.device, planned.n_gpus)
 

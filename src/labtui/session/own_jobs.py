@@ -71,7 +71,7 @@ def read_script_facts(text: str) -> ScriptFacts | None:
         account=options.get("account", ""),
         queue=options.get("qos") or options.get("partition") or "",
         gpus=_number(options.get("gres", "").rpartition(":")[2]),
-        cpus=_number(options.get("cpus-per-task", "")),
+        cpus=_number(options.get("cpus-per-task", "")) * max(1, _number(options.get("ntasks-per-node", ""))),
         nodes=max(1, _number(options.get("nodes", ""))),
         time_limit_minutes=_minutes(options.get("time", "")),
         practice=facts.get("practice", "") == "yes",

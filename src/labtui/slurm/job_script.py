@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from labtui.domain.errors import TemplateError
-from labtui.domain.model import MANY_NODES, RunSpec, SubmissionDraft
+from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.slurm.submit import CONTROL_DIR, STARTED, TWIN_STATUS
 
@@ -222,6 +222,8 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
     }
     if draft.form != "cpu":
         values |= {"gpus": str(draft.gpus), "gres": profile.gres, "cpus_per_gpu": str(profile.cpus_per_gpu)}
+    if draft.form == "task-per-gpu":
+        values["cpus"] = str(max(1, draft.cpus // draft.gpus))  # Slurm counts them for each task
     if draft.form in MANY_NODES:
         values |= {"nodes": str(draft.nodes), "all_gpus": str(draft.all_gpus)}
     return with_started_guard(render(template.replace("\r\n", "\n"), values))
@@ -244,6 +246,8 @@ def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: J
     words = training_command(run, draft, profile, context)
     if draft.form == "srun-python":
         return f'run srun "${{step[@]}}" {shlex.join(words)}'
+    if draft.form == "task-per-gpu":
+        return f'run srun "${{step[@]}}" "${{rank[@]}}" {shlex.join(words)}'
     if draft.form != "torchrun":
         return "run " + shlex.join(words)
     at = words.index("torchrun") + 1
@@ -261,6 +265,8 @@ def training_command(
     if run.launcher == "torchrun":
         alone = ["--standalone", f"--nproc_per_node={run.n_gpus}"] if draft.form != "torchrun" else []
         return (*words, "torchrun", *alone, *_torch_options(run, draft, profile, context))
+    if run.launcher == "task-per-gpu":
+        return (*words, profile.launch.python, "-u", *_torch_options(run, draft, profile, context))
     words += [profile.launch.python, "-u", run.script]
     if run.launcher == "srun-python":
         words += ["--model", run.model, "--expect_workers", str(run.nodes)]
@@ -295,7 +301,7 @@ def _torch_options(
 def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """The image the trainings run in; empty for plain Python. Raises TemplateError for a path from home."""
     usual = profile.launch.container or profile.container
-    if any(run.launcher == "torchrun" for run in draft.runs):
+    if any(run.launcher in PROCESS_PER_GPU for run in draft.runs):
         usual = profile.containers.get("pytorch", "")
     image = _filled(draft.container or usual, draft, profile, context)
     if image.startswith("~"):

@@ -341,7 +341,7 @@ def _facts(before: Sequence[str], script: str, after: Sequence[str]) -> RunFacts
     gpus = _gpus(before, stem, after)
     if facts.batch_size is not None and _per_worker(before, stem):
         facts = replace(facts, batch_size=facts.batch_size * max(1, gpus or 1))
-    elif facts.batch_size is not None and _under_torchrun(before):
+    elif facts.batch_size is not None and _process_per_gpu(before):
         total = facts.batch_size * gpus if gpus else None
         facts = replace(facts, batch_size=total, batch_per_gpu=facts.batch_size)
     if _given(after, ("--device",)) == "cpu" and gpus:
@@ -358,9 +358,14 @@ def _per_worker(before: Sequence[str], stem: str) -> bool:
     return stem == "tf_cnn_benchmarks" or "horovod" in stem or "horovodrun" in before
 
 
-def _under_torchrun(before: Sequence[str]) -> bool:
+def _process_per_gpu(before: Sequence[str]) -> bool:
     """Whether each of several processes gets the same options, so that its batch is not the global one."""
-    return _by_torchrun(before) and _ranks(before) != 1
+    return (_by_torchrun(before) or _by_srun(before)) and _ranks(before) != 1
+
+
+def _by_srun(before: Sequence[str]) -> bool:
+    """Whether srun starts the ranks, each told its own as by torchrun."""
+    return "srun" in before and any("RANK=" in word for word in before)
 
 
 def _by_torchrun(before: Sequence[str]) -> bool:
@@ -371,16 +376,17 @@ def _by_torchrun(before: Sequence[str]) -> bool:
 def _gpus(before: Sequence[str], stem: str, after: Sequence[str]) -> int | None:
     gpus = _count(after, _GPUS)
     ranks = _ranks(before)
-    if ranks == 1 and _by_torchrun(before):
+    if ranks == 1 and (_by_torchrun(before) or _by_srun(before)):
         return gpus or 1
     if ranks is None or (ranks == 1 and not _per_worker(before, stem)):
         return gpus
-    return ranks * (1 if _under_torchrun(before) else gpus or 1)
+    return ranks * (1 if _process_per_gpu(before) else gpus or 1)
 
 
 def _ranks(before: Sequence[str]) -> int | None:
-    per_node = _count(before, _RANKS)
-    nodes = _count(before, ("--nnodes",))
+    srun = _by_srun(before)
+    per_node = _count(before, ("--ntasks-per-node",) if srun else _RANKS)
+    nodes = _count(before, ("--nodes",) if srun else ("--nnodes",))
     return per_node * (nodes or 1) if per_node else None
 
 

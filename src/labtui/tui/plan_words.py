@@ -41,6 +41,7 @@ FORMS = {
     "one-job": "all sizes",
     "job-per-size": "this size",
     "torchrun": "torchrun",
+    "task-per-gpu": "srun, a task each GPU",
     "srun-python": "srun python",
     "own": "your file",
 }
