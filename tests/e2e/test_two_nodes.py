@@ -1,21 +1,23 @@
-"""Chapter 12 in small on two nodes: real srun, torchrun, gloo; from the shell and the screens; how it fails."""
+"""Chapter 12, TensorFlow and the study of learning rates in small on two nodes; shell and screens; how they fail."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from labtui.results.chart_catalog import family, lab_charts
+from labtui.results.chart_catalog import family, gallery, lab_charts
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
 from tests.commands.conftest import Labtui
+from tests.conftest import TORCH_PYTHON
 from tests.e2e.test_tui_real_cluster import come_to, open_app
 from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
@@ -40,12 +42,12 @@ def member(pair: Cluster) -> Iterator[Student]:
     pair.cancel_all()
 
 
-def new_lab(folder: Path, student: Student, *, gpus_per_node: int, tensorflow: bool = False) -> Labtui:
+def new_lab(folder: Path, student: Student, *, gpus_per_node: int, python: str = str(TORCH_PYTHON)) -> Labtui:
     """A lab folder for the two nodes."""
     home = folder / "home"
     home.mkdir()
     labtui = Labtui(home, folder / "lab")
-    labtui(*init_words(folder, student, gpus_per_node, tensorflow=tensorflow))
+    labtui(*init_words(folder, student, gpus_per_node, python))
     return labtui
 
 
@@ -74,13 +76,14 @@ async def submit_four_ranks(lab: LabFolder) -> None:
 
 
 @pytest.mark.torch
-async def test_one_two_and_four_ranks(
+async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
     pair: Cluster, member: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labtui = new_lab(tmp_path, member, gpus_per_node=2)
     monkeypatch.setenv("HOME", str(labtui.home))
     await submit_four_ranks(LabFolder(labtui.folder))
-    labtui("submit", "1", "--gpus", "1,2", "--yes", "--force")
+    labtui("submit", "1", "--gpus", "1", "--yes", "--force")
+    labtui("submit", "1", "--gpus", "2", "--form", "task-per-gpu", "--yes", "--force")
     assert {"RUNNING", "PENDING"} & set(pair.jobs().values()), "jobs run, and no labtui does"
     events = labtui.lines("watch")
     ended = [event for event in events if event["type"] == "run-ended"]
@@ -102,6 +105,18 @@ async def test_one_two_and_four_ranks(
         assert sampled is not None
         seen = {sample.name for sample in read_samples(sampled.read_bytes()).samples}
         assert seen == {f"node{node} GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
+    pair.shape_network(mbit_per_s=200, delay_ms=1)
+    labtui("submit", "1", "--gpus", "4", "--yes", "--force")
+    assert labtui.lines("watch")[-1]["type"] != "error"
+    slower = labtui.json("results")["rows"]
+    assert slower[:2] == rows[:2], "one node has no network to wait for"
+    assert slower[2]["efficiency"]["hi"] < rows[2]["efficiency"]["lo"] / 1.5, (rows[2], slower[2])
+
+
+def trained(labtui: Labtui, task: str) -> list[dict[str, Any]]:
+    """Submit a task and watch it to its end: how each run ended."""
+    labtui("submit", task, "--yes", "--force")
+    return [event for event in labtui.lines("watch") if event["type"] == "run-ended"]
 
 
 def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
@@ -167,6 +182,12 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     trains(out)
     assert f"--rdzv_endpoint=node1:{port + 1} " in out.read_text(), "the port of its own id is another job's"
     pair.lose_node(2)
+    wait_until(lambda: pair.jobs()[lost] == "NODE_FAIL", what="the job to be given up with its node")
+    pair.repair()
+    cut, out = submitted(labtui, pair, "--epochs", "3000", "--form", "task-per-gpu")
+    trains(out)
+    pair.cut_node(2)
+    pair.as_root("scontrol", "update", "nodename=node2", "state=down", "reason=unreachable")
     events: list[dict[str, Any]] = labtui.lines("watch", code=1)
     said = {
         event["run_id"]: " ".join(found["advice"] for found in event["diagnosis"])
@@ -178,18 +199,43 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     again = labtui("retry", "3", "--dry-run", "--offline").stdout
     assert "#SBATCH --nodes=2" in again and "--rdzv_endpoint" in again, again
     assert "The node node2 failed" in said[3] and "Rank 1 on node2" in said[3], (lost, said)
+    assert "The node node2 failed" in said[4], (cut, said)
 
 
 @pytest.mark.tensorflow
 def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Path) -> None:
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
-    labtui = new_lab(tmp_path, member, gpus_per_node=1, tensorflow=True)
-    labtui("submit", "2", "--yes", "--force")
-    (ended,) = [event for event in labtui.lines("watch") if event["type"] == "run-ended"]
-    assert ended["outcome"] == "completed", ended
-    (row,) = labtui.json("results")["rows"]
-    assert (row["model"], row["n_gpus"], row["batch_size"], row["epochs"]) == ("small", 2, 32, 1)
+    labtui = new_lab(tmp_path, member, gpus_per_node=1, python=sys.executable)
+    ended = trained(labtui, "2")
+    assert [event["outcome"] for event in ended] == ["completed"] * 2, ended
+    rows = labtui.json("results")["rows"]
+    assert [(row["model"], row["n_gpus"], row["batch_size"], row["epochs"]) for row in rows] == [
+        ("small", 1, 16, 1),
+        ("small", 2, 32, 1),
+    ]
     with Session.open(labtui.folder, start=False) as session:
-        (job,) = session.state.submissions.values()
-        assert (job.nodes, job.job and job.job.node) == (2, "node[1-2]")
+        charts = {family(chart.key): chart for chart in lab_charts(session.results())}
+        assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2], charts.keys()
+        (job,) = [one for one in session.state.submissions.values() if one.nodes == 2]
+        assert job.job is not None and job.job.node == "node[1-2]"
+
+
+@pytest.mark.torch
+def test_three_policies_of_the_learning_rate(pair: Cluster, member: Student, tmp_path: Path) -> None:
+    labtui = new_lab(tmp_path, member, gpus_per_node=1)
+    ended = trained(labtui, "3")
+    assert [event["outcome"] for event in ended] == ["completed"] * 3, ended
+    with Session.open(labtui.folder, start=False) as session:
+        assert {one.job and one.job.node for one in session.state.submissions.values()} == {"node[1-2]"}
+        charts = {family(chart.key): chart for chart in gallery(session.results())}
+    rates = {one.name: [point.y for point in one.points] for one in charts["learning-rate"].series}
+    assert rates == {
+        "naive, 2 GPUs, batch 16": [0.5, 0.05, 0.005],
+        "linear, 2 GPUs, batch 16": [0.03125, 0.003125, 0.0003125],
+        "stepping, warm-up of 1 epoch, 2 GPUs, batch 16": [0.015625, 0.003125, 0.0003125],
+    }
+    assert len(charts["error"].series) == 6
+    assert len(charts["batch-accuracy"].series) == 3
+    labtui("plot", "--chart", "learning-rate", "--chart", "error")
+    assert len(list((labtui.folder / "plots").glob("*.png"))) == 2

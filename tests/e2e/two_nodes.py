@@ -1,4 +1,4 @@
-"""A lab like the book's chapter 12, small enough for two pretend nodes with two GPUs each.
+"""A lab like chapter 12 and the study of learning rates, small enough for two pretend nodes with two GPUs each.
 
 ``python -m tests.e2e.two_nodes`` (``make two-nodes``) trains it on them and shows what labtui says.
 """
@@ -62,31 +62,53 @@ why = "To see the rig."
 checks = [{ kind = "runs" }]
 files = ["tensorflow/train_multiworker.py"]
 
+"""
+WORKERS = """
 [[tasks.runs]]
 form = "srun-python"
 model = "small"
 device = "gpu"
-gpus = 2
-batch_size = 32
+gpus = {gpus}
+batch_size = {batch}
 per_gpu_batch = 16
 epochs = 2
 script = "tensorflow/train_multiworker.py"
 time_limit_minutes = 10
 options = ["--device", "cpu", "--images", "64"]
-
-[[reference.runs]]
-model = "small"
-gpus = 2
-task = "2"
-first_epoch_seconds = 2
-epoch_seconds = 1
-accuracy = 0.1
 """
+STUDY = """
+[[tasks]]
+id = "3"
+title = "Three policies"
+what = "Train with three policies of the learning rate."
+why = "To see the rig."
+checks = [{ kind = "runs" }]
+files = ["pytorch/train_ddp.py", "pytorch/datasets.py", "pytorch/models.py", "pytorch/distributed.py",
+    "pytorch/schedules.py", "pytorch/course_log.py"]
+"""
+POLICY = """
+[[tasks.runs]]
+form = "torchrun"
+model = "custom"
+device = "gpu"
+gpus = 2
+batch_size = 16
+per_gpu_batch = 8
+batch_option = "per-gpu"
+epochs = 3
+script = "pytorch/train_ddp.py"
+data_set = "cifar10"
+learning_rate = 0.5
+time_limit_minutes = 10
+options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "1",
+    "--intermidiate_dimensions", "32", "--lr_policy", {policy}]
+"""
+POLICIES = ("naive", "linear", 'stepping", "--warmup_epochs", "1')
 REFERENCE = """
 [[reference.runs]]
-model = "vit_ti_16"
+model = "{model}"
 gpus = {gpus}
-task = "1"
+task = "{task}"
 first_epoch_seconds = 2
 epoch_seconds = 1
 accuracy = 0.1
@@ -118,14 +140,17 @@ max_nodes = 2
 
 
 def write_lab_files(
-    folder: Path, student: Student, gpus_per_node: int, *, tensorflow: bool = False
+    folder: Path, student: Student, gpus_per_node: int, python: str = str(TORCH_PYTHON)
 ) -> tuple[Path, Path]:
     """The edition and the profile, as files."""
     edition, profile = folder / "two-nodes.toml", folder / "pair.toml"
-    runs = "".join(RUN.format(gpus=gpus, batch=8 * gpus) for gpus in (1, 2, 4))
-    if tensorflow:
-        runs += TENSORFLOW
-    edition.write_text(EDITION + runs + "".join(REFERENCE.format(gpus=gpus) for gpus in (1, 2, 4)))
+    text = EDITION + "".join(RUN.format(gpus=gpus, batch=8 * gpus) for gpus in (1, 2, 4))
+    text += TENSORFLOW + "".join(WORKERS.format(gpus=gpus, batch=16 * gpus) for gpus in (1, 2))
+    text += STUDY + "".join(POLICY.format(policy=f'"{policy}"') for policy in POLICIES)
+    trained = [("1", "vit_ti_16", gpus) for gpus in (1, 2, 4)]
+    trained += [("2", "small", 1), ("2", "small", 2), ("3", "custom", 2)]
+    text += "".join(REFERENCE.format(task=task, model=model, gpus=gpus) for task, model, gpus in trained)
+    edition.write_text(text)
     profile.write_text(
         PROFILE.format(
             host=student.host,
@@ -133,15 +158,17 @@ def write_lab_files(
             data=student.data_dir,
             bin=TORCH_PYTHON.parent,
             gpus=gpus_per_node,
-            python=sys.executable,
+            python=python,
         )
     )
     return edition, profile
 
 
-def init_words(folder: Path, student: Student, gpus_per_node: int, *, tensorflow: bool = False) -> list[str]:
+def init_words(
+    folder: Path, student: Student, gpus_per_node: int, python: str = str(TORCH_PYTHON)
+) -> list[str]:
     """The words of `labtui init` for ``folder/lab``; writes the edition and the profile beside it."""
-    edition, profile = write_lab_files(folder, student, gpus_per_node, tensorflow=tensorflow)
+    edition, profile = write_lab_files(folder, student, gpus_per_node, python)
     places = [
         "--host",
         student.host,
