@@ -7,7 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from labtui.domain.errors import RemoteFailure, UsageError
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.events import LabState, OtherJobsSeen, Refreshed
+from labtui.domain.model import JobPhase, OtherJob, SubmissionStatus
+from labtui.domain.reduce import reduce_all
+from labtui.session.settings import load_profile
+from labtui.slurm.job_evidence import my_jobs
 from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import ScriptedJob
 
@@ -31,6 +35,18 @@ def test_only_living_jobs_of_ones_own_can_be_cancelled_by_number(bench: Bench) -
     bench.online()
     with pytest.raises(UsageError, match="none of your living jobs"):
         bench.session.cancel_job("99; rm -rf /")
+
+
+def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> None:
+    waits = OtherJob(job_id="7", name="by-hand", phase=JobPhase.QUEUED, submit_time=9_000.0)
+    runs = OtherJob(job_id="8", name="mine", phase=JobPhase.RUNNING, submit_time=9_000.0, start_time=9_900.0)
+    profile = load_profile("mn5")
+    read = reduce_all(
+        LabState(), [OtherJobsSeen(at=5.0, jobs=(waits, runs)), Refreshed(at=5.0, cluster_time=10_000.0)]
+    )
+    assert [job.lasted_s for job in my_jobs(read, profile)] == [1_000.0, 100.0]
+    unread = reduce_all(LabState(), [OtherJobsSeen(at=5.0, jobs=(waits, runs)), Refreshed(at=5.0)])
+    assert [job.lasted_s for job in my_jobs(unread, profile)] == [None, None]
 
 
 def test_our_own_jobs_are_not_counted_twice(bench: Bench) -> None:

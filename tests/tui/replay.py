@@ -280,7 +280,7 @@ def live_run(
 
 
 def online(at: float = NOW - 2) -> list[AnyEvent]:
-    return [ConnectionChanged(at=at, status="online", host=HOST), Refreshed(at=at)]
+    return [ConnectionChanged(at=at, status="online", host=HOST), Refreshed(at=at, cluster_time=at)]
 
 
 def log_text(what: RunSpec, epochs: int) -> str:

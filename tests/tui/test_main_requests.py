@@ -15,7 +15,7 @@ from textual.widgets import TextArea
 
 from labtui.doctor.findings import Check, ok, problem
 from labtui.domain.errors import LabError
-from labtui.domain.events import ConnectionChanged, RunEnded
+from labtui.domain.events import ConnectionChanged, Refreshed, RunEnded
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
@@ -500,10 +500,20 @@ async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("Q")
         await until(pilot, lambda: isinstance(app.screen, JobsPage) and "31337" in text_of(app))
-        heads = next(line for line in text_of(app).splitlines() if " since " in line)
+        heads = next(line for line in text_of(app).splitlines() if " state " in line)
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
-        job, name, *_ = _job_cells(evening_session.my_jobs()[0], NOW)
+        job, name, *_ = _job_cells(evening_session.my_jobs()[0], 0.0)
         assert text_of(app).count(job) == 2 and f"{job}  {name}  running" in text_of(app)
+
+
+async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(evening_session: ReplayedSession) -> None:
+    app = LabApp(evening_session, clock=lambda: NOW, factor=20.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        evening_session.feed(Refreshed(at=NOW - 3, cluster_time=NOW - 5))
+        await pilot.press("Q")
+        # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
+        await until(pilot, lambda: "running 2 min 30 s acc_debug" in text_of(app))
 
 
 async def test_a_refused_login_names_the_key_that_asks_again(session: ReplayedSession, app_of: Make) -> None:

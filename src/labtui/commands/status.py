@@ -117,10 +117,10 @@ def _all_jobs(lab: Open, load: SiteLoad | None, *, as_json: bool) -> int:
         say("No job of yours is in the queue." if lab.state.refreshed_at else "The queue was not read.")
     for job in jobs:
         runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
-        since = f"for {(time.time() - job.since) / 60:.0f} min" if job.since else ""
+        lasted = f"for {job.lasted_s / 60:.0f} min" if job.lasted_s is not None else ""
         slot = "holds the slot" if job.holds_slot else ""
         reason = _reason({"reason": job.reason}) if job.phase is JobPhase.QUEUED else ""
-        words = [job.job_id, job.name, job.phase.value, since, job.queue, job.node, runs, slot, reason]
+        words = [job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, slot, reason]
         print(plain("  ".join(word for word in words if word)))
     if load is not None:
         say(plain(load.sentence))

@@ -208,7 +208,9 @@ class SubmissionHeld(Event, frozen=True, kw_only=True, tag="submission-held"):
 
 
 class Refreshed(Event, frozen=True, kw_only=True, tag="refreshed"):
-    """The queue was read completely at `at`. Not stored."""
+    """The queue was read completely at `at`, when the cluster's clock said `cluster_time`. Not stored."""
+
+    cluster_time: float | None = None
 
 
 class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
@@ -385,6 +387,8 @@ class LabState:
     runs: Mapping[int, RunState] = field(default_factory=lambda: MappingProxyType({}))
     connection: ConnectionState = ConnectionState()
     refreshed_at: float | None = None
+    cluster_time: float | None = None
+    """The cluster's clock at `refreshed_at`, in UNIX seconds: it need not go with ours."""
     other_jobs: tuple[OtherJob, ...] = ()
     """The student's living jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()

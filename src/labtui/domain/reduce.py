@@ -281,7 +281,7 @@ def _held(state: LabState, event: SubmissionHeld) -> LabState:
 
 
 def _refreshed(state: LabState, event: Refreshed) -> LabState:
-    return replace(state, refreshed_at=event.at)
+    return replace(state, refreshed_at=event.at, cluster_time=event.cluster_time)
 
 
 def _error(state: LabState, event: ErrorRaised) -> LabState:

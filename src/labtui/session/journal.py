@@ -181,7 +181,7 @@ class Journal:
         """Show another moment of what is recorded; nothing is stored."""
         with self._changed:
             self._state = state
-            self._news.append(Refreshed(at=state.refreshed_at or 0.0))
+            self._news.append(Refreshed(at=state.refreshed_at or 0.0, cluster_time=state.cluster_time))
             self._changed.notify_all()
 
     # ------------------------------------------------------------------ telling

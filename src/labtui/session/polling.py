@@ -149,7 +149,7 @@ class Poller:
             others = other_jobs(context.state, tick.jobs)
             if others != context.state.other_jobs:
                 events.append(OtherJobsSeen(at=at, jobs=others))
-            events.append(Refreshed(at=at))
+            events.append(Refreshed(at=at, cluster_time=tick.server_time))
         if ask_accounting and tick.jobs is not None:
             self._note_accounting(tick.accounting is not None, tick.accounting_problem)
         self._tell(events)

@@ -265,8 +265,9 @@ def other_jobs(state: LabState, rows: Iterable[JobRow]) -> tuple[OtherJob, ...]:
 class MyJob:
     """A row of the list of all the student's jobs.
 
-    `token` and `run_ids` are empty for a job that this folder did not send. `since` is when it started, or was
-    submitted, in UNIX seconds. `holds_slot` says that its queue takes no further job of the student while it lives.
+    `token` and `run_ids` are empty for a job that this folder did not send. `lasted_s` is how long it had run, or
+    waited, at `LabState.refreshed_at`, in the cluster's seconds; None when that is not known. `holds_slot` says that
+    its queue takes no further job of the student while it lives.
     """
 
     job_id: str
@@ -276,7 +277,7 @@ class MyJob:
     reason: str = ""
     queue: str = ""
     node: str = ""
-    since: float | None = None
+    lasted_s: float | None = None
     time_limit_s: float | None = None
     token: str = ""
     run_ids: tuple[int, ...] = ()
@@ -286,11 +287,16 @@ class MyJob:
 
 def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
     """Every living job of the student: this folder's first, then the others."""
-    rows = [_ours(item, profile) for item in live(state)]
-    return (*rows, *(_other(job, profile) for job in state.other_jobs))
+    rows = [_ours(item, profile, state.cluster_time) for item in live(state)]
+    return (*rows, *(_other(job, profile, state.cluster_time) for job in state.other_jobs))
 
 
-def _ours(item: SubmissionState, profile: Profile) -> MyJob:
+def _lasted(job: JobView | OtherJob, cluster_time: float | None) -> float | None:
+    began = job.submit_time if job.phase is JobPhase.QUEUED else job.start_time
+    return max(0.0, cluster_time - began) if began and cluster_time is not None else None
+
+
+def _ours(item: SubmissionState, profile: Profile, cluster_time: float | None) -> MyJob:
     job = item.job or JobView(job_id="", phase=JobPhase.QUEUED)
     queue = item.qos or job.partition
     return MyJob(
@@ -301,9 +307,7 @@ def _ours(item: SubmissionState, profile: Profile) -> MyJob:
         reason=job.reason,
         queue=queue,
         node=job.node,
-        since=job.seen_at - job.elapsed_s
-        if job.phase is JobPhase.RUNNING and job.elapsed_s and job.seen_at
-        else job.start_time or job.submit_time,
+        lasted_s=_lasted(job, cluster_time),
         time_limit_s=job.time_limit_s,
         token=item.token,
         run_ids=item.run_ids,
@@ -312,7 +316,7 @@ def _ours(item: SubmissionState, profile: Profile) -> MyJob:
     )
 
 
-def _other(job: OtherJob, profile: Profile) -> MyJob:
+def _other(job: OtherJob, profile: Profile, cluster_time: float | None) -> MyJob:
     queue = job.qos if profile.queue(job.qos) is not None else job.partition or job.qos
     return MyJob(
         job_id=job.job_id,
@@ -322,7 +326,7 @@ def _other(job: OtherJob, profile: Profile) -> MyJob:
         reason=job.reason,
         queue=queue,
         node=job.node,
-        since=job.start_time or job.submit_time,
+        lasted_s=_lasted(job, cluster_time),
         time_limit_s=job.time_limit_s,
         held="JobHeld" in job.reason,
         holds_slot=_one_at_a_time(profile, queue),

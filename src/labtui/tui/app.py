@@ -268,7 +268,11 @@ class LabApp(SessionApp):
         from labtui.tui.screens.cluster_pages import JobsPage
 
         if not isinstance(self.screen, JobsPage):
-            self.push_screen(JobsPage(self.session, self.view_model.clock, self.ask_cancel_job))
+            self.push_screen(
+                JobsPage(
+                    self.session, self.view_model.clock, self.ask_cancel_job, self.view_model.factor or 1.0
+                )
+            )
 
     def ask_cancel_job(self, job_id: str, name: str) -> None:
         """Cancel one of the student's jobs by its number, after asking."""

@@ -129,12 +129,12 @@ JOB_COLUMNS: tuple[TableColumn, ...] = (
     TableColumn("job", "job", width=10),
     TableColumn("name", "name", width=30),
     TableColumn("state", "state", width=10),
-    TableColumn("since", "since", width=12),
+    TableColumn("lasted", "for", width=12),
     TableColumn("queue", "queue", width=12),
     TableColumn("node", "node", width=12),
     TableColumn("runs", "labtui", width=16),
 )
-NARROW_JOBS = {"job": 8, "name": 13, "state": 9, "since": 9, "queue": 9, "node": 9, "runs": 13}
+NARROW_JOBS = {"job": 9, "name": 10, "state": 8, "lasted": 11, "queue": 10, "node": 10, "runs": 12}
 """Widths in a window of 80 columns; the line below the table has the whole of the chosen job."""
 WIDE_JOBS = 110
 
@@ -148,10 +148,15 @@ class JobsPage(Modal[None]):
     ]
 
     def __init__(
-        self, session: Session, clock: Callable[[], float], cancel: Callable[[str, str], None]
+        self,
+        session: Session,
+        clock: Callable[[], float],
+        cancel: Callable[[str, str], None],
+        factor: float = 1.0,
     ) -> None:
+        """`factor` is how much faster than real a rehearsal's clock goes."""
         super().__init__()
-        self._session, self._clock, self._cancel = session, clock, cancel
+        self._session, self._clock, self._cancel, self._factor = session, clock, cancel, factor
         self._jobs: tuple[MyJob, ...] = ()
         self._load: Future[SiteLoad] | None = None
 
@@ -177,12 +182,16 @@ class JobsPage(Modal[None]):
         self._jobs = self._session.my_jobs()
         known = self._session.state.refreshed_at is not None
         empty = "No job of yours is in the queue." if known else "The queue was not read yet."
-        cells = [_job_cells(job, self._clock()) for job in self._jobs]
-        rows = [Row(job.job_id or job.token, row) for job, row in zip(self._jobs, cells, strict=True)]
+        read_at = self._session.state.refreshed_at
+        later = 0.0 if read_at is None else max(0.0, self._clock() - read_at) * self._factor
+        cells = [_job_cells(job, later) for job in self._jobs]
         table, columns = self.query_one(KeyedTable), JOB_COLUMNS
         if self.app.size.width < WIDE_JOBS:
             columns = tuple(replace(each, width=NARROW_JOBS[each.key]) for each in JOB_COLUMNS)
-        table.sync(columns, rows)
+        rows = [_apart(row, columns) for row in cells]
+        table.sync(
+            columns, [Row(job.job_id or job.token, row) for job, row in zip(self._jobs, rows, strict=True)]
+        )
         chosen = min(max(0, table.cursor_row), len(cells) - 1)
         self.query_one("#jobs-none", Static).update(Text("  ".join(cells[chosen]) if cells else empty))
         self.query_one("#jobs-load", Static).update(Text(self._load_sentence()))
@@ -216,11 +225,20 @@ class JobsPage(Modal[None]):
         self.dismiss(None)
 
 
-def _job_cells(job: MyJob, now: float) -> tuple[str, ...]:
+def _apart(cells: tuple[str, ...], columns: tuple[TableColumn, ...]) -> tuple[Text, ...]:
+    """Cells that end before their columns do."""
+    texts = tuple(map(Text, cells))
+    for text, column in zip(texts, columns, strict=True):
+        text.truncate((column.width or text.cell_len) - 1, overflow="ellipsis")
+    return texts
+
+
+def _job_cells(job: MyJob, later: float) -> tuple[str, ...]:
+    """`later` is how many seconds of the cluster's ago the queue was read."""
     runs = f"run {', '.join(map(str, job.run_ids))}" if job.run_ids else "not labtui's"
-    since = words.duration(now - job.since) if job.since else words.NOTHING
+    lasted = words.NOTHING if job.lasted_s is None else words.duration(job.lasted_s + later)
     state = "held" if job.held else job.phase.value
-    cells = (job.job_id or words.NOTHING, job.name, state, since, job.queue, job.node or words.NOTHING, runs)
+    cells = (job.job_id or words.NOTHING, job.name, state, lasted, job.queue, job.node or words.NOTHING, runs)
     return tuple(display_text(cell.encode()) for cell in cells)
 
 
