@@ -13,7 +13,7 @@ from labtui.domain.model import JobPhase, RunSpec
 from labtui.domain.reduce import reduce_all
 from labtui.lab.edition import RunPlan
 from labtui.lab.plan import PlanOverrides, on_nodes, refuse_too_many_nodes, task_drafts
-from labtui.lab.plan_table import changed, drafts_from, form_of, rows_of
+from labtui.lab.plan_table import OTHER_FORM, changed, drafts_from, form_of, rows_of
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template
 from labtui.session.own_jobs import read_script_facts
@@ -82,6 +82,31 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
     for form, started in ((None, "task-per-gpu"), ("torchrun", "torchrun"), ("one-job", "task-per-gpu")):
         (made,) = task_drafts(lab, "12.2", MN5, replace(OVER, form=form))
         assert (made.form, made.runs[0].launcher) == (started, started)
+
+
+def test_a_sweep_on_one_gpu_can_be_one_job():
+    runs = tuple(plan(1, options=("--num_workers", str(n)), time_limit_minutes=50) for n in (1, 2, 4))
+    other = plan(1, data_set="micro-224", time_limit_minutes=50)
+    sweep = msgspec.structs.replace(LAB, tasks=(msgspec.structs.replace(TASK, runs=(*runs, other)),))
+    usual = task_drafts(sweep, "12.2", MN5, OVER)
+    assert [draft.form for draft in usual] == ["torchrun"] * 4
+    job, rest = task_drafts(sweep, "12.2", MN5, replace(OVER, form="one-job"))
+    assert (job.form, job.job_name, job.nodes, job.gpus, job.cpus) == (
+        "one-job",
+        "vit-tiny-224-1gpu",
+        1,
+        1,
+        20,
+    )
+    assert job.runs == tuple(draft.runs[0] for draft in usual[:3])
+    assert job.time_limit_minutes == 120, "three times fifty minutes, and no more than the queue gives"
+    assert rest == usual[3]
+    assert (form_of(usual), OTHER_FORM["torchrun"]) == ("torchrun", "one-job")
+    assert drafts_from(rows_of(usual), usual, "torchrun", sweep, MN5) == usual
+    assert drafts_from(rows_of(usual), usual, "one-job", sweep, MN5)[0] == job
+    context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
+    script = job_script(replace(job, job_name="vit-lt000001"), MN5, context, read_template("one-job"))
+    assert script.count("torchrun --standalone --nproc_per_node=1 pytorch/train_ddp.py") == 3
 
 
 @pytest.mark.parametrize(

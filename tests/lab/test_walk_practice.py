@@ -18,6 +18,8 @@ from tests.results.helpers import published
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MICRO = published("chapter12.toml")["tables"][0]
+PUBLISHED_WORKERS = (2163, 3871, 6953, 10818, 10881, 10746, 10496)
+"""Images per second of table 11.3, with 1, 2, 4, 8, 10, 16 and 20 workers."""
 MORE_EPOCHS = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
 """Forty epochs are a first guess; the student sees the accuracy and asks for more."""
 
@@ -83,6 +85,23 @@ def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(tmp_path):
         "vit (micro-224, compiled, tweaked script)",
     ]
     assert [item.kind for item in box.items if not item.met] == []
+
+
+def test_a_sweep_in_one_job(tmp_path):
+    from labtui.practice.cluster import PracticeCluster
+
+    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
+        scripts = framework_scripts(load_edition("hpc4ai-ch11"))
+        folder = walk.folder_of(tmp_path / "lab", "hpc4ai-ch11", **cluster.login.settings_for(scripts))
+        with Session.open(folder.path) as session:
+            (token,) = walk.submit(session, "11.3", PlanOverrides(form="one-job", epochs=3))
+            walk.finish(session)
+            items = walk.boxes(session)["11.3"].items
+            state = session.state
+    assert state.submissions[token].form == "one-job"
+    assert len(state.runs) == 8 == sum(item.met for item in items if item.kind == "runs")
+    rates = [run.images / run.epochs[2].seconds.value for run in state.runs.values()]
+    assert rates[1:] == pytest.approx(PUBLISHED_WORKERS, rel=0.05)
 
 
 @pytest.mark.parametrize("name", REHEARSED)

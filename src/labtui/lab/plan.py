@@ -23,7 +23,7 @@ from labtui.domain.model import (
     SubmissionDraft,
     TemplateForm,
 )
-from labtui.domain.profile import Profile
+from labtui.domain.profile import Profile, Queue
 from labtui.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
         script=plan.script,
         learning_rate=rate,
         extra_args=plan.options,
-        launcher=cast("Launcher", form) if (form := _form(plan, wanted)) in MANY_NODES else "python",
+        launcher=_launcher(plan, wanted),
         batch_option=plan.batch_option,
         data_set=plan.data_set or "",
         variant=plan.variant,
@@ -205,13 +205,23 @@ def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
 
 
 def _form(plan: RunPlan, wanted: PlanOverrides) -> TemplateForm:
-    """The form that is wanted, if it can start the run; a script that srun or torchrun start has a form of its own."""
+    """The form that is wanted, if it can start the run; a script that srun or torchrun start has a form of its own.
+
+    Of those, one GPU's trainings by torchrun can run in turn in one job.
+    """
     form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
     if {form, plan.form} <= {*PROCESS_PER_GPU}:
+        return form
+    if form == "one-job" and plan.form == "torchrun" and plan.gpus == 1:
         return form
     if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES}:
         return plan.form
     return form
+
+
+def _launcher(plan: RunPlan, wanted: PlanOverrides) -> Launcher:
+    form = _form(plan, wanted) if wanted.form in MANY_NODES else plan.form
+    return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
 def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[RunPlan]]]:
@@ -222,11 +232,15 @@ def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[Ru
         form = _form(plan, wanted)
         if form == "one-gpu" and plan.gpus != 1:
             form = "job-per-size"
-        if form == "one-job" and jobs and jobs[-1][0] == "one-job" and jobs[-1][1][-1].model == plan.model:
+        last = jobs[-1][1][-1] if jobs and jobs[-1][0] == "one-job" else None
+        if form == "one-job" and last and (last.model, last.data_set) == (plan.model, plan.data_set):
             jobs[-1][1].append(plan)
         else:
             jobs.append((form, [plan]))
-    return jobs
+    return [
+        ("torchrun" if len(plans) == 1 and plans[0].form == "torchrun" and form == "one-job" else form, plans)
+        for form, plans in jobs
+    ]
 
 
 # --------------------------------------------------------------------------- resources
@@ -248,7 +262,7 @@ def _draft(
     account = wanted.account or profile.default_account
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir, container = profile.data_dir, profile.launch.container or profile.container
-    if form in PROCESS_PER_GPU:
+    if specs[0].launcher in PROCESS_PER_GPU:
         container = profile.containers.get("pytorch", "")
         data_dir = profile.datasets_dir if specs[0].reads_folder else profile.data_dir
     draft = SubmissionDraft(
@@ -268,8 +282,16 @@ def _draft(
         partition=wanted.partition or planned.partition,
     )
     prescribed = max((plan.time_limit_minutes or 0 for plan in plans), default=0)
+    if form == "one-job" and specs[0].launcher == "torchrun":  # prescribed for each by itself
+        prescribed = in_turn([plan.time_limit_minutes or 0 for plan in plans], profile.queue(draft.queue))
     minutes = wanted.time_limit_minutes or prescribed or time_limit(draft, edition, profile)
     return replace(draft, time_limit_minutes=minutes)
+
+
+def in_turn(minutes: Sequence[int], queue: Queue | None) -> int:
+    """The time limit of one job for trainings that have these by themselves, within the queue's own."""
+    most = queue.max_minutes if queue else None
+    return sum(minutes) if most is None else min(sum(minutes), most)
 
 
 def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
@@ -333,7 +355,7 @@ def job_name(specs: Sequence[RunSpec]) -> str:
     if all(spec.device == "cpu" for spec in specs):
         return f"{models}-cpu"
     models = "-".join([models, *dict.fromkeys(spec.data_set for spec in specs if spec.data_set)])
-    return f"{models}-{'-'.join(str(spec.n_gpus) for spec in specs)}gpu"
+    return f"{models}-{'-'.join(dict.fromkeys(str(spec.n_gpus) for spec in specs))}gpu"
 
 
 def time_limit(draft: SubmissionDraft, edition: Edition, profile: Profile) -> int:

@@ -14,7 +14,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.plan import allocation, cpus_for, job_name, on_nodes, time_limit
+from labtui.lab.plan import allocation, cpus_for, in_turn, job_name, on_nodes, time_limit
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
@@ -60,7 +60,15 @@ def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
 def form_of(drafts: Sequence[SubmissionDraft]) -> JobForm | None:
     """The form the student can choose, or None where there is nothing to choose (CPU, a single run)."""
     forms = [draft.form for draft in drafts if draft.form in {"one-job", "job-per-size"}]
+    if len(drafts) > 1 and all(draft.form == "torchrun" and draft.all_gpus == 1 for draft in drafts):
+        return "torchrun"
     return forms[0] if forms else None
+
+
+OTHER_FORM: dict[JobForm, JobForm] = {
+    "one-job": "job-per-size", "job-per-size": "one-job", "torchrun": "one-job",
+}  # fmt: skip
+"""What a form that can be chosen stands beside."""
 
 
 def cell(row: PlanRow, column: str) -> str:
@@ -188,8 +196,10 @@ def drafts_from(
             continue
         own = planned[row.origin].form
         wanted: JobForm = form if form is not None and own in {"one-job", "job-per-size"} else own
+        if form == "one-job" and own == "torchrun":
+            wanted = form
         last = groups[-1] if groups else None
-        if wanted == "one-job" and last and last[0] == "one-job" and last[1][-1].spec.model == row.spec.model:
+        if wanted == "one-job" and last and last[0] == "one-job" and _same_data(last[1][-1].spec, row.spec):
             last[1].append(row)
         elif wanted == "own" and last and last[0] == "own" and last[1][-1].origin == row.origin:
             last[1].append(row)  # a job file of the student's own is one job, whatever it starts
@@ -197,12 +207,21 @@ def drafts_from(
             groups.append(("job-per-size", [row]))
         else:
             groups.append((wanted, [row]))
-    return tuple(_draft(kind, group, planned[group[0].origin], edition, profile) for kind, group in groups)
+    return tuple(_draft(kind, group, planned, edition, profile) for kind, group in groups)
+
+
+def _same_data(one: RunSpec, other: RunSpec) -> bool:
+    return (one.model, one.data_set) == (other.model, other.data_set)
 
 
 def _draft(
-    form: JobForm, group: Sequence[PlanRow], base: SubmissionDraft, edition: Edition, profile: Profile
+    form: JobForm,
+    group: Sequence[PlanRow],
+    planned: Sequence[SubmissionDraft],
+    edition: Edition,
+    profile: Profile,
 ) -> SubmissionDraft:
+    base = planned[group[0].origin]
     specs = tuple(on_nodes(row.spec, profile) for row in group)
     limit = max((row.limit for row in group if row.limit is not None), default=None)
     if specs == base.runs and form == base.form:
@@ -219,4 +238,7 @@ def _draft(
     )
     prescribed = base.time_limit_minutes != time_limit(base, edition, profile)
     minutes = base.time_limit_minutes if prescribed else time_limit(draft, edition, profile)
+    if prescribed and form == "one-job" and base.form == "torchrun":
+        each = [planned[row.origin].time_limit_minutes for row in group]
+        minutes = in_turn(each, profile.queue(draft.queue))
     return replace(draft, time_limit_minutes=minutes if limit is None else limit)

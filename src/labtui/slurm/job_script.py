@@ -349,7 +349,9 @@ def _title(draft: SubmissionDraft) -> str:
     """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
     parts = []
     for model in dict.fromkeys(run.model for run in draft.runs):
-        counts = [run.n_gpus for run in draft.runs if run.model == model and run.device == "gpu"]
+        counts = list(
+            dict.fromkeys(run.n_gpus for run in draft.runs if run.model == model and run.device == "gpu")
+        )
         places = ["the CPU"] if any(run.model == model and run.device == "cpu" for run in draft.runs) else []
         if counts:
             nodes = f" of {draft.nodes} nodes" if draft.nodes > 1 else ""

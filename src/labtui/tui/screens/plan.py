@@ -18,6 +18,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
 from labtui.lab.plan_table import (
     EDITABLE,
+    OTHER_FORM,
     OWN_WORDS,
     WORDS,
     PlanRow,
@@ -211,8 +212,7 @@ class PlanScreen(PlanFixing):
         """The same runs in the other form, to compare what it may cost; empty where there is no other."""
         if self.form is None:
             return ()
-        other: JobForm = "one-job" if self.form == "job-per-size" else "job-per-size"
-        return drafts_from(self.rows, self.planned, other, self.edition, self.session.profile)
+        return drafts_from(self.rows, self.planned, OTHER_FORM[self.form], self.edition, self.session.profile)
 
     def on_resize(self) -> None:
         """What stands beside the table depends on the width."""
@@ -336,7 +336,7 @@ class PlanScreen(PlanFixing):
         first = form_of(self.planned)
         forms: list[JobForm | None] = [first]
         if first is not None:
-            forms.append("one-job" if first == "job-per-size" else "job-per-size")
+            forms.append(OTHER_FORM[first])
         files = [None, *self.session.job_files()]
         choices = [(form, None) for form in forms if self.planned] + [
             (None, path) for path in files if path is not None
