@@ -12,9 +12,18 @@ from dataclasses import replace
 import pytest
 
 from labtui.export import contents as contents_module
-from labtui.export import export_lab, result_blocks
+from labtui.export import export_lab
 from labtui.export.appendix import appendix
-from labtui.export.hand_in import Chart, KeyNumbers, Listing, Paragraph, Table, block_text
+from labtui.export.hand_in import (
+    Chart,
+    KeyNumbers,
+    Listing,
+    Paragraph,
+    Table,
+    block_text,
+    first_sentence,
+    without_first_sentence,
+)
 from labtui.export.markdown import blocks_of
 from labtui.export.pages import default_pages, hand_in, page_text
 from labtui.export.slide_layout import BODY, lay_out
@@ -178,13 +187,13 @@ def test_a_title_is_a_computed_fact_where_no_answer_is(tmp_path):
 
 def test_long_sentences_formulas_and_lists_are_no_titles():
     long = blocks_of("A sentence " + "that goes on and on " * 12 + "and ends.")
-    assert result_blocks.first_sentence(long) == ""
-    assert result_blocks.first_sentence(blocks_of("Yes, it is. The all-reduce shows.")) == ""
-    assert result_blocks.first_sentence(blocks_of("- a point\n- another")) == ""
-    assert result_blocks.first_sentence(blocks_of("It is $x$ here. Then.")) == ""
+    assert first_sentence(long) == ""
+    assert first_sentence(blocks_of("Yes, it is. The all-reduce shows.")) == ""
+    assert first_sentence(blocks_of("- a point\n- another")) == ""
+    assert first_sentence(blocks_of("It is $x$ here. Then.")) == ""
     blocks = blocks_of("It costs 3.5 s. The rest **stays**.")
-    assert result_blocks.first_sentence(blocks) == "It costs 3.5 s"
-    assert [block_text(b) for b in result_blocks.without_first_sentence(blocks)] == ["The rest stays."]
+    assert first_sentence(blocks) == "It costs 3.5 s"
+    assert [block_text(b) for b in without_first_sentence(blocks)] == ["The rest stays."]
 
 
 def test_the_title_page_has_three_key_numbers_and_the_overview_steps(tmp_path):

@@ -12,10 +12,23 @@ from labtui.export.figures import all_charts, gpu_charts
 from labtui.export.hand_in import Block, Chart, HandIn, Page, Table, one_line, plain
 from labtui.export.markdown import blocks_of, difference, whole
 from labtui.export.pages import hand_in, page_results, sources_page
-from labtui.export.result_blocks import law_blocks, pooled_notes, result_blocks
 from labtui.lab.edition import FitCheck, HandInPage, Task
 from labtui.lab.evidence import NEVER_SENT
-from labtui.results.numbers import clean, count_text
+from labtui.results.numbers import (
+    AS_PRINTED,
+    PRECISE,
+    Column,
+    cells,
+    clean,
+    columns_of,
+    count_text,
+    note_lines,
+    percent_text,
+    prediction_sentence,
+    range_text,
+    ratio_text,
+)
+from labtui.results.rows import LawFit, ResultRow, Results
 
 _STATES = {
     RunPhase.WAITING: "waiting here",
@@ -268,3 +281,89 @@ def _everything(contents: LabContents) -> Iterable[Page]:
     if charts:
         shown = tuple(Chart(spec) for spec in charts)
         yield Page(title="All charts", kicker="Appendix", visuals=shown, practice=practice, flows=True)
+
+
+# --------------------------------------------------------------------------- all results, as tables and sentences
+
+
+def result_blocks(results: Results) -> Iterable[Block]:
+    """Both readings as tables, then what follows from them, in sentences."""
+    yield plain("All epochs but the first (± hidden by printing; σ spread of epochs, if larger)", "heading")
+    yield _table(results.rows, PRECISE)
+    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
+    if printed:
+        yield plain("As printed: whole seconds of epoch 2, as textbooks do", "heading")
+        yield _table(printed, AS_PRINTED)
+    for row in results.measured:
+        if row.acceleration is not None:
+            yield plain(
+                f"{clean(row.model)}: one GPU is {ratio_text(row.acceleration)} times as fast as the CPU "
+                f"({range_text(row.acceleration)}). That is acceleration; it says nothing about scaling."
+            )
+    yield from _notes(note_lines(results))
+
+
+def law_blocks(results: Results) -> Iterable[Block]:
+    """The fitted laws as a table, what is to be said of each, and what they let expect on more GPUs."""
+    mixed = len({fit.practice for fit in results.fits}) > 1
+    yield plain("Serial fractions, with the bounds that the measured times leave open", "heading")
+    yield Table(_LAW_HEADINGS, tuple(_law_row(fit, mixed=mixed) for fit in results.fits), _LAW_NUMERIC)
+    remarks: dict[str, list[str]] = {}
+    for fit in results.fits:
+        for remark in fit.remarks:
+            remarks.setdefault(remark, []).append(f"{fit.law.capitalize()}, {clean(fit.model)}")
+    shared = [remark for remark, laws in remarks.items() if len(laws) == len(results.fits) > 1]
+    yield from _notes(
+        [
+            f"{'; '.join(dict.fromkeys(laws))}: {remark}"
+            for remark, laws in remarks.items()
+            if remark not in shared
+        ]
+    )
+    yield from _notes([*shared, *map(prediction_sentence, results.predictions)])
+    yield from _notes([each.note for each in results.predictions])
+
+
+_LAW_HEADINGS = ("law", "model", "images per GPU and step", "serial fraction", "between", "from GPUs")
+_LAW_NUMERIC = (False, False, True, True, True, True)
+
+
+def _law_row(fit: LawFit, *, mixed: bool) -> tuple[str, ...]:
+    share = fit.serial_fraction
+    return (
+        fit.law.capitalize(),
+        clean(fit.model) + (" (practice)" if mixed and fit.practice else ""),
+        f"{batch:,.0f}" if (batch := fit.baseline.per_gpu_batch) is not None else "–",
+        percent_text(share),
+        f"{100 * share.lo:.1f} and {100 * share.hi:.1f} %",
+        ", ".join(map(str, fit.n_gpus)),
+    )
+
+
+def _notes(sentences: Iterable[str]) -> Iterable[Block]:
+    for sentence in dict.fromkeys(each.strip() for each in sentences if each.strip()):
+        yield plain(sentence, "note")
+
+
+def pooled_notes(results: Results, names: set[str]) -> Iterable[Block]:
+    """Says where a row of a task rests on runs of other tasks as well."""
+    for row in results.measured:
+        others = sorted({run.task_id for run in row.members if run.task_id} - names)
+        if others and any(run.task_id in names for run in row.members):
+            tasks = f"task{'s' if len(others) > 1 else ''} {', '.join(others)}"
+            yield plain(f"{clean(row.configuration.label)}: pooled with the equal runs of {tasks}.", "note")
+
+
+_MODEL = Column("model", lambda row: clean(row.name), number=False)
+
+
+def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
+    """Rows as a table; where all are practice the page says so, and the rows need not."""
+    columns = columns_of(rows, columns)
+    if all(row.practice for row in rows):
+        columns = (_MODEL, *columns[1:])
+    return Table(
+        headings=tuple(column.heading for column in columns),
+        rows=tuple(tuple(line) for line in cells(rows, columns)),
+        numeric=tuple(column.number for column in columns),
+    )

@@ -6,7 +6,10 @@ Nothing here knows a file format; all text is plain text, whatever it contains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from labtui.results.chart_spec import ChartSpec
@@ -217,3 +220,45 @@ def picture_size(data: bytes) -> tuple[float, float]:
             return max(1.0, picture.width * 0.75), max(1.0, picture.height * 0.75)
     except (OSError, UnidentifiedImageError, ValueError):
         return 200.0, 200.0
+
+
+LONGEST = 100
+"""Characters of the longest title that two lines of a slide hold."""
+SHORTEST = 4
+"""Words of the shortest sentence that is a message."""
+_SENTENCE = re.compile(r"(.+?[.!?…])(?=\s+[^a-z\s]|\s*\Z)", re.DOTALL)
+
+
+def first_sentence(blocks: Sequence[Block]) -> str:
+    """The first sentence of an answer, when its first block is text and the sentence has the length of a title.
+
+    "No." and "Yes, it is." answer a question that the page does not show: no message.
+    """
+    first = blocks[0] if blocks else None
+    if not isinstance(first, Paragraph) or first.bullet or first.quoted:
+        return ""
+    text = "".join(run.text for run in itertools.takewhile(lambda run: not run.tex, first.runs))
+    found = _SENTENCE.match(text)
+    if found is None and text != first.text:
+        return ""  # the first sentence has a formula in it
+    sentence = one_line(found[1] if found else text)
+    return (
+        sentence.removesuffix(".") if len(sentence.split()) >= SHORTEST and len(sentence) <= LONGEST else ""
+    )
+
+
+def without_first_sentence(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """The answer without the sentence that became the title."""
+    first = blocks[0]
+    assert isinstance(first, Paragraph)  # noqa: S101 - `first_sentence` found it
+    found = _SENTENCE.match(
+        "".join(run.text for run in itertools.takewhile(lambda run: not run.tex, first.runs))
+    )
+    left = found.end(1) if found else len(first.text)
+    runs: list[Run] = []
+    for run in first.runs:
+        kept, left = run.text[max(0, left) :], left - len(run.text)
+        if kept:
+            runs.append(replace(run, text=kept if runs else kept.lstrip()))
+    rest = (replace(first, runs=tuple(runs)),) if any(run.text.strip() for run in runs) else ()
+    return (*rest, *blocks[1:])

@@ -18,8 +18,10 @@ from labtui.export.hand_in import (
     Run,
     Table,
     block_text,
+    first_sentence,
     one_line,
     plain,
+    without_first_sentence,
 )
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
 from labtui.export.result_blocks import acceleration_table, fraction_table, short_table, source_rows
@@ -120,12 +122,12 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
     )
     answers = [(number, _answer_blocks(contents, task, number)) for number in chosen]
     written = [blocks for _, blocks in answers if blocks]
-    title = result_blocks.first_sentence(written[0]) if written else ""
+    title = first_sentence(written[0]) if written else ""
     words: list[Block] = []
     for _, blocks in answers:
         shown = blocks
         if title and written and blocks is written[0]:
-            shown = result_blocks.without_first_sentence(blocks)
+            shown = without_first_sentence(blocks)
         words += shown
     in_order = sorted(
         answers, key=lambda each: each[0]

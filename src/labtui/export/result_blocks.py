@@ -1,17 +1,10 @@
-"""A lab's numbers on a page: its tables, and the sentence above them. Pure.
-
-Tables are short ones for a page, both readings, the laws, and where each number was read. The message of a page is the
-student's first sentence, else a fact computed from the numbers.
-"""
+"""A lab's numbers on a page: its short tables, where each number was read, and the fact above them. Pure."""
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from labtui.export.hand_in import Block, KeyNumbers, Paragraph, Run, Table, one_line, plain
+from labtui.export.hand_in import KeyNumbers, Table
 from labtui.lab.edition import HandInPage
 from labtui.results.accuracy import accuracy_curves
 from labtui.results.comparison_charts import tuning_labels
@@ -19,22 +12,15 @@ from labtui.results.cost import sweet_spots
 from labtui.results.measured import Origin
 from labtui.results.numbers import (
     ABSENT,
-    AS_PRINTED,
     MEMORY,
-    PRECISE,
     Column,
     cells,
     clean,
-    columns_of,
     count_text,
     device_text,
     fixed,
-    note_lines,
     percent_text,
-    prediction_sentence,
-    range_text,
     rate_text,
-    ratio_text,
     three_digits,
     uncertainty,
     unit_of,
@@ -132,132 +118,9 @@ def _places(origins: Sequence[Origin]) -> str:
     return ", ".join(shown)
 
 
-def result_blocks(results: Results) -> Iterable[Block]:
-    """Both readings as tables, then what follows from them, in sentences."""
-    yield plain("All epochs but the first (± hidden by printing; σ spread of epochs, if larger)", "heading")
-    yield _table(results.rows, PRECISE)
-    printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
-    if printed:
-        yield plain("As printed: whole seconds of epoch 2, as textbooks do", "heading")
-        yield _table(printed, AS_PRINTED)
-    for row in results.measured:
-        if row.acceleration is not None:
-            yield plain(
-                f"{clean(row.model)}: one GPU is {ratio_text(row.acceleration)} times as fast as the CPU "
-                f"({range_text(row.acceleration)}). That is acceleration; it says nothing about scaling."
-            )
-    yield from _notes(note_lines(results))
-
-
-def law_blocks(results: Results) -> Iterable[Block]:
-    """The fitted laws as a table, what is to be said of each, and what they let expect on more GPUs."""
-    mixed = len({fit.practice for fit in results.fits}) > 1
-    yield plain("Serial fractions, with the bounds that the measured times leave open", "heading")
-    yield Table(_LAW_HEADINGS, tuple(_law_row(fit, mixed=mixed) for fit in results.fits), _LAW_NUMERIC)
-    remarks: dict[str, list[str]] = {}
-    for fit in results.fits:
-        for remark in fit.remarks:
-            remarks.setdefault(remark, []).append(f"{fit.law.capitalize()}, {clean(fit.model)}")
-    shared = [remark for remark, laws in remarks.items() if len(laws) == len(results.fits) > 1]
-    yield from _notes(
-        [
-            f"{'; '.join(dict.fromkeys(laws))}: {remark}"
-            for remark, laws in remarks.items()
-            if remark not in shared
-        ]
-    )
-    yield from _notes([*shared, *map(prediction_sentence, results.predictions)])
-    yield from _notes([each.note for each in results.predictions])
-
-
-_LAW_HEADINGS = ("law", "model", "images per GPU and step", "serial fraction", "between", "from GPUs")
-_LAW_NUMERIC = (False, False, True, True, True, True)
-
-
-def _law_row(fit: LawFit, *, mixed: bool) -> tuple[str, ...]:
-    share = fit.serial_fraction
-    return (
-        fit.law.capitalize(),
-        clean(fit.model) + (" (practice)" if mixed and fit.practice else ""),
-        f"{batch:,.0f}" if (batch := fit.baseline.per_gpu_batch) is not None else "–",
-        percent_text(share),
-        f"{100 * share.lo:.1f} and {100 * share.hi:.1f} %",
-        ", ".join(map(str, fit.n_gpus)),
-    )
-
-
-def _notes(sentences: Iterable[str]) -> Iterable[Block]:
-    for sentence in dict.fromkeys(each.strip() for each in sentences if each.strip()):
-        yield plain(sentence, "note")
-
-
-def pooled_notes(results: Results, names: set[str]) -> Iterable[Block]:
-    """Says where a row of a task rests on runs of other tasks as well."""
-    for row in results.measured:
-        others = sorted({run.task_id for run in row.members if run.task_id} - names)
-        if others and any(run.task_id in names for run in row.members):
-            tasks = f"task{'s' if len(others) > 1 else ''} {', '.join(others)}"
-            yield plain(f"{clean(row.configuration.label)}: pooled with the equal runs of {tasks}.", "note")
-
-
-_MODEL = Column("model", lambda row: clean(row.name), number=False)
-
-
-def _table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Table:
-    """Rows as a table; where all are practice the page says so, and the rows need not."""
-    columns = columns_of(rows, columns)
-    if all(row.practice for row in rows):
-        columns = (_MODEL, *columns[1:])
-    return Table(
-        headings=tuple(column.heading for column in columns),
-        rows=tuple(tuple(line) for line in cells(rows, columns)),
-        numeric=tuple(column.number for column in columns),
-    )
-
-
-LONGEST = 100
-"""Characters of the longest title that two lines of a slide hold."""
-SHORTEST = 4
-"""Words of the shortest sentence that is a message."""
 _TITLE_NAMES = 40
 """Letters of two settings that a title has room for."""
-_SENTENCE = re.compile(r"(.+?[.!?…])(?=\s+[^a-z\s]|\s*\Z)", re.DOTALL)
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
-
-
-def first_sentence(blocks: Sequence[Block]) -> str:
-    """The first sentence of an answer, when its first block is text and the sentence has the length of a title.
-
-    "No." and "Yes, it is." answer a question that the page does not show: no message.
-    """
-    first = blocks[0] if blocks else None
-    if not isinstance(first, Paragraph) or first.bullet or first.quoted:
-        return ""
-    text = "".join(run.text for run in itertools.takewhile(lambda run: not run.tex, first.runs))
-    found = _SENTENCE.match(text)
-    if found is None and text != first.text:
-        return ""  # the first sentence has a formula in it
-    sentence = one_line(found[1] if found else text)
-    return (
-        sentence.removesuffix(".") if len(sentence.split()) >= SHORTEST and len(sentence) <= LONGEST else ""
-    )
-
-
-def without_first_sentence(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """The answer without the sentence that became the title."""
-    first = blocks[0]
-    assert isinstance(first, Paragraph)  # noqa: S101 - `first_sentence` found it
-    found = _SENTENCE.match(
-        "".join(run.text for run in itertools.takewhile(lambda run: not run.tex, first.runs))
-    )
-    left = found.end(1) if found else len(first.text)
-    runs: list[Run] = []
-    for run in first.runs:
-        kept, left = run.text[max(0, left) :], left - len(run.text)
-        if kept:
-            runs.append(replace(run, text=kept if runs else kept.lstrip()))
-    rest = (replace(first, runs=tuple(runs)),) if any(run.text.strip() for run in runs) else ()
-    return (*rest, *blocks[1:])
 
 
 # --------------------------------------------------------------------------- facts

@@ -1,4 +1,4 @@
-"""The commands of a job script: what runs, in which environment, and whether its failure would be seen."""
+"""The commands of a job script: what runs, on which GPUs and nodes, and whether its failure would be seen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from labtui.preflight.findings import (
     Fix,
     ScriptContext,
     Severity,
-    comment_out,
     found,
     physical,
     replace_line,
@@ -23,22 +22,17 @@ from labtui.preflight.findings import (
 from labtui.slurm.batch_script import JobScript, ScriptCommand, without_comment
 from labtui.slurm.script_commands import RANK, FilledCommand
 
-_EXEC = re.compile(r"\b(?:bsc_)?(?:singularity|apptainer)\b(?P<options>.*?)\b(?:exec|run|shell)\b")
+CONTAINER_EXEC = re.compile(r"\b(?:bsc_)?(?:singularity|apptainer)\b(?P<options>.*?)\b(?:exec|run|shell)\b")
 _BAD_ASSIGNMENT = re.compile(
     r"^(?P<head>\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*))(?P<gap>=[ \t]+|[ \t]+=[ \t]*)(?=[\"'/$.~\d])"
 )
 _CLEAN_UP = re.compile(
     r"^\s*(?:rm|mv|cp|rmdir|touch|echo|printf|date|sleep|tar|gzip|rsync|module|deactivate|true|:|kill|mail|chmod|ls|nvidia-smi)\b"
 )
-_DOWNLOAD = re.compile(
-    r"^\s*(?:(?:sudo|srun|time)\s+)*(?:wget|curl|git\s+(?:clone|pull)|pip3?\s+(?:install|download)|"
-    r"python[\d.]*\s+-m\s+pip\s+install|conda\s+(?:install|create)|huggingface-cli\s+download|singularity\s+pull|docker\s+pull)\b"
-)
 _SELF = re.compile(r"\$\{?BASH_SOURCE\b|\bdirname\b[^)]*\$\{?0\b")
 _SELF_DIR = re.compile(
     r"\"?\$\(\s*(?:cd\s+[^&;]*&&\s*)?(?:dirname|realpath)\b[^()]*(?:BASH_SOURCE|\$0|\$\{0)[^()]*\)\"?"
 )
-_AT_HOME = re.compile(r"^(?:/gpfs)?/home(?:/|$)|^~|^\$\{?HOME\b")
 
 
 def _swap(job: JobScript, command: ScriptCommand, pattern: str, new: str, title: str) -> Fix | None:
@@ -56,7 +50,7 @@ def no_nv(context: ScriptContext) -> Iterator[Finding]:
     """Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag."""
     for job in context.jobs:
         for command in _once(job.filled) if job.gpus else ():
-            match = _EXEC.search(command.text)
+            match = CONTAINER_EXEC.search(command.text)
             if match is None or re.search(r"--nv(?:ccli)?\b|--rocm\b", command.text):
                 continue
             if "$" in _before_program(command.text[match.end() :]) or "$" in match["options"]:
@@ -479,102 +473,3 @@ def script_location(context: ScriptContext) -> Iterator[Finding]:
             effect = "Slurm runs a copy in its own directory; your files are in $SLURM_SUBMIT_DIR."
             fix = replace_line(job.name, command.line, line, fixed, "use $SLURM_SUBMIT_DIR")
             yield found("script-location", job.name, command.line, line, effect, fix=fix)
-
-
-@rule("home-directory", "warning", "Running from the home file system.")
-def home_directory(context: ScriptContext) -> Iterator[Finding]:
-    """Homes are small and slow; the site wants jobs under scratch or projects."""
-    if context.profile.status != "current":
-        return
-    for job in context.jobs:
-        chdir = job.last("chdir")
-        if chdir and _AT_HOME.match(chdir.value):
-            fix = set_value(job, chdir.line, chdir.value, ".", "stay where it was submitted")
-            yield _home(job, chdir.line, fix)
-        for command in job.commands:
-            match = re.match(r"^\s*cd\s+[\"']?(?P<to>\S+?)[\"']?\s*$", command.text)
-            if match and _AT_HOME.match(match["to"]):
-                yield _home(job, command.line, comment_out(job, command.line, "stay where it was submitted"))
-
-
-def _home(job: JobScript, number: int, fix: Fix | None) -> Finding:
-    effect = (
-        "The home file system is small and not made for jobs; labtui's directory for this job is elsewhere."
-    )
-    return found("home-directory", job.name, number, job.lines[number - 1], effect, fix=fix)
-
-
-# --------------------------------------------------------------------------- which software
-
-
-@rule("download", "error", "A download inside the job: compute nodes have no internet.")
-def download(context: ScriptContext) -> Iterator[Finding]:
-    """`wget`, `git clone`, `pip install` and the like in a job script."""
-    severity: Severity = "error" if context.profile.status == "current" else "warning"
-    for job in context.shells:
-        for command in job.commands:
-            if _DOWNLOAD.match(command.text) and "localhost" not in command.text:
-                effect = (
-                    "Compute nodes reach no internet: this hangs until it times out. Send the files instead."
-                )
-                fix = comment_out(job, command.line, "leave it out") if command.line == command.end else None
-                line = job.lines[command.line - 1]
-                yield found("download", job.name, command.line, line, effect, fix=fix, severity=severity)
-
-
-@rule("cpu-framework", "warning", "A framework built for CPUs only: the GPU stays unused.")
-def cpu_framework(context: ScriptContext) -> Iterator[Finding]:
-    """`tensorflow-cpu`, `+cpu` wheels: in commands and in requirements files."""
-    pattern = re.compile(r"\btensorflow[-_]cpu\b|\btorch\S*\+cpu\b|whl/cpu\b|\bintel-tensorflow\b")
-    texts = [(job.name, n, line, without_comment(line)) for job in context.shells for n, line in job.code]
-    for name, text in context.files.items():
-        if name.rpartition("/")[2].startswith("requirements") and name.endswith(".txt"):
-            texts += [(name, n, line, line.partition("#")[0]) for n, line in enumerate(text.split("\n"), 1)]
-    for name, number, line, code in texts:
-        match = pattern.search(code)
-        if match:
-            effect = "This build has no GPU code in it: the job gets a GPU and trains on the CPU."
-            fixed = code.replace("tensorflow-cpu", "tensorflow").replace("+cpu", "") + line[len(code) :]
-            fix = replace_line(name, number, line, fixed, "take the build with GPU support")
-            yield found("cpu-framework", name, number, line, effect, fix=fix)
-
-
-@rule("python-leak", "warning", "PYTHONPATH or a Python module leaks into the container.")
-def python_leak(context: ScriptContext) -> Iterator[Finding]:
-    """The Python module sets PYTHONHOME and PYTHONPATH, and the container takes them over."""
-    for job in context.jobs:
-        starts = [c for c in job.commands if _EXEC.search(c.text)]
-        if not starts or any("--cleanenv" in c.text or re.search(r"\s-e\s", c.text) for c in starts):
-            continue
-        for command in job.commands:
-            if command.line >= starts[0].line:
-                break
-            leak = re.match(
-                r"^\s*(?:export\s+)?PYTHON(?:PATH|HOME)=\S|^\s*module\s+(?:load|add)\b.*\bpython",
-                command.text,
-                re.I,
-            )
-            if leak:
-                effect = "The container's Python would look for its packages outside the container."
-                fix = comment_out(job, command.line, "leave it out")
-                yield found(
-                    "python-leak", job.name, command.line, job.lines[command.line - 1], effect, fix=fix
-                )
-
-
-@rule("no-purge", "warning", "Modules loaded on top of whatever the login shell had.")
-def no_purge(context: ScriptContext) -> Iterator[Finding]:
-    """Only where the cluster's profile purges modules first."""
-    if not context.profile.launch.purge or not context.profile.launch.modules:
-        return
-    for job in context.jobs:
-        loads = [c for c in job.commands if re.match(r"^\s*module\s+(?:load|add)\b", c.text)]
-        purges = [c for c in job.commands if re.match(r"^\s*module\s+purge\b", c.text)]
-        if loads and not any(purge.line < loads[0].line for purge in purges):
-            line = job.lines[loads[0].line - 1]
-            effect = (
-                "A job inherits the modules of the shell that submitted it; purge them for a known start."
-            )
-            edit = Edit(loads[0].line, line, ("module purge", line))
-            fix = Fix(job.name, "add module purge before it", (edit,))
-            yield found("no-purge", job.name, loads[0].line, line, effect, fix=fix)

@@ -1,20 +1,26 @@
-"""The training script itself: what it would download, and what it would print."""
+"""The training script itself, what it would download and print; and what it runs in: directory, packages, modules."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from labtui.preflight.findings import (
+    Edit,
     Finding,
     Fix,
     ScriptContext,
     Severity,
+    comment_out,
     found,
     nodes_of,
     replace_line,
     rule,
+    set_value,
 )
+from labtui.preflight.launch import CONTAINER_EXEC
+from labtui.slurm.batch_script import JobScript, without_comment
 
 
 def _calls(context: ScriptContext) -> Iterator[tuple[str, str, ast.Call]]:
@@ -222,3 +228,111 @@ def python_syntax(context: ScriptContext) -> Iterator[Finding]:
             yield found("python-syntax", name, number, _line(text, number), effect)
         except (ValueError, RecursionError, MemoryError):
             yield found("python-syntax", name, 0, "", "Python cannot read this file as a program.")
+
+
+# --------------------------------------------------------------------------- what it runs in
+
+_DOWNLOAD = re.compile(
+    r"^\s*(?:(?:sudo|srun|time)\s+)*(?:wget|curl|git\s+(?:clone|pull)|pip3?\s+(?:install|download)|"
+    r"python[\d.]*\s+-m\s+pip\s+install|conda\s+(?:install|create)|huggingface-cli\s+download|singularity\s+pull|docker\s+pull)\b"
+)
+_AT_HOME = re.compile(r"^(?:/gpfs)?/home(?:/|$)|^~|^\$\{?HOME\b")
+
+
+@rule("home-directory", "warning", "Running from the home file system.")
+def home_directory(context: ScriptContext) -> Iterator[Finding]:
+    """Homes are small and slow; the site wants jobs under scratch or projects."""
+    if context.profile.status != "current":
+        return
+    for job in context.jobs:
+        chdir = job.last("chdir")
+        if chdir and _AT_HOME.match(chdir.value):
+            fix = set_value(job, chdir.line, chdir.value, ".", "stay where it was submitted")
+            yield _home(job, chdir.line, fix)
+        for command in job.commands:
+            match = re.match(r"^\s*cd\s+[\"']?(?P<to>\S+?)[\"']?\s*$", command.text)
+            if match and _AT_HOME.match(match["to"]):
+                yield _home(job, command.line, comment_out(job, command.line, "stay where it was submitted"))
+
+
+def _home(job: JobScript, number: int, fix: Fix | None) -> Finding:
+    effect = (
+        "The home file system is small and not made for jobs; labtui's directory for this job is elsewhere."
+    )
+    return found("home-directory", job.name, number, job.lines[number - 1], effect, fix=fix)
+
+
+# --------------------------------------------------------------------------- which software
+
+
+@rule("download", "error", "A download inside the job: compute nodes have no internet.")
+def download(context: ScriptContext) -> Iterator[Finding]:
+    """`wget`, `git clone`, `pip install` and the like in a job script."""
+    severity: Severity = "error" if context.profile.status == "current" else "warning"
+    for job in context.shells:
+        for command in job.commands:
+            if _DOWNLOAD.match(command.text) and "localhost" not in command.text:
+                effect = (
+                    "Compute nodes reach no internet: this hangs until it times out. Send the files instead."
+                )
+                fix = comment_out(job, command.line, "leave it out") if command.line == command.end else None
+                line = job.lines[command.line - 1]
+                yield found("download", job.name, command.line, line, effect, fix=fix, severity=severity)
+
+
+@rule("cpu-framework", "warning", "A framework built for CPUs only: the GPU stays unused.")
+def cpu_framework(context: ScriptContext) -> Iterator[Finding]:
+    """`tensorflow-cpu`, `+cpu` wheels: in commands and in requirements files."""
+    pattern = re.compile(r"\btensorflow[-_]cpu\b|\btorch\S*\+cpu\b|whl/cpu\b|\bintel-tensorflow\b")
+    texts = [(job.name, n, line, without_comment(line)) for job in context.shells for n, line in job.code]
+    for name, text in context.files.items():
+        if name.rpartition("/")[2].startswith("requirements") and name.endswith(".txt"):
+            texts += [(name, n, line, line.partition("#")[0]) for n, line in enumerate(text.split("\n"), 1)]
+    for name, number, line, code in texts:
+        match = pattern.search(code)
+        if match:
+            effect = "This build has no GPU code in it: the job gets a GPU and trains on the CPU."
+            fixed = code.replace("tensorflow-cpu", "tensorflow").replace("+cpu", "") + line[len(code) :]
+            fix = replace_line(name, number, line, fixed, "take the build with GPU support")
+            yield found("cpu-framework", name, number, line, effect, fix=fix)
+
+
+@rule("python-leak", "warning", "PYTHONPATH or a Python module leaks into the container.")
+def python_leak(context: ScriptContext) -> Iterator[Finding]:
+    """The Python module sets PYTHONHOME and PYTHONPATH, and the container takes them over."""
+    for job in context.jobs:
+        starts = [c for c in job.commands if CONTAINER_EXEC.search(c.text)]
+        if not starts or any("--cleanenv" in c.text or re.search(r"\s-e\s", c.text) for c in starts):
+            continue
+        for command in job.commands:
+            if command.line >= starts[0].line:
+                break
+            leak = re.match(
+                r"^\s*(?:export\s+)?PYTHON(?:PATH|HOME)=\S|^\s*module\s+(?:load|add)\b.*\bpython",
+                command.text,
+                re.I,
+            )
+            if leak:
+                effect = "The container's Python would look for its packages outside the container."
+                fix = comment_out(job, command.line, "leave it out")
+                yield found(
+                    "python-leak", job.name, command.line, job.lines[command.line - 1], effect, fix=fix
+                )
+
+
+@rule("no-purge", "warning", "Modules loaded on top of whatever the login shell had.")
+def no_purge(context: ScriptContext) -> Iterator[Finding]:
+    """Only where the cluster's profile purges modules first."""
+    if not context.profile.launch.purge or not context.profile.launch.modules:
+        return
+    for job in context.jobs:
+        loads = [c for c in job.commands if re.match(r"^\s*module\s+(?:load|add)\b", c.text)]
+        purges = [c for c in job.commands if re.match(r"^\s*module\s+purge\b", c.text)]
+        if loads and not any(purge.line < loads[0].line for purge in purges):
+            line = job.lines[loads[0].line - 1]
+            effect = (
+                "A job inherits the modules of the shell that submitted it; purge them for a known start."
+            )
+            edit = Edit(loads[0].line, line, ("module purge", line))
+            fix = Fix(job.name, "add module purge before it", (edit,))
+            yield found("no-purge", job.name, loads[0].line, line, effect, fix=fix)
