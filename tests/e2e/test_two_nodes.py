@@ -199,7 +199,7 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     again = labtui("retry", "3", "--dry-run", "--offline").stdout
     assert "#SBATCH --nodes=2" in again and "--rdzv_endpoint" in again, again
     assert "The node node2 failed" in said[3] and "Rank 1 on node2" in said[3], (lost, said)
-    assert "The node node2 failed" in said[4], (cut, said)
+    assert "The node node2 failed" in said[4] and "Rank 1 on node2" in said[4], (cut, said)
 
 
 @pytest.mark.tensorflow

@@ -303,6 +303,19 @@ def test_the_first_process_that_a_signal_ended_is_named_from_torchruns_tables() 
     )
 
 
+def test_a_task_that_was_killed_is_the_rank_that_the_training_misses() -> None:
+    """Where srun starts each rank, it is srun that says `Killed`."""
+    killed = "srun: error: node2: task 1: Killed\n"
+    missed = "error: Rank 1 on node2 ended without a word (killed, or its node was lost); rank 0 on node1 says so.\n"
+    for text in (killed + missed, missed + killed):
+        joined = join_streams(parse_log(UNFINISHED.encode()), parse_log(text.encode(), stream="err"))
+        (found,) = joined.diagnosis
+        assert (joined.runs[0].outcome, found.kind) == ("failed", "process-lost")
+        assert found.advice.startswith("Rank 1 on node2 was killed, or its node failed")
+    full = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=5.0\n"
+    assert diagnose((full + killed + missed).encode())[0].kind == "host-memory"
+
+
 def test_a_step_that_the_student_cancels_did_not_fail() -> None:
     text = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\n"
     assert [found.kind for found in diagnose(text.encode())] == ["cancelled"]

@@ -304,8 +304,7 @@ class Diagnoser:
             return LogDiagnosis()
         for rule in RULES:
             if holds(text, rule.near) and rule.pattern.search(text):
-                failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
-                return LogDiagnosis(self._tell(rule, number, text), failure)
+                return self._apply(rule, number, text)
         if _UNPARSED.match(text):
             self._wait_for(number, text)
             return LogDiagnosis(failure=self._fail("failed", number, False))
@@ -317,6 +316,27 @@ class Diagnoser:
         if spoken or _DIED.search(text):
             return LogDiagnosis(failure=self._fail("failed", number, False))
         return LogDiagnosis()
+
+    def _apply(self, rule: ErrorPattern, number: int, text: str) -> LogDiagnosis:
+        if rule.kind == "process-lost":
+            self._leave_killed_tasks_to_the_ranks()
+        elif rule.kind == "host-memory" and _TASK.match(text) and self._a_rank_was_lost():
+            return LogDiagnosis(failure=self._fail("failed", number, False))
+        failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
+        return LogDiagnosis(self._tell(rule, number, text), failure)
+
+    def _a_rank_was_lost(self) -> bool:
+        return any(found.kind == "process-lost" for found in self._found[self._first :])
+
+    def _leave_killed_tasks_to_the_ranks(self) -> None:
+        """Their `Killed` may mean a full memory; the training names the rank, and both reasons."""
+        mine = self._found[self._first :]
+        killed = [found for found in mine if found.kind == "host-memory" and _TASK.match(found.text)]
+        self._found[self._first :] = [found for found in mine if found not in killed]
+        lines = {found.line for found in killed}
+        self._failures = [
+            replace(old, outcome="failed") if old.line in lines else old for old in self._failures
+        ]
 
     def _tell(self, rule: ErrorPattern, number: int, text: str) -> Diagnosis | None:
         hint = rule.kind == "no-gpu" and WEAK_NO_GPU.search(text) is not None
