@@ -316,6 +316,19 @@ def test_a_task_that_was_killed_is_the_rank_that_the_training_misses() -> None:
     assert diagnose((full + killed + missed).encode())[0].kind == "host-memory"
 
 
+def test_a_worker_of_tensorflow_that_was_killed_is_named_and_not_what_the_others_raise() -> None:
+    killed = "srun: error: node2: task 1: Killed\n"
+    raised = TRACE + (
+        "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped__CollectiveReduceV2_device_"
+        "/job:worker/replica:0/task:0/device:CPU:0}} Collective ops is aborted by: Error reported from "
+        "/job:worker/task:1: The following tasks are unhealthy (stopped sending heartbeats):\n"
+    )
+    (found,) = diagnose((killed + raised + "srun: error: node1: task 0: Exited with exit code 1\n").encode())
+    assert found.advice.startswith("Killed on node2: task 1, most often because that node's memory was full.")
+    (alone,) = diagnose(raised.encode())
+    assert (alone.kind, "/job:worker/task:1" in alone.text) == ("traceback", True)
+
+
 def test_a_step_that_the_student_cancels_did_not_fail() -> None:
     text = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-11-21T10:00:00 ***\n"
     assert [found.kind for found in diagnose(text.encode())] == ["cancelled"]

@@ -33,9 +33,10 @@ _WRAPPER = re.compile(
 _UNPARSED = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 _LIMIT = 500  # of diagnosis and of failures: a log of nothing but errors must not grow without end
 _LAUNCHER = re.compile(
-    r"(?:[\w.]+\.)?(?:ChildFailedError\b|SignalException: Process \d+ got signal: 15|RendezvousConnectionError\b)"
+    r"(?:[\w.]+\.)?(?:ChildFailedError\b|SignalException: Process \d+ got signal: 15|RendezvousConnectionError\b"
+    r"|UnavailableError: .{0,400}Error reported from /job:worker/task:\d)"
 )
-"""What torchrun raises when a process that it started has ended: the reason stands elsewhere."""
+"""What torchrun or TensorFlow's other workers raise when a process has ended: the reason stands elsewhere."""
 _NEVER_CAME = re.compile(r"(?:[\w.]+\.)?RendezvousTimeoutError\b")
 _ROW = re.compile(r"\s*(host|rank|exitcode)\s+: (\S{1,200})")
 _ENDING = re.compile(

@@ -219,6 +219,14 @@ RULES: tuple[ErrorPattern, ...] = (
     ),
     _rule(
         "host-memory",
+        ": Killed",
+        r"srun: error: (?P<node>[\w.-]{1,200}): (?P<task>tasks? [\d,-]{1,80}): Killed",
+        "Killed on {node}: {task}, most often because that node's memory was full. Ask for more CPUs (memory comes with "
+        "them), or keep less of the data in memory.",
+        outcome="oom",
+    ),
+    _rule(
+        "host-memory",
         "Killed|Out Of Memory|MemoryError|bad_alloc|allocator cpu|allocator mklcpu|allocator mkl_cpu|Allocator (cpu|Allocator (mkl",
         r"(?:^|: line \d+: +\d+ |: task.{0,80}: )(?:Killed|Out Of Memory)(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
         r"|by allocator (?:mkl)?_?cpu|Allocator \((?:mkl)?_?cpu\) ran out of memory",
