@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from labtui.commands.cli import main
@@ -61,6 +63,71 @@ def test_a_training_on_one_node_and_on_eight(tmp_path):
         assert run.totals is not None and run.totals.gpu_memory.lo == 53
         rate = MICRO["throughput"][MICRO["gpus"].index(run.spec.n_gpus)]
         assert run.images / run.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
+
+
+WORKERS = """
+format = 1
+id = "workers"
+title = "Workers of TensorFlow"
+course = "c"
+term = "t"
+source = "s"
+about = "a"
+profiles = ["mn5"]
+[[tasks]]
+id = "1"
+title = "4 and 16 GPUs"
+what = "w"
+why = "y"
+checks = [{ kind = "runs" }]
+files = ["tensorflow/train_multiworker.py"]
+"""
+WORKERS_RUN = """
+[[tasks.runs]]
+form = "srun-python"
+model = "ResNet50"
+device = "gpu"
+gpus = {gpus}
+batch_size = {batch}
+per_gpu_batch = 1024
+epochs = 3
+script = "tensorflow/train_multiworker.py"
+options = ["--image_size", "128"]
+[[reference.runs]]
+model = "ResNet50"
+gpus = {gpus}
+first_epoch_seconds = 60
+epoch_seconds = 10
+"""
+
+
+def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(tmp_path):
+    from labtui.practice.cluster import PracticeCluster
+
+    text = WORKERS + "".join(WORKERS_RUN.format(gpus=gpus, batch=1024 * gpus) for gpus in (4, 16))
+    (tmp_path / "workers.toml").write_text(text, encoding="utf-8")
+    with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
+        started = ("tensorflow/train_multiworker.py",)
+        at = cluster.login.settings_for(started)
+        folder = walk.folder_of(tmp_path / "lab", str(tmp_path / "workers.toml"), **at)
+        with Session.open(folder.path) as session:
+            walk.submit(session, "1", PlanOverrides(qos="acc_training"))
+            walk.finish(session)
+            state = session.state
+            rows = compute_results(measured_from_state(state)).rows
+        at = cluster.login.settings_for(("pytorch/train_ddp.py",))
+        folder = walk.folder_of(tmp_path / "torch", SEVERAL_NODES, **at)
+        with Session.open(folder.path) as session:
+            form = replace(AT_ONCE, form="task-per-gpu", gpus=(8,))
+            walk.submit(session, "12.1", form)
+            walk.finish(session)
+            (torch,) = session.state.runs.values()
+    assert {(run.outcome, len(run.epochs)) for run in state.runs.values()} == {("completed", 3)}
+    assert sorted(one.nodes for one in state.submissions.values()) == [1, 4]
+    assert [row.n_gpus for row in rows] == [4, 16] and all(row.practice for row in rows)
+    assert (torch.outcome, torch.spec.launcher, torch.spec.nodes) == ("completed", "task-per-gpu", 2)
+    rate = MICRO["throughput"][MICRO["gpus"].index(8)]
+    assert torch.images / torch.epochs[1].seconds.value == pytest.approx(rate, rel=0.02)
 
 
 def test_a_tweaked_copy_is_a_run_of_its_own_beside_the_original(tmp_path):
