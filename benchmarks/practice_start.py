@@ -78,12 +78,12 @@ def main() -> int:
     pairs = [(seconds(SCREENS), seconds(CLUSTER)) for _ in range(options.times)]
     screens, cluster = (statistics.median(column) for column in zip(*pairs, strict=True))
     print(f"screens {screens:.2f} s, practice cluster {cluster:.2f} s, ratio {cluster / screens:.2f}")
-    told = idle(options.idle)
-    percent = 100 * told["idle"] / told["seconds"]
+    report = idle(options.idle)
+    percent = 100 * report["idle"] / report["seconds"]
     print(
-        f"idle for {told['seconds']:.0f} s: {1000 * told['idle']:.0f} ms of the processor, "
-        f"that is {100 * told['idle']:.0f} ticks of 10 ms or {percent:.2f} % of a core; "
-        f"its watchdog took {1000 * told['watchdog']:.0f} ms from start to end"
+        f"idle for {report['seconds']:.0f} s: {1000 * report['idle']:.0f} ms of the processor, "
+        f"that is {100 * report['idle']:.0f} ticks of 10 ms or {percent:.2f} % of a core; "
+        f"its watchdog took {1000 * report['watchdog']:.0f} ms from start to end"
     )
     return verdict(budgets(screens, cluster, percent))
 

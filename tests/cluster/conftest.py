@@ -21,9 +21,9 @@ def connect(student: Student, tmp_path: Path) -> Iterator[Connect]:
     """Makes connections (not connected) to the student's login node; anything may be said otherwise."""
     made: list[Connection] = []
 
-    def make(**said: Any) -> Connection:
+    def make(**values: Any) -> Connection:
         plain = {"port": student.port, "user": student.user, "key": student.key, "host_key": student.host_key}
-        made.append(connection(tmp_path, **(plain | said)))
+        made.append(connection(tmp_path, **(plain | values)))
         return made[-1]
 
     yield make

@@ -62,9 +62,9 @@ def test_a_fault_anywhere_in_a_submission(
         except ConnectionLost:
             pass
         submission.slurm = slurm
-        told = sent or finish(slurm, submission)
-    assert jobs_of(slurm, submission.token) == [told]
-    assert submission.find() == told
+        job_id = sent or finish(slurm, submission)
+    assert jobs_of(slurm, submission.token) == [job_id]
+    assert submission.find() == job_id
 
 
 @pytest.mark.parametrize("looked_up_first", [True, False])
@@ -107,8 +107,8 @@ def test_a_request_that_arrives_late(
         if looked_up_first:
             late_again = slurm.connection.run(_submit_command(submission))
             assert late_again.status == TAKEN_AWAY and jobs_of(slurm, submission.token) == []
-        told = finish(slurm, submission)
-    assert jobs_of(slurm, submission.token) == [told]
+        job_id = finish(slurm, submission)
+    assert jobs_of(slurm, submission.token) == [job_id]
 
 
 def _logins(slurm: SlurmCluster) -> list[str]:

@@ -41,8 +41,8 @@ def test_every_failure_is_a_sentence_and_a_hint(problem: Exception, words: str) 
 
 
 def test_a_sentence_stays_a_sentence() -> None:
-    told = LoginRefused("no")
-    assert cannot_connect(told, WHERE) is told and lost(told, "h") is told
+    error = LoginRefused("no")
+    assert cannot_connect(error, WHERE) is error and lost(error, "h") is error
 
 
 def test_a_lost_line() -> None:
@@ -58,8 +58,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def question(kind: str, **said: object) -> LoginQuestion:
-    return LoginQuestion(kind=kind, text="What?\x1b[2J", host="h", **said)  # type: ignore[arg-type]
+def question(kind: str, **values: object) -> LoginQuestion:
+    return LoginQuestion(kind=kind, text="What?\x1b[2J", host="h", **values)  # type: ignore[arg-type]
 
 
 def test_what_may_be_shown_is_read_from_the_line(

@@ -300,9 +300,9 @@ def server(greeting: bytes, *, hang_up: bool = True) -> Iterator[int]:
         client.close()
 
 
-def refusal(connect: Connect, **said: object) -> LabError:
+def refusal(connect: Connect, **values: object) -> LabError:
     with pytest.raises(CannotConnect) as caught:
-        connect(**said).connect()
+        connect(**values).connect()
     assert caught.value.sentence and caught.value.hint
     return caught.value
 
@@ -352,13 +352,13 @@ def test_secrets_show_nowhere(connect: Connect, student: Student, caplog: pytest
         {"key": "", "person": Person(password=secrets[0])},
         {"key": student.encrypted_key, "person": Person(passphrase=secrets[1])},
     )
-    for said in tries:
-        connection = connect(records=records, **said)
+    for sentence in tries:
+        connection = connect(records=records, **sentence)
         try:
             connection.connect()
         except LabError as error:
-            told = traceback.TracebackException.from_exception(error, capture_locals=False)
-            seen += "".join(told.format()) + error.sentence + error.hint
+            trace = traceback.TracebackException.from_exception(error, capture_locals=False)
+            seen += "".join(trace.format()) + error.sentence + error.hint
         seen += repr(connection.__dict__)
     good = connect(key="", records=records, person=Person(password=student.password))
     good.connect()

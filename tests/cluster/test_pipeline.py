@@ -30,7 +30,7 @@ class LineToServer:
     now: float = 0.0
     free_at: float = 0.0
     number: int = 0
-    asked: int = 0
+    requested: int = 0
     sent: int = 0
     on_the_way: list[tuple[float, int, Any, int, bytes]] = field(default_factory=list)
 
@@ -40,32 +40,32 @@ class LineToServer:
     def _async_request(self, fileobj: Any, kind: int, handle: bytes, offset: int, size: int) -> int:
         assert handle == b"handle"
         self.number += 1
-        self.asked += size
+        self.requested += size
         arrives = self.now + self.round_trip_s / 2
         message = paramiko.Message()
         data = self.content[offset : offset + min(size, self.most_at_once)]
         if self.fail_at is not None and offset >= self.fail_at:
-            told = CMD_STATUS
+            piece = CMD_STATUS
             message.add_int(SFTP_FAILURE)
             message.add_string(b"Failure")
         elif data:
-            told = CMD_DATA
+            piece = CMD_DATA
             message.add_string(data)
         else:
-            told = CMD_STATUS
+            piece = CMD_STATUS
             message.add_int(SFTP_EOF)
             message.add_string(b"End of file")
         self.sent += len(data)
         self.free_at = max(self.free_at, arrives) + len(data) / self.rate
-        entry = (self.free_at + self.round_trip_s / 2, self.number, fileobj, told, message.asbytes())
+        entry = (self.free_at + self.round_trip_s / 2, self.number, fileobj, piece, message.asbytes())
         self.on_the_way.append(entry)
         return self.number
 
     def _read_response(self) -> None:
         place = self.shuffle.randrange(len(self.on_the_way)) if self.shuffle else 0
-        at, number, fileobj, told, data = self.on_the_way.pop(place)
+        at, number, fileobj, kind, data = self.on_the_way.pop(place)
         self.now = max(self.now, at)
-        fileobj._async_response(told, paramiko.Message(data), number)
+        fileobj._async_response(kind, paramiko.Message(data), number)
 
     def _convert_status(self, message: Any) -> None:
         if message.get_int() == SFTP_EOF:
@@ -78,9 +78,9 @@ class LineToServer:
         return bytes(got)
 
     def pipeline(self, pace: Pace, most_request: int = LARGE) -> Pipeline:
-        told: Any = self
+        kind: Any = self
         return Pipeline(
-            told,
+            kind,
             b"handle",
             pace=pace,
             round_trip_s=self.round_trip_s,
@@ -123,7 +123,7 @@ def test_who_stops_takes_what_is_on_its_way_and_asks_for_no_more() -> None:
     line.pipeline(Pace(MOST)).read(0, 50_000_000, take, None)
     assert len(pieces) == 3
     assert line.on_the_way == []
-    assert line.asked <= MOST + 4 * LARGE
+    assert line.requested <= MOST + 4 * LARGE
 
 
 def test_a_refusal_in_the_middle_is_the_servers_word() -> None:

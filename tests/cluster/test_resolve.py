@@ -50,11 +50,11 @@ def endpoint(
     program: bool,
     config: str = CONFIG,
     profile: Profile | None = None,
-    **said: object,
+    **values: object,
 ) -> Endpoint:
     path = tmp_path / "config"
     path.write_text(config)
-    overrides = Overrides(hosts=(host,) if host else (), config_file=path, use_ssh_program=program, **said)  # type: ignore[arg-type]
+    overrides = Overrides(hosts=(host,) if host else (), config_file=path, use_ssh_program=program, **values)  # type: ignore[arg-type]
     return resolve_target(profile or Profile(id="x", title="x", login_hosts=()), overrides).endpoints[0]
 
 

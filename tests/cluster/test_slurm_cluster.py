@@ -63,7 +63,7 @@ def test_push_sends_what_is_not_there(slurm: SlurmCluster, student: Student) -> 
     unique = secrets.token_bytes(200_000)
     files = {"a.py": unique + b"\r\n", "cifar-utils/cifar.py": b"x = 1\r\n", "run.slurm": SHORT}
     seen: list[tuple[str, int, int]] = []
-    first = slurm.push(files, target, lambda *told: seen.append(told))
+    first = slurm.push(files, target, lambda *progress: seen.append(progress))
     assert set(first.sent) | set(first.unchanged) == set(files) and "a.py" in first.sent
     assert seen[-1][1] == seen[-1][2] == first.bytes_sent
     assert slurm.push(files, target).bytes_sent == 0
@@ -124,12 +124,12 @@ def test_accounting_speaks_of_what_left(slurm: SlurmCluster, student: Student) -
     short = Submission(slurm, student, SHORT)
     job_id = short.submit()
 
-    def told() -> bool:
+    def accounted() -> bool:
         tick = slurm.tick([job_id])
         assert tick.accounting is not None, tick.accounting_problem
         return any(row.job_id == job_id and row.state == "COMPLETED" for row in tick.accounting)
 
-    wait_until(told, what="accounting to tell of the end")
+    wait_until(accounted, what="accounting to tell of the end")
 
 
 def test_hostile_names_come_back_whole(slurm: SlurmCluster, student: Student) -> None:
@@ -174,8 +174,8 @@ def test_one_job_per_user_means_wait(slurm: SlurmCluster, student: Student) -> N
     first, second = (Submission(slurm, student, qos=student.gpu_qos) for _ in range(2))
     for each in (first, second):
         each.options += gpu
-    said = slurm.test_only(first.dir, "job.slurm", first.options)
-    assert said.ok and said.processors == 20 and said.partition == "acc" and said.start_at
+    test = slurm.test_only(first.dir, "job.slurm", first.options)
+    assert test.ok and test.processors == 20 and test.partition == "acc" and test.start_at
     job_id = first.submit()
     with pytest.raises(SubmitRefused) as caught:
         second.submit()

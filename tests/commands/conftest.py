@@ -97,7 +97,7 @@ def labtui(tmp_path: Path) -> Labtui:
 
 def init_arguments(labtui: Labtui, student: Student, **changes: str) -> list[str]:
     """``labtui init`` for a cluster under test."""
-    told = {
+    options = {
         "--lab": "hpc4ai-ch10",
         "--cluster": "mn5",
         "--host": student.host,
@@ -108,7 +108,7 @@ def init_arguments(labtui: Labtui, student: Student, **changes: str) -> list[str
         "--account": student.account,
         "--root": f"{student.scratch}/{labtui.folder.parent.name}",
     } | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    return ["init", str(labtui.folder), *(word for pair in told.items() if pair[1] for word in pair)]
+    return ["init", str(labtui.folder), *(word for pair in options.items() if pair[1] for word in pair)]
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def check_mirrors(cluster: Cluster, folder: Path, streams: tuple[str, ...] = ("o
 def test_a_real_training_from_init_to_results(labtui: Labtui, cluster: Cluster, student: Student) -> None:
     labtui(*init_arguments(labtui, student))
     small = "--device cpu --images 64 --image-size 32"
-    told = labtui.json(
+    report = labtui.json(
         "submit",
         "10.5",
         "--form",
@@ -57,7 +57,7 @@ def test_a_real_training_from_init_to_results(labtui: Labtui, cluster: Cluster, 
         "--script-args",
         small,
     )
-    assert [item["status"] for item in told["submissions"]] == ["accepted"]
+    assert [item["status"] for item in report["submissions"]] == ["accepted"]
     events = labtui.lines("watch")
     epochs = [event for event in events if event["type"] == "epoch"]
     assert [(event["run_id"], event["sample"]["epoch"]) for event in epochs] == [
@@ -82,8 +82,8 @@ def test_a_real_training_from_init_to_results(labtui: Labtui, cluster: Cluster, 
 
 def test_three_runs_go_through_the_waiting_line(lab: Labtui, cluster: Cluster) -> None:
     """acc_debug takes one job per user: none of the three is ever refused in the student's face."""
-    told = lab.json("submit", "10.5", "--form", "job-per-size", "--force", "--epochs", "2")
-    assert [item["status"] for item in told["submissions"]] == ["accepted", "waiting", "waiting"]
+    report = lab.json("submit", "10.5", "--form", "job-per-size", "--force", "--epochs", "2")
+    assert [item["status"] for item in report["submissions"]] == ["accepted", "waiting", "waiting"]
     events = lab.lines("watch")
     assert not [event for event in events if event["type"] in ("error",) or event.get("status") == "refused"]
     assert [run["phase"] for run in events[-1]["runs"]] == ["done"] * 3
@@ -150,8 +150,8 @@ def test_ones_own_limit_for_a_running_and_a_waiting_run(lab: Labtui, cluster: Cl
 
 def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Cluster) -> None:
     before = cluster.jobs()
-    told = lab.json("submit", "10.5", "--dry-run")
-    (row,) = told["submissions"]
+    report = lab.json("submit", "10.5", "--dry-run")
+    (row,) = report["submissions"]
     assert row["script"].startswith("#!/bin/bash\n")
     assert row["test_only"]["ok"]
     assert {"job.slurm", "ResNet50.py"} <= {item["path"] for item in row["files"]}

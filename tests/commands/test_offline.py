@@ -51,9 +51,9 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
 def test_wrong_use_is_a_sentence_and_exit_2(arguments, says, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert says in said.err
-    assert said.out == ""
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -79,16 +79,16 @@ def test_a_task_or_choice_that_is_not_there_is_a_sentence(
 
 def test_an_offline_dry_run_needs_no_network(folder: LabFolder, capsys) -> None:
     assert main(["submit", "10.5", "--dry-run", "--offline"]) == 0
-    said = capsys.readouterr()
-    assert "#SBATCH --job-name=" in said.out
-    assert "# file ResNet50.py" in said.out
+    captured = capsys.readouterr()
+    assert "#SBATCH --job-name=" in captured.out
+    assert "# file ResNet50.py" in captured.out
 
 
 def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder: LabFolder, capsys) -> None:
     assert main(["submit", "10.5", "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert "not asked" in said.err
-    assert "#SBATCH" in said.out
+    captured = capsys.readouterr()
+    assert "not asked" in captured.err
+    assert "#SBATCH" in captured.out
 
 
 def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder: LabFolder, capsys) -> None:
@@ -157,8 +157,8 @@ def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
         journal._subscribers.insert(0, lambda update: time.sleep(0.3))
         journal.start()
         journal.commit(finished_run("lt1", "10.5", 1, spec(), "7"))
-        told = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=30))
-    assert any(isinstance(event, RunEnded) for event in told)
+        events = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=30))
+    assert any(isinstance(event, RunEnded) for event in events)
 
 
 def test_a_session_that_has_not_tried_yet_is_not_taken_for_one_without_a_connection() -> None:

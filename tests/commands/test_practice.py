@@ -41,7 +41,7 @@ def folder(cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return made
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
     """The JSON a command prints."""
     capsys.readouterr()
     assert main([*arguments, "--json"]) == code
@@ -55,23 +55,23 @@ def batches(rows: Any) -> list[tuple[int, int, str]]:
 def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, capsys) -> None:
     assert main(["submit", "7", "--batch-size", "2048", "--wait"]) == 0
     assert main(["watch"]) == 1
-    said = capsys.readouterr()
-    assert said.out.count("Halve the batch size") == 3, "each run says its advice once"
-    told_of_runs = [line for line in said.out.splitlines() if line.startswith("run ")]
+    captured = capsys.readouterr()
+    assert captured.out.count("Halve the batch size") == 3, "each run says its advice once"
+    told_of_runs = [line for line in captured.out.splitlines() if line.startswith("run ")]
     assert told_of_runs
     assert all("(practice)" in line for line in told_of_runs)
-    assert "2,048 images per GPU do not fit" in said.err
+    assert "2,048 images per GPU do not fit" in captured.err
     assert main(["queue", "--offline"]) == 0
     listed = capsys.readouterr().out
     assert "labtui submit 7 --halve 1" in listed
     assert [line.split().count("practice") for line in listed.splitlines()] == [1, 1, 1]
-    assert all(row["practice"] for row in told(capsys, "queue", "--offline")["runs"])
+    assert all(row["practice"] for row in answer_of(capsys, "queue", "--offline")["runs"])
     assert main(["submit", "7", "--halve", "2", "--wait"]) == 0
-    said = capsys.readouterr()
-    assert "1,024 images per GPU" in said.err
-    assert "GPU-hours" in said.err
+    captured = capsys.readouterr()
+    assert "1,024 images per GPU" in captured.err
+    assert "GPU-hours" in captured.err
     assert main(["watch"]) == 0
-    rows = told(capsys, "queue", "--offline")
+    rows = answer_of(capsys, "queue", "--offline")
     assert batches(rows) == [
         *((n, 2048 * n, "oom") for n in (1, 2, 4)),
         *((n, 1024 * n, "completed") for n in (1, 2, 4)),
@@ -81,18 +81,18 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, c
     assert bill["tasks"]["7"]["jobs"] == 2
     assert bill["tasks"]["7"]["allocated"] > bill["tasks"]["7"]["used"] > 0
     assert [row["gpu_hours_trained"] > 0 for row in rows["runs"]] == [False] * 3 + [True] * 3
-    assert told(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
+    assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
 
 
 def test_the_largest_batch_is_found_in_one_job_and_then_nothing_is_left(folder: LabFolder, capsys) -> None:
     assert main(["submit", "7", "--search-batch", "512-4096", "--wait"]) == 0
-    said = capsys.readouterr()
-    assert "GPU-hours" in said.err
-    assert "512, 1,024, 2,048, 4,096" in said.err
-    assert "warm-up" not in said.err, "one epoch is what a search is for"
+    captured = capsys.readouterr()
+    assert "GPU-hours" in captured.err
+    assert "512, 1,024, 2,048, 4,096" in captured.err
+    assert "warm-up" not in captured.err, "one epoch is what a search is for"
     assert main(["watch"]) == 1
     assert "1,024 images per GPU fit, 2,048 do not" in capsys.readouterr().err
-    rows = told(capsys, "queue", "--offline")
+    rows = answer_of(capsys, "queue", "--offline")
     assert len({row["job"]["job_id"] for row in rows["runs"]}) == 1
     assert [outcome for _, _, outcome in batches(rows)] == ["completed", "completed", "oom", "oom"]
     assert main(["submit", "7", "--search-batch", "--dry-run", "--json"]) == 0
@@ -112,9 +112,9 @@ def test_the_largest_batch_is_found_in_one_job_and_then_nothing_is_left(folder: 
 )
 def test_what_cannot_be_proposed_is_a_sentence(folder: LabFolder, capsys, arguments, says) -> None:
     code = main(arguments)
-    said = capsys.readouterr().err
+    text = capsys.readouterr().err
     assert code == 2
-    assert says in said or "trains nothing on a GPU" in said
+    assert says in text or "trains nothing on a GPU" in text
 
 
 def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
@@ -123,11 +123,11 @@ def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
     login = cluster.login
     wrong = f"{login.data_dir}-of-another-year"
     write_settings(folder.settings_path, _with(folder.settings(), data_dir=wrong))
-    (row,) = told(capsys, "submit", "7", "--dry-run", code=1)["submissions"]
+    (row,) = answer_of(capsys, "submit", "7", "--dry-run", code=1)["submissions"]
     assert {(found["rule"], found["severity"]) for found in row["findings"]} == {("data-missing", "error")}
     assert main(["submit", "7"]) == 1
     assert wrong in capsys.readouterr().err
-    assert told(capsys, "queue", "--offline")["runs"] == []
+    assert answer_of(capsys, "queue", "--offline")["runs"] == []
 
 
 def _with(settings: Settings, **changes: Any) -> Settings:
@@ -155,15 +155,15 @@ def test_the_commands_by_hand_submit_the_same_job(
     folder: LabFolder, cluster: PracticeCluster, capsys
 ) -> None:
     assert main(["submit", "7", "--gpus", "1", "--show-commands"]) == 0
-    said = by_hand(folder.path, capsys.readouterr().out)
-    assert re.search(r"^\d+$", said, re.MULTILINE), said
-    assert "ResNet152-1gpu" in said
-    assert told(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
+    text = by_hand(folder.path, capsys.readouterr().out)
+    assert re.search(r"^\d+$", text, re.MULTILINE), text
+    assert "ResNet152-1gpu" in text
+    assert answer_of(capsys, "queue", "--offline")["runs"] == [], "by hand is by hand"
 
 
 def test_a_dry_run_says_what_the_cluster_has_of_the_files(folder: LabFolder, capsys) -> None:
     def files(*more: str) -> dict[str, tuple[Any, ...]]:
-        (row,) = told(capsys, "submit", "7", "--gpus", "1", "--dry-run", *more)["submissions"]
+        (row,) = answer_of(capsys, "submit", "7", "--gpus", "1", "--dry-run", *more)["submissions"]
         found = {item["path"]: item for item in row["files"]}
         return {name: (item["since"], item["since_job"], item["pushed"]) for name, item in found.items()}
 
@@ -171,19 +171,19 @@ def test_a_dry_run_says_what_the_cluster_has_of_the_files(folder: LabFolder, cap
     assert files("--offline")["ResNet152.py"] == ("new", "", None)
     assert main(["push"]) == 0
     assert main(["submit", "7", "--gpus", "1", "--yes", "--wait"]) == 0
-    number = told(capsys, "queue", "--offline")["runs"][0]["job"]["job_id"]
+    number = answer_of(capsys, "queue", "--offline")["runs"][0]["job"]["job_id"]
     assert files()["ResNet152.py"] == ("unchanged", number, "unchanged")
     assert files()["job.slurm"] == ("unchanged", number, None)
     (folder.scripts / "ResNet152.py").write_text("print('mine')\n")
     assert files("--offline")["ResNet152.py"] == ("changed", number, None)
-    (row,) = told(capsys, "submit", "7", "--gpus", "1", "--dry-run")["submissions"]
+    (row,) = answer_of(capsys, "submit", "7", "--gpus", "1", "--dry-run")["submissions"]
     (difference,) = [item["difference"] for item in row["files"] if item["difference"]]
     assert f"--- ResNet152.py (job {number})" in difference
     assert "+print('mine')" in difference
     main(["submit", "7", "--gpus", "1", "--dry-run"])
-    said = capsys.readouterr().out
-    assert f"bytes, changed since job {number}, not as pushed, changed by you\n" in said
-    assert told(capsys, "push")["sent"] == ["ResNet152.py"], "a dry run sent nothing"
+    text = capsys.readouterr().out
+    assert f"bytes, changed since job {number}, not as pushed, changed by you\n" in text
+    assert answer_of(capsys, "push")["sent"] == ["ResNet152.py"], "a dry run sent nothing"
 
 
 def commands_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -198,16 +198,16 @@ def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
 ) -> None:
     pushing = commands_of(capsys, "push")
     by_hand(folder.path, pushing)
-    pushed = told(capsys, "push")
+    pushed = answer_of(capsys, "push")
     assert pushed["sent"] == [], "by hand everything came to the same place"
     long_one = ["submit", "7", "--gpus", "1", "--epochs", "200", "--batch-size", "512", "--yes", "--wait"]
     assert main(long_one) == 0
     assert main(["submit", "7", "--gpus", "2", "--epochs", "5", "--batch-size", "512", "--yes"]) == 0
-    first, second = told(capsys, "queue")["runs"]
+    first, second = answer_of(capsys, "queue")["runs"]
     assert (first["job"] is not None, second["job"]) == (True, None), (first, second)
     number = first["job"]["job_id"]
     assert number in by_hand(folder.path, commands_of(capsys, "queue"))
-    rows = told(capsys, "queue", "--show-commands")["by_hand"]
+    rows = answer_of(capsys, "queue", "--show-commands")["by_hand"]
     assert [item["action"] for item in rows[0]["commands"]] == ["queue", "accounting"]
     assert f"{number}.out" in commands_of(capsys, "log", "1")
     assert f"{number}.err" in commands_of(capsys, "log", "1", "--err")
@@ -221,7 +221,7 @@ def test_every_verb_says_its_commands_sends_nothing_and_they_do_the_same(
     assert re.search(r"^\d+$", by_hand(folder.path, sending), re.MULTILINE), (
         "what waits is sent from its own files"
     )
-    row = told(capsys, "queue", "--offline")["runs"][1]
+    row = answer_of(capsys, "queue", "--offline")["runs"][1]
     assert (row["submission"]["status"], row["job"]) == ("waiting", None), "by hand is by hand"
     examined = by_hand(folder.path, commands_of(capsys, "doctor"))
     assert cluster.login.data_dir in examined
@@ -242,11 +242,11 @@ def test_a_terminal_is_asked_before_a_halved_batch_is_sent(folder: LabFolder, ca
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 1
     assert "Submit this?" in capsys.readouterr().err
-    assert len(told(capsys, "queue", "--offline")["runs"]) == 1
+    assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 1
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert main(["submit", "7", "--gpus", "1", "--halve", "1"]) == 0
     capsys.readouterr()
-    assert len(told(capsys, "queue", "--offline")["runs"]) == 2
+    assert len(answer_of(capsys, "queue", "--offline")["runs"]) == 2
 
 
 def test_the_queue_alone_tells_that_ones_own_limit_ended_a_run(folder: LabFolder, capsys) -> None:
@@ -256,10 +256,10 @@ def test_the_queue_alone_tells_that_ones_own_limit_ended_a_run(folder: LabFolder
     )
     assert main(["cancel", "1", "--after", "10"]) == 0
     end = time.monotonic() + 120
-    row = told(capsys, "queue")["runs"][0]
+    row = answer_of(capsys, "queue")["runs"][0]
     while row["job"]["phase"] != "finished" and time.monotonic() < end:
         time.sleep(0.5)
-        row = told(capsys, "queue")["runs"][0]
+        row = answer_of(capsys, "queue")["runs"][0]
     assert (row["job"]["slurm_state"], row["outcome"], row["phase"]) == ("TIMEOUT", "time-limit", "failed")
     assert 0 < row["epochs"]["read"] < 200
     assert row["limit_warning"] == ""
@@ -295,30 +295,32 @@ def test_a_kept_session_shows_what_became_of_a_job_that_ran_when_it_was_left(
         assert main(["watch"]) == 0
         assert main(endless) == 0
         end = time.monotonic() + 120
-        while told(capsys, "queue")["runs"][1]["epochs"]["read"] == 0:
+        while answer_of(capsys, "queue")["runs"][1]["epochs"]["read"] == 0:
             assert time.monotonic() < end
             time.sleep(0.5)
     with served(tmp_path / "kept", "--factor", "200") as again:
         end = time.monotonic() + 60
-        rows = told(capsys, "queue")["runs"]
+        rows = answer_of(capsys, "queue")["runs"]
         while rows[1]["job"]["phase"] != "finished":
             assert rows[1]["job"]["phase"] not in {"settling", "unknown"}
             assert time.monotonic() < end
             time.sleep(0.5)
-            rows = told(capsys, "queue")["runs"]
+            rows = answer_of(capsys, "queue")["runs"]
         assert [(row["job"]["slurm_state"], row["outcome"]) for row in rows] == [
             ("COMPLETED", "completed"),
             ("NODE_FAIL", "failed"),
         ]
         home = {"HOME": str(tmp_path / "kept" / "cluster" / "home"), "PATH": os.environ["PATH"]}
-        asked = ["bash", "-lc", "sacct -n -X -P -o State,JobName -j 1"]
-        said = subprocess.run(asked, env=home, capture_output=True, text=True, timeout=60, check=True).stdout
-        assert "COMPLETED|ResNet50-1gpu" in said, "accounting still knows the job of the last session"
+        command = ["bash", "-lc", "sacct -n -X -P -o State,JobName -j 1"]
+        text = subprocess.run(
+            command, env=home, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+        assert "COMPLETED|ResNet50-1gpu" in text, "accounting still knows the job of the last session"
         capsys.readouterr()
         assert main(["seff", "1"]) == 0
         assert "COMPLETED" in capsys.readouterr().out
         assert main(short) == 0
-        numbers = [int(row["job"]["job_id"]) for row in told(capsys, "queue")["runs"]]
+        numbers = [int(row["job"]["job_id"]) for row in answer_of(capsys, "queue")["runs"]]
         assert numbers == sorted(set(numbers)), "job numbers go on"
         assert again.poll() is None
 
@@ -331,9 +333,9 @@ def refused(capsys: pytest.CaptureFixture[str], place: Path) -> str:
 
 def test_a_session_is_not_kept_among_other_files(tmp_path: Path, capsys) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    said = refused(capsys, tmp_path)
-    assert "is not empty, and no practice session was kept there" in said
-    assert f"labtui practice --keep {tmp_path}/practice" in said
+    text = refused(capsys, tmp_path)
+    assert "is not empty, and no practice session was kept there" in text
+    assert f"labtui practice --keep {tmp_path}/practice" in text
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"], "nothing is touched"
     assert "cannot be used" in refused(capsys, tmp_path / "thesis.tex")
 

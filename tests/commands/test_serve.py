@@ -46,8 +46,8 @@ def start(lab: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
 
 @pytest.fixture
 def address(lab: Path) -> Iterator[str]:
-    process, said = start(lab)
-    yield said
+    process, started = start(lab)
+    yield started
     process.terminate()
     assert process.wait(20) == 0
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_served_is_a_sentence_and_a_hint(
 ) -> None:
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     make_folder(tmp_path / "fresh")
-    for words, said in (
+    for words, started in (
         ([str(tmp_path / "fresh")], "nothing to look at"),
         ([str(lab), "--port", "99999"], "99999"),
         ([str(lab), "--screens"], "--screens"),
@@ -157,7 +157,7 @@ def test_what_cannot_be_served_is_a_sentence_and_a_hint(
     ):
         assert main(["serve", *words]) == 2
         err = capsys.readouterr().err
-        assert said in err and "hint:" in err
+        assert started in err and "hint:" in err
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

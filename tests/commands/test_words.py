@@ -56,8 +56,8 @@ def test_watching_an_empty_folder_says_that_there_is_nothing(
     lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["watch"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "" and "no run was submitted yet" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == "" and "no run was submitted yet" in captured.err
 
 
 def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,8 +66,8 @@ def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[
     session.feed(gone, SubmissionChanged(at=NOW, token=gone.token, status=SubmissionStatus.WITHDRAWN))
     session.close()
     assert main(["watch"]) == 1
-    said = capsys.readouterr()
-    assert "Nothing to watch: one run is over" in said.err
+    captured = capsys.readouterr()
+    assert "Nothing to watch: one run is over" in captured.err
 
 
 def test_check_has_the_words_of_the_screens_and_json_its_own(

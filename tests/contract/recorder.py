@@ -153,8 +153,8 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     recorder.record("test-only-cpu", f"{PINNED}sbatch --test-only {cpu} ok.sh")
     recorder.record("test-only-gpu", f"{PINNED}sbatch --test-only {gpu} ok.sh")
     recorder.record("test-only-local-time", f"sbatch --test-only {gpu} ok.sh")
-    told = "--no-requeue --comment=labtui:tok-1234 --job-name=ResNet50-1234"
-    done = recorder.record("submit", f"sbatch --parsable {told} {cpu} ok.sh").strip()
+    expected = "--no-requeue --comment=labtui:tok-1234 --job-name=ResNet50-1234"
+    done = recorder.record("submit", f"sbatch --parsable {expected} {cpu} ok.sh").strip()
     failed = recorder.submit("fail.sh", cpu, "--comment=labtui:tok-fail")
     held = recorder.submit("long.sh", cpu, "--hold", "--comment=labtui:tok-held")
     later = recorder.submit("long.sh", cpu, "--begin=now+1hour")

@@ -72,6 +72,9 @@ def test_time_limit(jobs: Jobs, limited_job: str) -> None:
     assert kept["TimelimitRaw"] == "1" and int(kept["ElapsedRaw"]) >= 60
     assert abs(int(kept["End"]) - int(kept["Start"]) - int(kept["ElapsedRaw"])) <= 1  # whole seconds
     log = jobs.run(f"cat limited_{limited_job}.out").out
-    told = rf"(slurmstepd\S*:|\[\S+\]) error: \*\*\* JOB {limited_job} ON \S+ CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*"
-    assert re.search(told, log), log
+    expected = (
+        rf"(slurmstepd\S*:|\[\S+\]) error: \*\*\* JOB {limited_job} ON \S+ "
+        r"CANCELLED AT \S+ DUE TO TIME LIMIT \*\*\*"
+    )
+    assert re.search(expected, log), log
     assert "JobState=TIMEOUT Reason=TimeLimit" in jobs.run(f"{PINNED}scontrol show job {limited_job}").out

@@ -104,10 +104,10 @@ def test_a_job_of_the_same_name_is_not_taken_for_another_submissions(jobs: Jobs)
 def test_a_token_nobody_sent_is_certainly_not_there(jobs: Jobs) -> None:
     token, nonce = f"tok-{secrets.token_hex(8)}", secrets.token_hex(8)
     folder = f"{jobs.directory}/{token}"
-    told = parse_lookup(
+    answer_read = parse_lookup(
         ask(jobs.site, lookup_command(folder, token, "nobody", nonce)), nonce, token, "nobody"
     )
-    assert (told.job_id, told.certain) == (None, True), told.problem
+    assert (answer_read.job_id, answer_read.certain) == (None, True), answer_read.problem
 
 
 def test_one_attempt_submits_once(jobs: Jobs) -> None:
@@ -124,17 +124,19 @@ def test_a_refusal_is_read_as_what_it_is(jobs: Jobs) -> None:
         jobs.site, submit_command(jobs.directory, "ok.sh", "tok-refused-1", "no", options, attempt=7)
     )
     assert refused.status not in (0, None)
-    told = classify(refused.err)
-    assert not told.wait and "account" in told.sentence.lower()
+    answer_read = classify(refused.err)
+    assert not answer_read.wait and "account" in answer_read.sentence.lower()
 
 
 def test_test_only(jobs: Jobs) -> None:
-    told = parse_test_only(ask(jobs.site, test_only_command(jobs.directory, "ok.sh", gpu_options(jobs))))
-    assert told.ok and told.start_at is not None
-    told = parse_test_only(
+    answer_read = parse_test_only(
+        ask(jobs.site, test_only_command(jobs.directory, "ok.sh", gpu_options(jobs)))
+    )
+    assert answer_read.ok and answer_read.start_at is not None
+    answer_read = parse_test_only(
         ask(jobs.site, test_only_command(jobs.directory, "ok.sh", [*gpu_options(jobs), "-q", "nonsense"]))
     )
-    assert not told.ok and told.sentence
+    assert not answer_read.ok and answer_read.sentence
 
 
 def test_limits(slurm_site: Site) -> None:

@@ -123,8 +123,8 @@ def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs: Jobs) ->
     job, held = jobs.submit(f"{jobs.gpu()} long.sh"), jobs.submit(f"{jobs.cpu} --hold long.sh")
     jobs.wait_for(job, "RUNNING")
     for wanted in (job, held):
-        told = jobs.run(f"scontrol update JobId={wanted} TimeLimit=5")
-        assert (told.status, told.out, told.err) == (0, "", "")
+        completed = jobs.run(f"scontrol update JobId={wanted} TimeLimit=5")
+        assert (completed.status, completed.out, completed.err) == (0, "", "")
     rows = jobs.queue()
     assert [rows[each]["%l"] for each in (job, held)] == ["5:00", "5:00"]
     assert int(rows[job]["%e"]) == int(rows[job]["%S"]) + 300
@@ -133,9 +133,9 @@ def test_a_users_limit_can_be_made_shorter_and_the_job_ends_by_it(jobs: Jobs) ->
     assert jobs.run(f"scontrol update JobId={held} TimeLimit=9").status == 0
     jobs.run(f"scancel {job} {held}")
     jobs.wait_for(job, "CANCELLED")
-    for wanted, said in ((job, "Job has already finished"), ("999999", "Invalid job id specified")):
+    for wanted, sentence in ((job, "Job has already finished"), ("999999", "Invalid job id specified")):
         over = jobs.run(f"scontrol update JobId={wanted} TimeLimit=1")
-        assert (over.status, over.err) == (1, f"{said} for job {wanted}")
+        assert (over.status, over.err) == (1, f"{sentence} for job {wanted}")
     wrong = jobs.run(f"scontrol update JobId={held} TimeLimit=soon")
     assert (wrong.status, wrong.err) == (1, "scontrol: error: Invalid TimeLimit value")
     for words in ("", "TimeLimit=5", f"JobId={held} Nonsense=5"):
@@ -166,9 +166,9 @@ def test_cancelled_while_running_leaves_word_in_the_log(jobs: Jobs) -> None:
     row = jobs.wait_for(job, "CANCELLED")
     assert int(row["%e"]) >= int(row["%S"])
     log = jobs.run(f"cat long_{job}.out").out
-    told = (  # the second forms are those of 26.05
+    expected = (  # the second forms are those of 26.05
         rf"(slurmstepd\S*:|\[\S+\]) error: \*\*\* JOB {job} ON \S+ CANCELLED AT \S+"
         r"( DUE to SIGNAL Terminated)? \*\*\*"
     )
-    assert re.search(told, log), log
+    assert re.search(expected, log), log
     assert re.search(r"ExitCode=0:15", jobs.details(job))

@@ -88,12 +88,12 @@ def test_test_only_tells_when_and_where(jobs: Jobs) -> None:
     before = set(jobs.queue())
     answer = jobs.run(f"{PINNED}sbatch --test-only {jobs.gpu(4)} ok.sh")
     assert (answer.status, answer.out) == (0, "")
-    told = re.fullmatch(
+    found = re.fullmatch(
         r"sbatch: Job \d+ to start at (\d+) (?:a )?using (\d+) processors on nodes (\S+) in partition (\S+)",
         answer.err,
     )
-    assert told, answer.err
-    assert (told[2], told[4]) == ("80", jobs.site.gpu_partition)
+    assert found, answer.err
+    assert (found[2], found[4]) == ("80", jobs.site.gpu_partition)
     local = jobs.run(f"unset SLURM_TIME_FORMAT; sbatch --test-only {jobs.gpu(4)} ok.sh")
     assert re.search(r" at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d ", local.err), local.err
     assert set(jobs.queue()) == before, "a test submits nothing"
@@ -108,8 +108,8 @@ def test_parsable_answer_is_the_id_alone(jobs: Jobs) -> None:
 
 
 def test_command_line_beats_the_directives(jobs: Jobs) -> None:
-    told = "--no-requeue --comment=labtui:tok-77 --job-name=Named-77 --output=o.%j.txt --error=e.%j.txt -t 7"
-    job = jobs.submit(f"{told} {jobs.cpu} ok.sh")
+    found = "--no-requeue --comment=labtui:tok-77 --job-name=Named-77 --output=o.%j.txt --error=e.%j.txt -t 7"
+    job = jobs.submit(f"{found} {jobs.cpu} ok.sh")
     row = jobs.wait_for(job, "COMPLETED")
     assert (row["%k"], row["%j"], row["%l"]) == ("labtui:tok-77", "Named-77", "7:00")
     assert jobs.run(f"cat o.{job}.txt").out == "hello"

@@ -48,13 +48,13 @@ def test_a_job_knows_itself_and_its_gpus(jobs: Jobs) -> None:
     job = jobs.submit(f"{jobs.gpu(2)} show.sh")
     jobs.wait_for(job, "COMPLETED")
     lines = jobs.run(f"cat show.{job}.out").out.splitlines()
-    told = dict(line.split("=", 1) for line in lines if "=" in line)
-    assert (told["SLURM_JOB_ID"], told["SLURM_JOB_NAME"]) == (job, "show")
-    assert (told["SLURM_CPUS_PER_TASK"], told["SLURM_CPUS_ON_NODE"]) == ("40", "40")
-    assert re.fullmatch(r"\d,\d", told["CUDA_VISIBLE_DEVICES"])
-    assert told["SLURM_SUBMIT_DIR"] == jobs.directory
-    assert (told["SLURM_JOB_ACCOUNT"], told["SLURM_JOB_QOS"]) == (jobs.site.account, jobs.site.gpu_qos)
-    assert told["USER"] == jobs.site.user
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert (values["SLURM_JOB_ID"], values["SLURM_JOB_NAME"]) == (job, "show")
+    assert (values["SLURM_CPUS_PER_TASK"], values["SLURM_CPUS_ON_NODE"]) == ("40", "40")
+    assert re.fullmatch(r"\d,\d", values["CUDA_VISIBLE_DEVICES"])
+    assert values["SLURM_SUBMIT_DIR"] == jobs.directory
+    assert (values["SLURM_JOB_ACCOUNT"], values["SLURM_JOB_QOS"]) == (jobs.site.account, jobs.site.gpu_qos)
+    assert values["USER"] == jobs.site.user
     assert lines[-1] == "function", "module must be known inside a job that was submitted from a login shell"
 
 
@@ -99,8 +99,8 @@ def test_partitions_and_nodes(slurm_site: Site) -> None:
 
 
 def test_limits_and_associations(slurm_site: Site) -> None:
-    asked = slurm_site.run("sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P")
-    rows = {line.split("|")[0]: line.split("|")[1:] for line in asked.out.splitlines()}
+    completed = slurm_site.run("sacctmgr show qos format=Name,MaxWall,MaxJobsPU,MaxSubmitPU,Flags -n -P")
+    rows = {line.split("|")[0]: line.split("|")[1:] for line in completed.out.splitlines()}
     assert rows[slurm_site.debug_qos] == ["02:00:00", "1", "1", "DenyOnLimit"]
     assert rows[slurm_site.gpu_qos][1:3] == ["", ""]
     mine = slurm_site.run(

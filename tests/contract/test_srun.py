@@ -135,7 +135,7 @@ CASES: dict[str, tuple[str, int, list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def said(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
+def answers(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
     """What each case left: its exit status and its lines, sorted; all of them run in one job, one after another."""
     parts = [
         f"echo '=== {name}'; bash -c {shlex.quote(command)} 2>&1; status=$?; echo; echo \"=== status $status\""
@@ -164,14 +164,14 @@ def _of_tasks(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_srun(said: dict[str, tuple[int, list[str]]], name: str) -> None:
+def test_srun(answers: dict[str, tuple[int, list[str]]], name: str) -> None:
     _, status, lines = CASES[name]
     if name in REWORDED and os.environ.get("LABTUI_TEST_CLUSTER_ROOT"):
-        assert (said[name][0], _of_tasks(said[name][1])) == (status, _of_tasks(lines))
+        assert (answers[name][0], _of_tasks(answers[name][1])) == (status, _of_tasks(lines))
         return
     # On the real cluster a step may be told of before its CPUs are free again: then the next one waits a moment.
     by_chance = {*MORE_WAITS, *WAITS} - set(lines)
-    assert (said[name][0], [line for line in said[name][1] if line not in by_chance]) == (
+    assert (answers[name][0], [line for line in answers[name][1] if line not in by_chance]) == (
         status,
         sorted(lines),
     )
@@ -207,10 +207,10 @@ def test_a_job_and_its_tasks_know_their_shape(jobs: Jobs, words: str) -> None:
     job = jobs.submit(f"{jobs.cpu} {words} shape.sh")
     jobs.wait_for(job, "COMPLETED")
     script, _, tasks = jobs.run(f"cat shape.{job}.out").out.partition("===\n")
-    told, more = SHAPES[words]
-    assert _variables(script) == told
+    expected, more = SHAPES[words]
+    assert _variables(script) == expected
     first = "\n".join(line[3:] for line in tasks.splitlines() if line.startswith("0: "))
-    assert _variables(first) == told | more
+    assert _variables(first) == expected | more
 
 
 def _variables(text: str) -> dict[str, str]:

@@ -46,8 +46,8 @@ PROFILE = Profile(
 )
 
 
-def probe(**said: object) -> SlurmProbe:
-    told: dict[str, object] = {
+def probe(**values: object) -> SlurmProbe:
+    report: dict[str, object] = {
         "user": "me",
         "shell": "/bin/bash",
         "server_time": 1000.0,
@@ -60,7 +60,7 @@ def probe(**said: object) -> SlurmProbe:
         "qos": (QosLimits(name="acc_debug", max_submit_per_user=1, max_wall_s=7200.0),),
         "has_module": True,
     }
-    return SlurmProbe(**(told | said))  # type: ignore[arg-type]
+    return SlurmProbe(**(report | values))  # type: ignore[arg-type]
 
 
 def statuses(checks: list[Check]) -> dict[str, str]:
@@ -120,8 +120,8 @@ def test_qos() -> None:
     closed = check_qos(probe(), Requirements(qos="acc_ehpc"), PROFILE)
     assert statuses(closed)["qos-acc_ehpc"] == "problem" and "acc_debug" in closed[0].sentence
     other = probe(qos=(QosLimits(name="acc_debug", max_submit_per_user=3, max_wall_s=600.0),))
-    (told,) = check_qos(other, Requirements(), PROFILE)
-    assert told.status == "warning" and "120 minutes" in told.sentence
+    (report,) = check_qos(other, Requirements(), PROFILE)
+    assert report.status == "warning" and "120 minutes" in report.sentence
     assert check_qos(probe(associations=None), Requirements(), PROFILE)[0].status == "skipped"
     assert check_qos(probe(qos=None), Requirements(), PROFILE)[0].status == "ok"
 
@@ -183,15 +183,17 @@ def arguments(student: Student, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def asked(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, dict[str, dict[str, str]]]:
+def doctor_checks(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> tuple[int, dict[str, dict[str, str]]]:
     status = main(words)
-    told = json.loads(capsys.readouterr().out)
-    return status, {check["key"]: check for check in told["checks"]}
+    report = json.loads(capsys.readouterr().out)
+    return status, {check["key"]: check for check in report["checks"]}
 
 
 @pytest.mark.cluster
 def test_nothing_is_wrong(student: Student, capsys: pytest.CaptureFixture[str]) -> None:
-    status, checks = asked(capsys, arguments(student))
+    status, checks = doctor_checks(capsys, arguments(student))
     assert status == 0, checks
     expected = (
         "ssh-config key known-hosts login sftp login-shell clock slurm-commands slurm-version squeue sacct "
@@ -207,7 +209,7 @@ def test_nothing_is_changed_there(
 ) -> None:
     listing = "find . -printf '%p %s %T@\\n' | sort; squeue -h | wc -l"
     before = cluster.as_student(listing).out
-    asked(capsys, arguments(student, "--root", "new folder/of mine"))
+    doctor_checks(capsys, arguments(student, "--root", "new folder/of mine"))
     assert cluster.as_student(listing).out == before
 
 
@@ -228,7 +230,7 @@ def test_nothing_is_changed_there(
 def test_what_is_wrong_is_found(
     student: Student, capsys: pytest.CaptureFixture[str], more: list[str], wrong: set[str]
 ) -> None:
-    status, checks = asked(capsys, arguments(student, *more))
+    status, checks = doctor_checks(capsys, arguments(student, *more))
     assert status == 1
     assert {key for key, check in checks.items() if check["status"] == "problem"} == wrong
     assert all(checks[key]["fix"] for key in wrong)
@@ -240,14 +242,14 @@ def test_daemons_that_are_down(
     student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.daemon("slurmdbd", "stop")
-    status, checks = asked(capsys, arguments(student, "--account", student.account))
+    status, checks = doctor_checks(capsys, arguments(student, "--account", student.account))
     assert status == 0 and checks["sacct"]["status"] == "warning" and checks["account"]["status"] == "skipped"
 
 
 @pytest.mark.cluster
 def test_a_shell_that_exits(student: Student, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.set_login_noise("echo come back later; exit 1\n")
-    status, checks = asked(capsys, arguments(student))
+    status, checks = doctor_checks(capsys, arguments(student))
     assert status == 1 and checks["login-shell"]["status"] == "problem"
     assert "come back later" in checks["login-shell"]["fix"]
 
@@ -262,10 +264,10 @@ def test_a_lab_folder_says_who_and_where(
         f'account = "{student.account}"\ndata_dir = "/gone"\n'
     )
     status = main(["doctor", str(tmp_path)])
-    told = capsys.readouterr().out
+    report = capsys.readouterr().out
     assert status == 1
-    assert "✘ Data (problem): The data folder /gone is not there." in told and "    fix:" in told
-    assert "1 wrong" in told
+    assert "✘ Data (problem): The data folder /gone is not there." in report and "    fix:" in report
+    assert "1 wrong" in report
 
 
 def test_a_profile_takes_a_sites_words_as_data() -> None:

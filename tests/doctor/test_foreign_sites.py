@@ -77,7 +77,7 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
         env=labtui.environment, cwd=labtui.home, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
-    shown, asked, seen = "", 0, 0
+    shown, questions, seen = "", 0, 0
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if not select.select([ours], [], [], 1.0)[0]:
@@ -91,20 +91,20 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
         shown += data.decode("utf-8", "replace")
         question = re.search(r"([^\n]*\?[^\n]*\[[^\]]*\] )$", shown[seen:])
         if question is not None:
-            asked, seen = asked + 1, len(shown)
+            questions, seen = questions + 1, len(shown)
             answer = next((text for words, text in answers.items() if words in question[1]), "")
             os.write(ours, answer.encode() + b"\n")
     os.close(ours)
     assert process.wait(30) == 0, shown
-    return shown, asked
+    return shown, questions
 
 
 def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
     name, cluster = site
     words = ["init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(cluster)]
     answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
-    shown, asked = at_a_terminal(labtui, words, answers)
-    assert 0 < asked <= MOST_ANSWERS, shown
+    shown, questions = at_a_terminal(labtui, words, answers)
+    assert 0 < questions <= MOST_ANSWERS, shown
     assert "Slurm would take a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)

@@ -150,13 +150,13 @@ def test_finished_only_on_slurms_own_word(ticks: list[Tick], waits: list[float])
         lab = reduce_all(lab, observe(lab, tick, now))
         job = lab.submissions["t1"].job
         assert job is not None
-        said = {row.state for row in tick.jobs or ()}
+        states = {row.state for row in tick.jobs or ()}
         if job.phase is JobPhase.FINISHED:
-            assert said & set(FINISHED)
+            assert states & set(FINISHED)
             return
         if tick.jobs is None:
             assert job.unknown_since is not None
-        if said:
+        if states:
             assert job.unknown_since is None
             assert job.seen_at == now or not differs(job, job)
 

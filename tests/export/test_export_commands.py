@@ -71,8 +71,8 @@ def test_plot_in_a_lab_folder_writes_to_plots(stored, capsys):  # noqa: F811
 
 def test_export_writes_everything_and_results_json_is_that_of_results(stored, capsys):  # noqa: F811
     assert main(["export", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    names = {Path(path).relative_to(stored).as_posix() for path in told["files"]}
+    shown = json.loads(capsys.readouterr().out)
+    names = {Path(path).relative_to(stored).as_posix() for path in shown["files"]}
     assert {"results.json", "results.csv", "results.md", "results.tex", "deck.pptx", "deck.pdf"} <= names
     assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names
     assert all((stored / name).stat().st_size > 0 for name in names)
@@ -86,12 +86,14 @@ def test_export_writes_everything_and_results_json_is_that_of_results(stored, ca
 
 def test_export_says_which_file_of_how_many_it_makes(stored, tmp_path, capsys):  # noqa: F811
     assert main(["export", "--out", str(tmp_path / "out"), "--json", "--progress"]) == 0
-    said = capsys.readouterr()
-    count = len(json.loads(said.out)["files"])
-    steps = [re.fullmatch(r" *(\d+)% (?:file (\d+) of (\d+): )?\S.*", line) for line in said.err.splitlines()]
-    told = [step for step in steps if step is not None]
-    assert [int(step[1]) for step in told] == sorted(int(step[1]) for step in told)
-    files = [(int(step[2]), int(step[3])) for step in told if step[2]]
+    captured = capsys.readouterr()
+    count = len(json.loads(captured.out)["files"])
+    steps = [
+        re.fullmatch(r" *(\d+)% (?:file (\d+) of (\d+): )?\S.*", line) for line in captured.err.splitlines()
+    ]
+    shown = [step for step in steps if step is not None]
+    assert [int(step[1]) for step in shown] == sorted(int(step[1]) for step in shown)
+    files = [(int(step[2]), int(step[3])) for step in shown if step[2]]
     assert files[0][0] == 1 and files[-1][0] == files[-1][1] <= count and files == sorted(files)
     assert {5, 7, 9} <= {number for number, _ in files}  # each chart is two files, after four tables
 
@@ -121,17 +123,17 @@ def test_export_ticks_the_boxes_that_ask_for_charts_and_a_deck(tmp_path):
 
 def test_export_from_a_thread_tells_how_far_it_is(tmp_path):
     lab = make_lab(tmp_path / "lab", "sa-miri-2021-ex12")
-    told, reports = [], []
+    shown, reports = [], []
     work = threading.Thread(
         target=lambda: reports.append(
             export_lab(
-                lab.folder.path, state=lab.state, progress=lambda what, share: told.append((what, share))
+                lab.folder.path, state=lab.state, progress=lambda what, share: shown.append((what, share))
             )
         )
     )
     work.start()
     work.join(240)
-    shares = [share for _, share in told]
+    shares = [share for _, share in shown]
     assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0 and len(shares) > 20
     assert {path.name for path in reports[0].files} >= {
         "report.pdf",
@@ -272,8 +274,8 @@ def test_damaged_settings_are_a_sentence(tmp_path, capsys):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
     lab.folder.settings_path.write_text("[lab\n", encoding="utf-8")
     assert main(["export", "--folder", str(lab.folder.path)]) == 2
-    said = capsys.readouterr().err
-    assert "lab.toml" in said and "Traceback" not in said
+    text = capsys.readouterr().err
+    assert "lab.toml" in text and "Traceback" not in text
 
 
 def test_everything_at_once_is_written(tmp_path):
@@ -325,5 +327,5 @@ def test_progress_on_a_pipe_is_a_line_now_and_then(capsys, monkeypatch):
     with Meter() as meter:
         for at in range(6):
             meter.show(f"chart \x1b[31m{at}", at / 6)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 3 and "\x1b" not in said and "%" in said
+    text = capsys.readouterr().err
+    assert text.count("\n") == 3 and "\x1b" not in text and "%" in text

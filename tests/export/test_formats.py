@@ -360,15 +360,15 @@ def test_what_cannot_be_converted_is_shown_as_typed(tmp_path, typesetter):
     slides = lay_out(deck, typesetter.heights).slides
     assert typesetter.slides(deck, slides).startswith(b"%PDF")
     _, data, _ = presentation_of(lab, typesetter)
-    said = "".join(parts_of(data, r"ppt/slides/slide\d+\.xml").values())
-    assert r"\unknown{x}" in said and r"\frac{a+b}{c}d" in said and "Consolas" in said
+    text = "".join(parts_of(data, r"ppt/slides/slide\d+\.xml").values())
+    assert r"\unknown{x}" in text and r"\frac{a+b}{c}d" in text and "Consolas" in text
 
 
 def test_a_formula_on_its_own_line_is_offices_maths_with_its_tex_beside_it(tmp_path, typesetter):
     lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer="It is\n\n$$S = \\frac{T_1}{T_n}$$")
     _, data, _ = presentation_of(lab, typesetter)
-    said = "".join(parts_of(data, r"ppt/slides/slide\d+\.xml").values())
-    assert "<m:oMathPara" in said and "mc:Fallback" in said
+    text = "".join(parts_of(data, r"ppt/slides/slide\d+\.xml").values())
+    assert "<m:oMathPara" in text and "mc:Fallback" in text
 
 
 @settings(max_examples=60, deadline=None)
@@ -393,8 +393,8 @@ def test_markdown_keeps_pictures_footnotes_boxes_tables_code_and_formulas():
     kinds = [type(block) for block in blocks]
     assert Picture in kinds and Table in kinds and Formula in kinds
     assert [b.bullet for b in blocks if isinstance(b, Paragraph) and b.level == 1][:2] == ["☑", "☐"]
-    said = " ".join(block_text(block) for block in blocks)
-    assert "Text[1] and" in said and "The note." in said and "x = 1" in said
+    words = " ".join(block_text(block) for block in blocks)
+    assert "Text[1] and" in words and "The note." in words and "x = 1" in words
     assert "[picture: a chart]" in " ".join(block_text(b) for b in blocks_of(text))
 
 

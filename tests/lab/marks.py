@@ -82,10 +82,10 @@ def _pages(path: Path) -> bool:
     """Every page, by poppler where it is installed."""
     if not has("pdftotext"):
         return path.read_bytes().startswith(b"%PDF")
-    told = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
+    completed = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
     if path.parent.name == "report-figures":
         return True  # a part of report.tex, which says so above each of them
-    pages = told.rstrip("\f").split("\f")
+    pages = completed.rstrip("\f").split("\f")
     return len(pages) > 3 and all(WORDS in page for page in pages)
 
 

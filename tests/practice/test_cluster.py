@@ -221,9 +221,9 @@ def test_without_bash_it_says_what_is_missing(monkeypatch):
     from labtui.domain.errors import UsageError
 
     monkeypatch.setattr("labtui.practice.cluster.find_bash", lambda: None)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         PracticeCluster.start()
-    assert "bash" in told.value.sentence and "WSL" in told.value.hint
+    assert "bash" in caught.value.sentence and "WSL" in caught.value.hint
 
 
 def test_a_kept_cluster_gives_no_job_number_twice(tmp_path):
@@ -287,7 +287,7 @@ def submit_here(cluster, script, **options):
     ).job_id  # fmt: skip
 
 
-def asked(cluster, program, *words):
+def run_program(cluster, program, *words):
     call = Call(words=tuple(words), folder="/", environment={"TZ": "UTC"}, stdin=b"")
     status, out, _ = cluster._answer(program, call)
     return status, out
@@ -306,8 +306,8 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
     waiting = submit_here(first, b"#!/bin/sh\necho $MINE $LABTUI_PRACTICE_X > waited\n", hold="")
     jobs = first.controller.jobs
     hold_on(lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING")
-    told = asked(first, "sacct", *SACCT, str(over))
-    assert told[1].startswith(f"{over}|FAILED|")
+    text = run_program(first, "sacct", *SACCT, str(over))
+    assert text[1].startswith(f"{over}|FAILED|")
     if how == "killed":
         first._save = lambda **_: None  # nothing more comes to the disk
     before = first.clock.now()
@@ -315,18 +315,18 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
 
     with PracticeCluster.start(tmp_path / "kept", factor=20) as second:
         assert second.clock.now() >= before, "the clock goes on"
-        assert asked(second, "sacct", *SACCT, str(over)) == told
-        state, end = asked(second, "sacct", *SACCT, str(running))[1].split("|")[1:3]
+        assert run_program(second, "sacct", *SACCT, str(over)) == text
+        state, end = run_program(second, "sacct", *SACCT, str(running))[1].split("|")[1:3]
         assert state == "NODE_FAIL"
         assert end != "Unknown"
         assert second.controller.jobs[running].end_time <= second.clock.now()
-        listed = asked(second, "squeue", "-h", "-o", "%i %T %r")[1].splitlines()
+        listed = run_program(second, "squeue", "-h", "-o", "%i %T %r")[1].splitlines()
         assert f"{waiting} PENDING JobHeldUser" in listed
         assert second.controller.jobs[again].restarts == 1, "Slurm starts it again"
         assert any(line.startswith(f"{again} ") for line in listed)
         assert not any(line.startswith((f"{over} ", f"{running} ")) for line in listed)
         assert submit_here(second, b"#!/bin/sh\n", hold="") == waiting + 1
-        assert asked(second, "scontrol", "release", str(waiting))[0] == 0
+        assert run_program(second, "scontrol", "release", str(waiting))[0] == 0
         hold_on(lambda: second.controller.jobs[waiting].finished)
         assert (second.layout.home / "waited").read_text() == "1\n", (
             "its script and its own environment are kept"
@@ -334,7 +334,7 @@ def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how
         ended = second.clock.now()
     with PracticeCluster.start(tmp_path / "kept", train=True) as third:
         assert third.clock.now() >= ended, "also when the clock goes slower now"
-        assert asked(third, "sacct", *SACCT, str(over)) == told
+        assert run_program(third, "sacct", *SACCT, str(over)) == text
         done = subprocess.run(
             [third.layout.programs / "date", "+%s"],
             env=third._ssh.environment,
@@ -359,10 +359,10 @@ def test_a_kept_folder_is_for_one_session_at_a_time(tmp_path):
 
     with (
         PracticeCluster.start(tmp_path / "kept"),
-        pytest.raises(UsageError, match="already open") as told,
+        pytest.raises(UsageError, match="already open") as caught,
     ):
         PracticeCluster.start(tmp_path / "kept")
-    assert told.value.hint
+    assert caught.value.hint
     PracticeCluster.start(tmp_path / "kept").close()
 
 
@@ -370,6 +370,6 @@ def test_damaged_records_are_named(tmp_path):
     from labtui.domain.errors import DataError
 
     (tmp_path / STATE_FILE).write_text('{"clock": 1')
-    with pytest.raises(DataError, match="records cannot be read") as told:
+    with pytest.raises(DataError, match="records cannot be read") as caught:
         PracticeCluster.start(tmp_path)
-    assert "Delete" in told.value.hint
+    assert "Delete" in caught.value.hint

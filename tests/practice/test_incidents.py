@@ -16,7 +16,7 @@ from labtui.practice.slurm.options import build_request
 
 class Runner:
     def __init__(self):
-        self.signals, self.said = [], []
+        self.signals, self.lines = [], []
 
     def start(self, job, gpu_numbers):
         pass
@@ -25,7 +25,7 @@ class Runner:
         self.signals.append((job_id, number))
 
     def say(self, job, line):
-        self.said.append(line)
+        self.lines.append(line)
 
 
 class Cluster:
@@ -54,9 +54,9 @@ class Cluster:
 
 def plan(cluster, name):
     made = IncidentPlan.__new__(IncidentPlan)
-    IncidentPlan.__init__(made, cluster, [], 1, lambda lesson: told.append(lesson))
+    IncidentPlan.__init__(made, cluster, [], 1, lambda lesson: notes.append(lesson))
     made._waiting = [name]
-    told = made.told = []
+    notes = made.notes = []
     return made
 
 
@@ -79,7 +79,7 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
         running_job(cluster)
     for now in (1200.0, 1201.0, 1300.0):
         trouble.look(now)
-    assert [lesson.name for lesson in trouble.happened] == [name] == [lesson.name for lesson in trouble.told]
+    assert [lesson.name for lesson in trouble.happened] == [name] == [lesson.name for lesson in trouble.notes]
     assert len(trouble.happened[0].text) > 80
 
 
@@ -98,7 +98,7 @@ def test_time_limit():
     plan(cluster, "time-limit").look(1200.0)
     cluster.controller.advance(1202.0)
     assert (job.job_id, SIGTERM) in cluster.runner.signals
-    assert "DUE TO TIME LIMIT" in cluster.runner.said[-1]
+    assert "DUE TO TIME LIMIT" in cluster.runner.lines[-1]
     cluster.controller.ended(job.job_id, 143, 0, 1203.0)
     assert job.state == "TIMEOUT"
 
@@ -109,7 +109,7 @@ def test_node_failure(options, state):
     job = running_job(cluster, **options)
     plan(cluster, "node-failure").look(1200.0)
     assert (job.job_id, SIGKILL) in cluster.runner.signals
-    assert "DUE TO NODE FAILURE" in cluster.runner.said[-1]
+    assert "DUE TO NODE FAILURE" in cluster.runner.lines[-1]
     cluster.controller.ended(job.job_id, 0, 9, 1201.0)
     assert job.state == state
     if state == "PENDING":
@@ -125,8 +125,8 @@ def test_requeue_lets_a_job_run_again_that_did_not_ask_for_it():
     plan(cluster, "requeue").look(1200.0)
     cluster.controller.ended(job.job_id, 0, 9, 1201.0)
     assert (job.state, job.submit_time, job.start_time) == ("PENDING", 1201.0, None)
-    asked = Call(("show", "job", str(job.job_id)), "/", {})
-    shown = answer("scontrol", asked, cluster.controller, 1202.0)[1]
+    call = Call(("show", "job", str(job.job_id)), "/", {})
+    shown = answer("scontrol", call, cluster.controller, 1202.0)[1]
     assert "Requeue=1 Restarts=1" in shown and "Reason=BeginTime" in shown
     cluster.controller.advance(1400.0)
     assert (job.state, job.restarts) == ("RUNNING", 1)
@@ -136,7 +136,7 @@ def test_out_of_memory():
     cluster = Cluster()
     job = running_job(cluster)
     plan(cluster, "out-of-memory").look(1200.0)
-    assert "oom_kill" in cluster.runner.said[-1]
+    assert "oom_kill" in cluster.runner.lines[-1]
     cluster.controller.ended(job.job_id, 0, 9, 1201.0)
     assert job.state == "OUT_OF_MEMORY"
 
@@ -155,19 +155,19 @@ def test_waiting_with_changing_reasons():
 
 
 @pytest.mark.parametrize(
-    ("name", "program", "said"),
+    ("name", "program", "words"),
     [
         ("accounting", "sacct", "Connection refused"),
         ("controller", "squeue", "Unable to contact slurm controller"),
     ],
 )
-def test_what_does_not_answer_comes_back(name, program, said):
+def test_what_does_not_answer_comes_back(name, program, words):
     cluster = Cluster()
     running_job(cluster)
     plan(cluster, name).look(1200.0)
     call = Call((), "/", {})
     status, _, err = answer(program, call, cluster.controller, 1201.0)
-    assert status == 1 and said in err
+    assert status == 1 and words in err
     assert answer(program, call, cluster.controller, 2000.0)[0] == 0
 
 
@@ -185,9 +185,9 @@ def test_choice_by_name_and_by_number():
     assert choose(["drop", "queue", "drop"], None) == ["drop", "queue"]
     assert choose([], 7) == choose([], 7) and len(choose([], 7)) == 3
     assert len({tuple(choose([], seed)) for seed in range(20)}) > 5
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         choose(["earthquake"], None)
-    assert "queue" in told.value.hint
+    assert "queue" in caught.value.hint
 
 
 def test_the_guide_names_all_of_them_in_the_same_order():

@@ -36,10 +36,10 @@ def lab(tmp_path):
     return tmp_path
 
 
-def rehearse(lab, *words, gpus="0,1,2,3", **told):
+def rehearse(lab, *words, gpus="0,1,2,3", **values):
     environment = {
         **os.environ, "CIFAR10_DATA": str(lab / "data"), "CUDA_VISIBLE_DEVICES": gpus, "LABTUI_PRACTICE_FACTOR": "5000",
-        "LABTUI_PRACTICE_JOB": str(lab), **told,
+        "LABTUI_PRACTICE_JOB": str(lab), **values,
     }  # fmt: skip
     return subprocess.run(
         [sys.executable, "-m", "labtui.practice.rehearse", *words],
@@ -107,7 +107,7 @@ def test_without_nv_the_gpus_are_not_there(lab):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (["nowhere.py"], "can't open file"),
         (["ResNet50.py", "–epochs", "5"], "unrecognized arguments"),
@@ -120,7 +120,7 @@ def test_without_nv_the_gpus_are_not_there(lab):
         (["beyond.py"], "not part of the rehearsal"),
     ],
 )
-def test_mistakes_fail_as_they_would_there(lab, words, said):
+def test_mistakes_fail_as_they_would_there(lab, words, text):
     (lab / "quotes.py").write_text("print(“hello”)\n")
     (lab / "module.py").write_text("import no_such_module\n")
     (lab / "weights.py").write_text(
@@ -129,7 +129,7 @@ def test_mistakes_fail_as_they_would_there(lab, words, said):
     (lab / "beyond.py").write_text("import tensorflow as tf\ntf.linalg.inv([[1.0]])\n")
     done = rehearse(lab, *words)
     assert done.returncode != 0
-    assert said in done.stderr
+    assert text in done.stderr
     assert "rehearse.py" not in done.stderr, "no frame of ours in a student's traceback"
 
 
@@ -192,9 +192,9 @@ def image_folder(lab, name="micro-224", train=12_500):
     return str(lab / name)
 
 
-def torchrun(lab, *words, each=1, nodes=1, **told):
+def torchrun(lab, *words, each=1, nodes=1, **values):
     start = ("torchrun", f"--nnodes={nodes}", f"--nproc_per_node={each}", "--rdzv_backend=c10d")
-    return rehearse(lab, *start, *words, **told)
+    return rehearse(lab, *start, *words, **values)
 
 
 VIT = ("pytorch/train_ddp.py", "--model_name", "vit", "--num_epochs", "3", "--batch_size", "128")
@@ -219,14 +219,14 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
 
 
 def test_a_process_for_each_gpu_without_torchrun_reads_the_same(lab):
-    told = {"WORLD_SIZE": "8", "LOCAL_RANK": "0", "MASTER_ADDR": "as01r1b01", "MASTER_PORT": "20001"}
+    values = {"WORLD_SIZE": "8", "LOCAL_RANK": "0", "MASTER_ADDR": "as01r1b01", "MASTER_PORT": "20001"}
     words = (*VIT, *TUNED, "--dataset", image_folder(lab))
-    done = rehearse(lab, *words, RANK="0", **told)
+    done = rehearse(lab, *words, RANK="0", **values)
     assert done.returncode == 0, done.stderr
     (run,) = parse_log(done.stdout.encode()).runs
     assert (run.practice, run.n_gpus, run.batch_size) == (True, 8, 1024)
     assert run.images / run.epochs[1].seconds.value == pytest.approx(1668, rel=0.02)
-    other = rehearse(lab, *words, RANK="5", **told)
+    other = rehearse(lab, *words, RANK="5", **values)
     assert (other.returncode, other.stdout) == (0, "")
 
 

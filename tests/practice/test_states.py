@@ -190,8 +190,8 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
     control = Controller(site, runner, stamp=str)
     options = {"account": "nct_000", "qos": "gp_training", "time": "10"}
     request = build_request(options, name="job", work_dir="/home/x", site=site)
-    told = {"script": b"#!/bin/sh\n", "command": "job", "arguments": (), "environment": {}}
-    jobs = [control.submit(request, now=0.0, **told) for _ in range(45)]
+    values = {"script": b"#!/bin/sh\n", "command": "job", "arguments": (), "environment": {}}
+    jobs = [control.submit(request, now=0.0, **values) for _ in range(45)]
     control.advance(60.0)
     assert len(runner.running) == site.max_jobs == 32, "112 CPUs would bear all of them"
     waiting = [job for job in jobs if job.state == PENDING]

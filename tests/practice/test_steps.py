@@ -85,16 +85,16 @@ def test_names_of_tasks(numbers, text):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "outputs"),
     [
         (["--no"], "option '--no' is ambiguous; possibilities: '--no-requeue' '--nodelist' '--nodes'"),
         (["--hold=yes"], "option '--hold' doesn't allow an argument"),
     ],
 )
-def test_sbatch_reads_options_the_same_way(words, said):
-    with pytest.raises(OptionProblem) as told:
+def test_sbatch_reads_options_the_same_way(words, outputs):
+    with pytest.raises(OptionProblem) as caught:
         parse_words(words)
-    assert said in str(told.value)
+    assert outputs in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -126,20 +126,20 @@ print(Ledger(Path({str(tmp_path)!r}), 4).begin(3, print), flush=True)
 input()
 """], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
     assert other.stdout.readline() == "0\n"
-    ledger, said, numbers = Ledger(tmp_path, 4), [], []
-    assert ledger.begin(1, said.append) == 1, "there is room beside it"
+    ledger, outputs, numbers = Ledger(tmp_path, 4), [], []
+    assert ledger.begin(1, outputs.append) == 1, "there is room beside it"
     ledger.end()
-    assert ledger.begin(0, said.append) == 2, "sharing needs none"
+    assert ledger.begin(0, outputs.append) == 2, "sharing needs none"
     ledger.end()
-    assert said == []
-    waiting = threading.Thread(target=lambda: numbers.append(ledger.begin(4, said.append, 0.01)))
+    assert outputs == []
+    waiting = threading.Thread(target=lambda: numbers.append(ledger.begin(4, outputs.append, 0.01)))
     waiting.start()
-    while not said:
+    while not outputs:
         time.sleep(0.01)
     other.kill()  # it gives nothing back; that it is gone is enough
     other.wait()
     waiting.join(30)
-    assert (numbers, said) == ([3], [True, False])
+    assert (numbers, outputs) == ([3], [True, False])
 
 
 SCRIPT = b"""#!/bin/bash
@@ -153,11 +153,11 @@ def test_the_tasks_of_a_cancelled_job_end_with_it():
     with PracticeCluster.start(factor=200) as cluster:
         home = cluster.layout.home
         (home / "job.sh").write_bytes(SCRIPT)
-        told = subprocess.run(
+        completed = subprocess.run(
             ["bash", "-lc", "sbatch --parsable job.sh"],
             cwd=home, env={**cluster._ssh.environment}, check=True, capture_output=True, text=True,
         )  # fmt: skip
-        job = cluster.controller.jobs[int(told.stdout.split()[-1])]
+        job = cluster.controller.jobs[int(completed.stdout.split()[-1])]
         pids = [home / "pid.0", home / "pid.1"]
         wait_until(lambda: all(path.exists() and path.read_text().strip() for path in pids))
         cluster.controller.cancel(job.job_id, cluster.clock.now())

@@ -30,8 +30,8 @@ def findings(name: str) -> set[str]:
     """``rule:line`` of each finding in one file, beside the scripts it runs."""
     file = f"{name}.slurm"
     files = {**SCRIPTS, file: (CORPUS / file).read_bytes()}
-    told = TOLD.get(name, {})
-    found = preflight(files, None, load_profile("mn5"), "nct_345", main=file, makes_folders=True, **told)
+    notes = TOLD.get(name, {})
+    found = preflight(files, None, load_profile("mn5"), "nct_345", main=file, makes_folders=True, **notes)
     assert {item.file for item in found} <= {file}
     return {f"{item.rule}:{item.line}" for item in found}
 

@@ -133,8 +133,8 @@ def test_the_paths_worth_asking_the_cluster_about():
     files = Case("*", "").files()
     files["ResNet50.py"] += b"import sys\nsys.path.append('/gpfs/scratch/nct_345/cifar-utils')\n"
     del files["cifar-utils/cifar.py"]  # now the entry is needed
-    asked = paths_to_ask(files, draft(), PROFILE)
-    assert asked == (
+    paths = paths_to_ask(files, draft(), PROFILE)
+    assert paths == (
         "/gpfs/projects/nct_345/cifar-utils/cifar-10-batches-py",
         "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif",
         "/gpfs/scratch/nct_345/cifar-utils",
@@ -143,5 +143,5 @@ def test_the_paths_worth_asking_the_cluster_about():
         "/gpfs/scratch/nct_345/MN5-NGC-TensorFlow-23.03.sif",
         "/gpfs/projects/nct_345/cifar-utils",
     )
-    gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(asked, False))
+    gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(paths, False))
     assert {f.rule for f in gone} == {"container-missing", "sys-path"}

@@ -6,7 +6,7 @@ from labtui.commands.cli import COMMANDS, main
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (["sbmit", "10.5"], "labtui submit"),
         (["reslts"], "labtui results"),
@@ -20,11 +20,11 @@ from labtui.commands.cli import COMMANDS, main
         (["--nonsense"], "--nonsense"),
     ],
 )
-def test_wrong_use_is_a_sentence_and_a_hint(words, said, capsys, tmp_path, monkeypatch):
+def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     err = capsys.readouterr().err
-    assert err.startswith("labtui: ") and "hint:" in err and said in err
+    assert err.startswith("labtui: ") and "hint:" in err and text in err
     assert "usage:" not in err and "Traceback" not in err
 
 

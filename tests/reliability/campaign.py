@@ -179,12 +179,12 @@ class Zygote:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
-        told = self._line().split()
-        while told[:1] != ["pid"]:
-            assert told, "the zygote is gone"
-            told = self._line().split()
-        pid = int(told[1])
-        said: list[list[str]] = []
+        answer = self._line().split()
+        while answer[:1] != ["pid"]:
+            assert answer, "the zygote is gone"
+            answer = self._line().split()
+        pid = int(answer[1])
+        messages: list[list[str]] = []
         timer: threading.Timer | None = None
         guard = threading.Timer(GUARD_S, _kill, (pid,))
         guard.start()
@@ -194,14 +194,14 @@ class Zygote:
         while (words := self._line().split()) != ["gone"]:
             assert words, "the zygote is gone"
             heard(words[0])
-            said.append(words)
+            messages.append(words)
             if words[0] == plan.kill_after and timer is None:
                 timer = threading.Timer(plan.patience, _kill, (pid,))
                 timer.start()
         for started in (guard, timer):
             if started is not None:
                 started.cancel()
-        return said
+        return messages
 
     def close(self) -> None:
         """End it."""
@@ -209,9 +209,9 @@ class Zygote:
         self.process.stdin.close()
         self.process.wait(20)
         self.stderr.seek(0)
-        said = self.stderr.read()
+        text = self.stderr.read()
         self.stderr.close()
-        assert not said, f"on the student's screen: {said.decode(errors='replace')[:2000]}"
+        assert not text, f"on the student's screen: {text.decode(errors='replace')[:2000]}"
 
 
 def _kill(pid: int) -> None:
@@ -365,8 +365,8 @@ class Lane:
         proxy.cut()
         self._fault = None
 
-    def _note(self, said: list[list[str]], shown: dict[str, str]) -> None:
-        for words in said:
+    def _note(self, messages: list[list[str]], shown: dict[str, str]) -> None:
+        for words in messages:
             assert words[0] != "error", f"labtui ended by itself: {words}"
             if words[0] in ("planned", *SubmissionStatus):
                 token, job_id = words[1], words[2] if len(words) > 2 else ""
@@ -403,9 +403,9 @@ class Lane:
                 shutil.copytree(folder.path, place)
             self.tally.troubles["copies"] += 1
             if (place / "labtui.db").exists():
-                said = self._guest.live({"path": str(place), "copy": True}, plan, lambda _: None)
-                self._note(said, {})
-                assert ["copy-written"] not in said, "a copy was written"
+                text = self._guest.live({"path": str(place), "copy": True}, plan, lambda _: None)
+                self._note(text, {})
+                assert ["copy-written"] not in text, "a copy was written"
             shutil.rmtree(place, ignore_errors=True)
 
         thread = threading.Thread(target=self._kept(copy if luck >= 0.08 else same_folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from labtui.domain.errors import LabError
 
 
-def told(error: LabError, *words: str) -> None:
+def explains(error: LabError, *words: str) -> None:
     """A sentence and a hint, with these words in one of them."""
     assert error.sentence.endswith((".", ")", "?")) or ":" in error.sentence, error.sentence
     assert error.hint

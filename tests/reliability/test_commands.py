@@ -118,9 +118,9 @@ def test_a_bug_in_a_verb_is_a_sentence_and_a_file(
     monkeypatch.setattr(lab_folders, "run_labs", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert cli.main(["labs"]) == 2
-    said = capsys.readouterr().err
-    assert "Something went wrong inside labtui (KeyError)" in said
-    assert "Traceback" not in said and "s3cret" not in said
+    text = capsys.readouterr().err
+    assert "Something went wrong inside labtui (KeyError)" in text
+    assert "Traceback" not in text and "s3cret" not in text
     (written,) = tmp_path.glob("labtui-problem-*.log")
     assert "broken" in written.read_text()
     assert os.name == "nt" or written.stat().st_mode & 0o777 == 0o600

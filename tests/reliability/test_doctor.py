@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.test_doctor import arguments, asked
+from tests.doctor.test_doctor import arguments, doctor_checks
 from tests.real_cluster import Cluster, Student
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("reliability")]
@@ -19,7 +19,7 @@ Ask = Callable[..., tuple[int, dict[str, dict[str, str]]]]
 @pytest.fixture
 def ask(student: Student, capsys: pytest.CaptureFixture[str]) -> Ask:
     def asking(*more: str) -> tuple[int, dict[str, dict[str, str]]]:
-        return asked(capsys, arguments(student, *more))
+        return doctor_checks(capsys, arguments(student, *more))
 
     return asking
 
@@ -38,11 +38,11 @@ def test_a_key_the_server_does_not_know(ask: Ask, student: Student) -> None:
 
 
 def test_a_changed_host_key(ask: Ask, cluster: Cluster, student: Student) -> None:
-    told = student.host_key
+    offered = student.host_key
     cluster.change_host_keys()
-    status, checks = ask("--host-key", told)
+    status, checks = ask("--host-key", offered)
     assert status == 1
-    assert told in problem(checks, "host-key")["sentence"]
+    assert offered in problem(checks, "host-key")["sentence"]
 
 
 def test_a_start_up_file_that_breaks_sftp(ask: Ask, cluster: Cluster) -> None:
@@ -73,7 +73,7 @@ def test_data_and_container_that_are_gone(
         f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
         f'account = "{student.account}"\ndata_dir = "/gone"\ncontainer = "/gone.sif"\n'
     )
-    status, checks = asked(capsys, ["doctor", str(tmp_path), "--json"])
+    status, checks = doctor_checks(capsys, ["doctor", str(tmp_path), "--json"])
     assert status == 1
     assert "/gone" in problem(checks, "data")["sentence"]
     assert "/gone.sif" in problem(checks, "container")["sentence"]

@@ -229,15 +229,15 @@ def test_paths_that_could_not_be_looked_at_are_not_called_missing(bench: Bench, 
         raise error
 
     bench.cluster.present = fails  # type: ignore[method-assign]
-    asked = bench.worker.look_at(["/gpfs/projects/data"])
-    bench.run(10, asked.done)
-    assert asked.exception() is error
+    future = bench.worker.look_at(["/gpfs/projects/data"])
+    bench.run(10, future.done)
+    assert future.exception() is error
     assert bench.session.state.places == {}
     bench.run(60, lambda: bench.session.state.connection.status == "online")
 
 
 def test_paths_are_not_asked_about_without_a_line(bench: Bench) -> None:
     bench.cluster.reachable = False
-    asked = bench.worker.look_at(["/gpfs/projects/data"])
-    bench.run(10, asked.done)
-    assert "does not answer" in str(asked.exception())
+    future = bench.worker.look_at(["/gpfs/projects/data"])
+    bench.run(10, future.done)
+    assert "does not answer" in str(future.exception())

@@ -23,7 +23,7 @@ from labtui.session.journal import FaultLog
 from labtui.session.settings import Settings, read_settings, write_settings
 from labtui.session.store import _explained
 from tests.openssh import openssh
-from tests.reliability.saying import told
+from tests.reliability.saying import explains
 from tests.session.conftest import Bench, bench, draft, lab_path, open_bench
 
 __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
@@ -31,8 +31,8 @@ __all__ = ["bench", "lab_path", "open_bench"]  # fixtures
 # ----------------------------------------------------------------------------- the examine, before any connection
 
 
-def endpoint(**said: Any) -> Endpoint:
-    return Endpoint(**({"alias": "mn5", "host": "mn5", "port": 22, "user": "me"} | said))
+def endpoint(**values: Any) -> Endpoint:
+    return Endpoint(**({"alias": "mn5", "host": "mn5", "port": 22, "user": "me"} | values))
 
 
 @pytest.fixture
@@ -113,17 +113,17 @@ def test_a_disk_without_locks_is_a_sentence(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(FileLock, "acquire", refuse)
     with pytest.raises(FolderError) as caught:
         FolderLock(tmp_path / "lock").acquire()
-    told(caught.value, "cannot be locked")
+    explains(caught.value, "cannot be locked")
 
 
 def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FolderError) as caught:
         read_settings(tmp_path)  # a folder where the file should be
-    told(caught.value, "cannot be read")
+    explains(caught.value, "cannot be read")
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError) as blocked:
         write_settings(tmp_path / "file" / "lab.toml", Settings(edition="x", profile="y"))
-    told(blocked.value, "cannot be written")
+    explains(blocked.value, "cannot be written")
     whole = tmp_path / "lab.toml"
     write_settings(whole, Settings(edition="x", profile="y"))
     before = whole.read_bytes()
@@ -135,13 +135,13 @@ def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: py
         patched.setattr(os, "fsync", full)
         with pytest.raises(FolderError) as caught:
             write_settings(whole, Settings(edition="other", profile="y"))
-        told(caught.value, "Is the disk full")
+        explains(caught.value, "Is the disk full")
     assert whole.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("text", "words"),
     [
         ("database is locked", "busy"),
         ("database or disk is full", "full"),
@@ -152,8 +152,8 @@ def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: py
         ("something of a later release", "repair"),
     ],
 )
-def test_what_the_database_says_in_words_of_a_student(said: str, words: str) -> None:
-    told(_explained(sqlite3.OperationalError(said)), words)
+def test_what_the_database_says_in_words_of_a_student(text: str, words: str) -> None:
+    explains(_explained(sqlite3.OperationalError(text)), words)
 
 
 def test_the_file_of_faults_does_not_grow_without_bound(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from labtui.domain.profile import Profile
 from labtui.slurm.remote_command import CommandResult
 from tests.cluster.prompting import Person, connection
 from tests.openssh import openssh
-from tests.reliability.saying import told
+from tests.reliability.saying import explains
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
 
@@ -55,13 +55,13 @@ NO_ANSWER = (None, "", "")
 def test_no_answer_to_a_cancel_is_a_lost_line_and_a_no_is_told() -> None:
     with pytest.raises(ConnectionLost) as caught:
         slurm(NO_ANSWER).cancel("7")
-    told(caught.value, "did not say")
+    explains(caught.value, "did not say")
     with pytest.raises(RemoteFailure) as refused:
         slurm((1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")).cancel("7")
-    told(refused.value, "denied", "your own")
+    explains(refused.value, "denied", "your own")
     with pytest.raises(RemoteFailure) as silent:
         slurm((1, "", "")).cancel("7")
-    told(silent.value, "no reason given")
+    explains(silent.value, "no reason given")
 
 
 def test_no_answer_to_a_limit_is_a_lost_line_and_a_no_is_told() -> None:
@@ -71,20 +71,20 @@ def test_no_answer_to_a_limit_is_a_lost_line_and_a_no_is_told() -> None:
         slurm(
             (1, "", "slurm_update error: Unable to contact slurm controller (connect failure)\n")
         ).end_after("7", 5)
-    told(refused.value, "5 min", "7")
+    explains(refused.value, "5 min", "7")
 
 
 def test_an_answer_about_paths_that_cannot_be_read_is_no_answer() -> None:
     assert slurm(NO_ANSWER).present([]) == {}
     with pytest.raises(RemoteFailure) as caught:
         slurm((0, "half an ans", "")).present(["/a", "/b"])
-    told(caught.value, "did not say")
+    explains(caught.value, "did not say")
 
 
 def test_an_answer_of_sbatch_that_stayed_out_is_no_refusal() -> None:
     with pytest.raises(ConnectionLost) as caught:
         slurm((0, "a banner, no number\n", "")).submit("/r", "job.slurm", "lt-token-1", "job", (), attempt=1)
-    told(caught.value, "did not arrive")
+    explains(caught.value, "did not arrive")
 
 
 FILES = {"a.py": b"print()\n"}
@@ -99,10 +99,10 @@ def test_pushing_without_an_answer_or_into_what_says_no() -> None:
             FILES,
             "/r",
         )  # type: ignore[arg-type]
-    told(caught.value, "Read-only file system", "/r")
+    explains(caught.value, "Read-only file system", "/r")
     with pytest.raises(RemoteFailure) as silent:
         push_files(AnsweringConnection((1, "", "")), FILES, "/r")  # type: ignore[arg-type]
-    told(silent.value, "no reason given")
+    explains(silent.value, "no reason given")
 
 
 def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
@@ -117,7 +117,7 @@ def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
     monkeypatch.setattr(connecting, "execute", refuse)
     with pytest.raises(RemoteFailure) as caught:
         line.run("true", timeout_s=5)
-    told(caught.value, "no further channel", "Close other sessions")
+    explains(caught.value, "no further channel", "Close other sessions")
     assert caught.value.wait
 
 
@@ -157,10 +157,10 @@ def test_a_rename_that_is_forbidden_removes_nothing() -> None:
 
 
 class Server:
-    """A transport that answers logins as a test says: `told` are the errors, by method, or the methods still wanted."""
+    """A transport that answers logins as a test says: `outcomes` are errors by method, or the methods still wanted."""
 
-    def __init__(self, **told: object) -> None:
-        self.told = told
+    def __init__(self, **outcomes: object) -> None:
+        self.outcomes = outcomes
         self.passed = False
         self.auth_timeout = 0.0
         self.prompts: list[tuple[str, bool]] = [("Password: ", False)]
@@ -176,7 +176,7 @@ class Server:
         pass
 
     def _answer(self, method: str) -> list[str]:
-        what = self.told.get(method, "yes")
+        what = self.outcomes.get(method, "yes")
         if isinstance(what, BaseException):
             raise what
         self.passed = what == "yes"
@@ -204,21 +204,21 @@ def wants(*methods: str) -> paramiko.BadAuthenticationType:
     return paramiko.BadAuthenticationType("no", list(methods))
 
 
-def login(server: Server, person: Any = None, memory: Memory | None = None, **said: Any) -> Login:
+def login(server: Server, person: Any = None, memory: Memory | None = None, **settings: Any) -> Login:
     plain: dict[str, Any] = {"alias": "mn5", "host": "mn5", "port": 22, "user": "me", "agent": "none"}
-    return Login(server, Endpoint(**(plain | said)), person or NobodyThere(), memory or Memory())  # type: ignore[arg-type]
+    return Login(server, Endpoint(**(plain | settings)), person or NobodyThere(), memory or Memory())  # type: ignore[arg-type]
 
 
 def test_a_server_that_wants_a_key_where_there_is_none() -> None:
     with pytest.raises(LoginRefused) as caught:
         login(Server(none=wants("publickey"))).run()
-    told(caught.value, "wants a key from me", "labtui key")
+    explains(caught.value, "wants a key from me", "labtui key")
 
 
 def test_a_server_with_ways_that_labtui_does_not_know() -> None:
     with pytest.raises(LoginRefused) as caught:
         login(Server(none=wants("gssapi-with-mic", "hostbased"))).run()
-    told(caught.value, "gssapi-with-mic, hostbased", "user name")
+    explains(caught.value, "gssapi-with-mic, hostbased", "user name")
 
 
 def test_a_key_that_is_refused_where_there_is_no_other_way(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_key_that_is_refused_where_there_is_no_other_way(tmp_path: Path) -> No
     server = Server(none=wants("publickey"), publickey=paramiko.AuthenticationException("no"))
     with pytest.raises(LoginRefused) as caught:
         login(server, identity_files=(key,), identity_named=True).run()
-    told(caught.value, "does not accept the key", str(key))
+    explains(caught.value, "does not accept the key", str(key))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_key_that_is_refused_where_there_is_no_other_way(tmp_path: Path) -> No
 def test_a_server_that_goes_away_during_the_login(problem: Exception, words: str) -> None:
     with pytest.raises(CannotConnect) as caught:
         login(Server(none=problem)).run()
-    told(caught.value, words)
+    explains(caught.value, words)
 
 
 def test_a_server_that_asks_for_nothing_lets_in() -> None:
@@ -280,7 +280,7 @@ def test_a_proxy_command_that_cannot_be_started(tmp_path: Path) -> None:
     endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", proxy_command="/no/such/program %h")
     with pytest.raises(CannotConnect) as caught:
         dial(endpoint, own_known_hosts=tmp_path / "known", prompter=NobodyThere(), memory=Memory())
-    told(caught.value, "ProxyCommand", "/no/such/program")
+    explains(caught.value, "ProxyCommand", "/no/such/program")
 
 
 # ----------------------------------------------------------------------------- the SSH configuration
@@ -314,7 +314,7 @@ def test_an_ssh_program_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, pr
     monkeypatch.setattr(resolve.subprocess, "run", fails)
     with pytest.raises(UsageError) as caught:
         resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)), Overrides())
-    told(caught.value, "ssh -G mn5")
+    explains(caught.value, "ssh -G mn5")
 
 
 def test_a_configuration_that_cannot_be_read_is_none(tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ def _hurry(session: Session, deadline: float) -> None:
     """A patient test would wait for the heartbeat and the back-off; this one presses the key."""
     if time.monotonic() > deadline:
         late = [item for item in session.state.submissions.values() if not complete(session, item.token)]
-        told = [f"{item.job_name} {item.status} {item.job} {item.logs}" for item in late]
-        raise AssertionError("\n".join([str(session.state.connection), *told]))
+        answer = [f"{item.job_name} {item.status} {item.job} {item.logs}" for item in late]
+        raise AssertionError("\n".join([str(session.state.connection), *answer]))
     session.connect_now()
     time.sleep(0.3)
 

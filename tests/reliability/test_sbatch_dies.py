@@ -132,9 +132,9 @@ def test_a_broken_authentication_is_no_refusal(lab: LabFolder, cluster: Cluster,
         sbatch.wait_for("sent")
         cluster.daemon("slurmctld", "resume")
         sbatch.wait_for("ended")
-        said = (sbatch.home / "said").read_text()
-        print(said)
-        assert "error" in said, "this sbatch had its answer: nothing was tested"
+        text = (sbatch.home / "said").read_text()
+        print(text)
+        assert "error" in text, "this sbatch had its answer: nothing was tested"
         assert_one_job(cluster, session)
         assert future.result(10)
 

@@ -187,8 +187,8 @@ def test_a_short_pause_is_not_taken_for_sleep(open_bench: Callable[..., Bench]) 
     bench = open_bench(FreezingCluster(clock))
     clock.watchdog = bench.worker._watchdog
     awake(bench, lambda: status(bench) == "online", 10)
-    asked = bench.cluster.count("ping")
+    count = bench.cluster.count("ping")
     clock.computer_sleeps(JUMP_S - 0.1, steady_too=False)
     began = clock.now
     awake(bench, lambda: clock.now >= began + 5, 10)
-    assert bench.cluster.count("ping") == asked
+    assert bench.cluster.count("ping") == count

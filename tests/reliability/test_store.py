@@ -56,7 +56,7 @@ def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chooser = random.Random(seed)
-    told = 0
+    count = 0
     for life in range(25):
         path = tmp_path / f"lab{life}"
         replay.make_folder(path)
@@ -75,9 +75,9 @@ def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
         store.close()
         assert set(lines) <= set(known)
         assert len(known) <= len(lines) + 1
-        told += len(lines)
-    print(f"{told} events told before the kills")
-    assert told > 0
+        count += len(lines)
+    print(f"{count} events told before the kills")
+    assert count > 0
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -128,11 +128,11 @@ def test_two_processes_one_writes(tmp_path: Path) -> None:
         )
         for _ in range(6)
     ]  # fmt: skip
-    said = [process.stdout.readline().strip() for process in processes]  # type: ignore[union-attr]
+    lines = [process.stdout.readline().strip() for process in processes]  # type: ignore[union-attr]
     for process in processes:
         process.stdin.close()  # type: ignore[union-attr]
         process.wait(20)
-    assert sorted(said) == ["looks"] * 5 + ["writes"]
+    assert sorted(lines) == ["looks"] * 5 + ["writes"]
 
 
 def test_a_database_that_is_a_folder_or_a_link_to_nowhere(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("case", "code", "said"),
+    ("case", "code", "sentence"),
     [
         ("no data", 3, "error: The data folder /nowhere/cifar-10-batches-py does not exist. Name the folder"),
         (
@@ -60,10 +60,10 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         ("blank after dashes", 2, "as copied from a document"),
     ],
 )
-def test_a_sentence_and_an_exit_code(report: dict[str, Any], case: str, code: int, said: str) -> None:
+def test_a_sentence_and_an_exit_code(report: dict[str, Any], case: str, code: int, sentence: str) -> None:
     ending = report["endings"][case]
     assert ending["code"] == code
-    assert said in ending["err"]
+    assert sentence in ending["err"]
     assert "Traceback" not in ending["err"]
     assert ending["out"] == "", "nothing that looks like a run"
 

@@ -36,9 +36,9 @@ def test_a_run_of_one_epoch_has_no_steady_time():
     assert row.epoch_seconds is None and row.throughput is None and row.speedup is None
     assert row.as_printed.epoch_seconds is None
     assert "warm-up" in row.notes[-1] or any("warm-up" in note for note in row.notes)
-    told = results_json(results)
-    assert told["rows"] == []
-    assert told["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
+    report = results_json(results)
+    assert report["rows"] == []
+    assert report["without_steady_time"][0]["warmup_seconds"]["value"] == 29.0
 
 
 def test_epochs_counted_from_zero_lose_only_the_first():

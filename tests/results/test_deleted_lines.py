@@ -141,10 +141,10 @@ def deceptions(text: str) -> Iterator[str]:
     report, whole = read(text)
     lines = text.splitlines(keepends=True)
     for place, line in enumerate(lines):
-        told, left = read("".join(lines[:place] + lines[place + 1 :]))
+        readings, left = read("".join(lines[:place] + lines[place + 1 :]))
         for row in left.rows:
             before = counterpart(row, whole)
-            flagged = remarks(told, left, row) - remarks(report, whole, before)
+            flagged = remarks(readings, left, row) - remarks(report, whole, before)
             if flagged:
                 continue
             if before is None:

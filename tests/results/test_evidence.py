@@ -55,8 +55,8 @@ def test_each_process_of_one_training_has_its_own_warm_up():
 
 def contradictory(n: int, times: list[float]) -> MeasuredRun:
     one = run(n, times).run
-    said = (f'line 1 "Model ResNet50 {n} GPU", line 2 "Num_replicas: 1"',)
-    return MeasuredRun(run=replace(one, contradictions=said), source="a.out")
+    lines = (f'line 1 "Model ResNet50 {n} GPU", line 2 "Num_replicas: 1"',)
+    return MeasuredRun(run=replace(one, contradictions=lines), source="a.out")
 
 
 def test_a_run_whose_log_contradicts_itself_is_not_compared_fitted_or_charted():

@@ -44,8 +44,8 @@ def test_what_a_file_name_tells(name, model, device, n_gpus, job_id):
 
 
 def test_what_the_log_says_goes_before_its_name():
-    told = run(2, [29, 14], model="ResNet152").run
-    (one,) = measured_from_reports([("ResNet50_seq_CPU.1.out", report(told))])
+    other = run(2, [29, 14], model="ResNet152").run
+    (one,) = measured_from_reports([("ResNet50_seq_CPU.1.out", report(other))])
     assert (one.run.model, one.run.n_gpus, one.guessed) == ("ResNet152", 2, ())
 
 

@@ -33,8 +33,8 @@ def written(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize("name", [*LOGS, *sorted(path.name for path in PUBLISHED.glob("*.out"))])
 def test_both_tell_the_same_numbers(name, tmp_path):
     path = written(tmp_path, LOGS[name]) if name in LOGS else PUBLISHED / name
-    parsed, told, _ = both(path)
-    rows = [row for row in told["rows"] if row["runs"] == 1]
+    parsed, from_both, _ = both(path)
+    rows = [row for row in from_both["rows"] if row["runs"] == 1]
     assert len(rows) == len(parsed["runs"]), "each log here has runs of different sizes"
     for run in parsed["runs"]:
         (row,) = [
@@ -47,16 +47,16 @@ def test_both_tell_the_same_numbers(name, tmp_path):
 
 def test_a_run_of_37_steps_without_a_batch_has_no_throughput(tmp_path):
     epochs = "".join(f"Epoch {k}/3\n37/37 - 5s - loss: 1.0 - 5s/epoch - 135ms/step\n" for k in (1, 2, 3))
-    parsed, told, text = both(written(tmp_path, epochs))
-    (run,), (row,) = parsed["runs"], told["rows"]
+    parsed, from_both, text = both(written(tmp_path, epochs))
+    (run,), (row,) = parsed["runs"], from_both["rows"]
     assert run["throughput"] is None and row["throughput"] is None and row["images"] is None
     assert any("--images" in note for note in row["notes"]) and "--images" in text
 
 
 def test_a_batch_makes_a_bound_of_the_steps(tmp_path):
     epochs = "".join(f"Epoch {k}/3\n37/37 - 5s - loss: 1.0 - 5s/epoch - 135ms/step\n" for k in (1, 2, 3))
-    _, told, _ = both(written(tmp_path, "Batch size: 32\n" + epochs))
-    (row,) = told["rows"]
+    _, parsed, _ = both(written(tmp_path, "Batch size: 32\n" + epochs))
+    (row,) = parsed["rows"]
     assert (row["images_bound"]["lo"], row["images_bound"]["hi"]) == (36 * 32 + 1, 37 * 32)
     seconds = row["epoch_seconds"]
     assert row["throughput"]["lo"] == pytest.approx((36 * 32 + 1) / seconds["hi"])
@@ -71,14 +71,14 @@ def test_batches_of_the_imagenet_example_are_not_50_000_images(tmp_path):
             f"Epoch: [{epoch}][{batch:3d}/250]\tTime  0.100 ( 0.100)\tData  0.010 ( 0.010)\tLoss 6.9 (6.9)\n"
             for batch in (1, 100, 250)
         ]
-    _, told, _ = both(written(tmp_path, "".join(lines)))
-    (row,) = told["rows"]
+    _, parsed, _ = both(written(tmp_path, "".join(lines)))
+    (row,) = parsed["rows"]
     assert row["images_bound"]["hi"] == 6000 and row["throughput"]["value"] == pytest.approx(240, rel=0.01)
 
 
 def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
-    _, told, _ = both(PUBLISHED / "ResNet50.31337.out")
-    four = told["rows"][2]
+    _, parsed, _ = both(PUBLISHED / "ResNet50.31337.out")
+    four = parsed["rows"][2]
     assert four["throughput"]["value"] == pytest.approx(50_000 / 5.376)
     assert four["throughput"]["lo"] < 6 * 8192 / 5.37 and four["throughput"]["hi"] > 7 * 8192 / 5.38
     assert any("50,000 fit and are taken" in note for note in four["notes"])
@@ -87,8 +87,8 @@ def test_where_the_lab_s_number_fits_it_is_the_value_and_the_bounds_stay():
 
 @pytest.mark.parametrize("rate", ["total images/sec: 951.12", "total images/sec: 951.00"])
 def test_a_rate_has_no_epoch_time_without_images(rate, tmp_path):
-    _, told, _ = both(written(tmp_path, LOGS["a rate"].replace("total images/sec: 951.12", rate)))
-    (row,) = told["rows"]
+    _, parsed, _ = both(written(tmp_path, LOGS["a rate"].replace("total images/sec: 951.12", rate)))
+    (row,) = parsed["rows"]
     assert row["epoch_seconds"] is None and row["steps"] is None
     assert row["step_seconds"]["value"] == pytest.approx(256 / float(rate.split()[-1]))
 

@@ -63,14 +63,14 @@ def test_the_printed_speedup_of_four_gpus_lies_outside_the_precise_interval():
 
 
 def test_cpu_and_gpu_run_alone():
-    told = CHAPTER10["sequential"]
-    results = results_of(told["cpu_log"], told["gpu_log"])
+    table = CHAPTER10["sequential"]
+    results = results_of(table["cpu_log"], table["gpu_log"])
     cpu, gpu = row_at(results, 0), row_at(results, 1)
     assert (cpu.device, gpu.device) == ("cpu", "gpu")
-    assert f"{cpu.as_printed.epoch_seconds:g}" == told["cpu_second"]
-    assert f"{gpu.as_printed.epoch_seconds:g}" == told["gpu_second"]
+    assert f"{cpu.as_printed.epoch_seconds:g}" == table["cpu_second"]
+    assert f"{gpu.as_printed.epoch_seconds:g}" == table["gpu_second"]
     firsts = [member.run.epochs[0].printed_seconds for row in (cpu, gpu) for member in row.members]
-    assert [str(first) for first in firsts] == [told["cpu_first"], told["gpu_first"]]
+    assert [str(first) for first in firsts] == [table["cpu_first"], table["gpu_first"]]
     # "Nearly a 10x" is the quotient of the first epochs, warm-up and all; the steady ones differ by 15.4.
     assert 9 < firsts[0] / firsts[1] < 10
     assert gpu.printed_acceleration == 15.36
@@ -86,10 +86,10 @@ def test_milliseconds_per_step_of_the_gpu_run():
 
 
 def test_the_lab_sheets_worked_example():
-    told = CHAPTER10["lab_sheet_example"]
-    one, four = told["one_gpu_seconds"], told["four_gpu_seconds"]
+    table = CHAPTER10["lab_sheet_example"]
+    one, four = table["one_gpu_seconds"], table["four_gpu_seconds"]
     results = compute_results([run(1, [99, one]), run(4, [99, four])])
-    assert f"{row_at(results, 4).as_printed.speedup:.1f}" == told["speedup"]
+    assert f"{row_at(results, 4).as_printed.speedup:.1f}" == table["speedup"]
     assert row_at(results, 4).efficiency.value == pytest.approx(0.8)
 
 

@@ -33,19 +33,19 @@ def log(table: dict[str, Any], place: int) -> str:
     """A log as the chapter's train.py prints it; one that ran out of memory ends after its head."""
     batch, rate = table["batch"][place], table["throughput"][place]
     trained = images(table, place)
-    said = [f"### model_name: {table['model']}", f"### batch_size: {batch}"]
-    said += [f"### {option}" for option in table["options"][place]]
-    said += ["### num_epochs: 5", "### Device: cuda:0"]
-    said += [f"### Total training samples (batches): {trained} ({trained // batch})"]
+    head = [f"### model_name: {table['model']}", f"### batch_size: {batch}"]
+    head += [f"### {option}" for option in table["options"][place]]
+    head += ["### num_epochs: 5", "### Device: cuda:0"]
+    head += [f"### Total training samples (batches): {trained} ({trained // batch})"]
     if rate < 0:
-        return "\n".join([*said, "[EPOCH: 1] Starting training loop...", ""])
+        return "\n".join([*head, "[EPOCH: 1] Starting training loop...", ""])
     for epoch in range(1, 6):
-        said += [f"[EPOCH: {epoch}] Starting training loop..."]
-        said += [f"[EPOCH: {epoch}] Training throughput: {rate / 2 if epoch == 1 else rate:.3f} imgs/s"]
-    said += ["Training finished!", f"Complete training Time: {table['seconds'][place]} s "]
-    said += [f"Training throughput:    {rate} imgs/s", f"GPU memory reserved:    {table['memory'][place]} GB"]
+        head += [f"[EPOCH: {epoch}] Starting training loop..."]
+        head += [f"[EPOCH: {epoch}] Training throughput: {rate / 2 if epoch == 1 else rate:.3f} imgs/s"]
+    head += ["Training finished!", f"Complete training Time: {table['seconds'][place]} s "]
+    head += [f"Training throughput:    {rate} imgs/s", f"GPU memory reserved:    {table['memory'][place]} GB"]
     command = f"+ torchrun --standalone --nproc_per_node=1 train.py --num_epochs 5 --batch_size {batch}"
-    return "\n".join([command, *said, ""])
+    return "\n".join([command, *head, ""])
 
 
 @cache

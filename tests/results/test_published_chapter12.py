@@ -33,16 +33,16 @@ def log(table: dict[str, Any], place: int) -> str:
     nodes = max(1, gpus // 4)
     start = f"torchrun --nnodes={nodes} --nproc_per_node={gpus // nodes} --rdzv_backend=c10d train_ddp.py"
     lines = [f"+ srun {start} --model_name vit --num_epochs 5 --batch_size {PER_GPU}"]
-    said = ["### model_name: vit", f"### batch_size: {PER_GPU}", "### num_epochs: 5", "### device: cuda"]
-    said += ["### Total number of parameters 631021000"]
-    said += [f"### Total training samples (batches): {batches * PER_GPU} ({batches})"]
+    head = ["### model_name: vit", f"### batch_size: {PER_GPU}", "### num_epochs: 5", "### device: cuda"]
+    head += ["### Total number of parameters 631021000"]
+    head += [f"### Total training samples (batches): {batches * PER_GPU} ({batches})"]
     for epoch in range(1, 6):
         speed = rate / 3 if epoch == 1 else rate
-        said += [f"[EPOCH: {epoch}] Starting training loop..."]
-        said += [f"[EPOCH: {epoch}] Training throughput: {speed:.3f} imgs/s"]
-    said += ["Training finished!", f"Complete training Time: {table['total_seconds'][place]} s "]
-    said += [f"Training throughput:    {rate} imgs/s", "GPU memory reserved:    53 GB"]
-    return "\n".join(lines + [f"[11/22/2026 01:00:00 PM] INFO - {line}" for line in said]) + "\n"
+        head += [f"[EPOCH: {epoch}] Starting training loop..."]
+        head += [f"[EPOCH: {epoch}] Training throughput: {speed:.3f} imgs/s"]
+    head += ["Training finished!", f"Complete training Time: {table['total_seconds'][place]} s "]
+    head += [f"Training throughput:    {rate} imgs/s", "GPU memory reserved:    53 GB"]
+    return "\n".join(lines + [f"[11/22/2026 01:00:00 PM] INFO - {line}" for line in head]) + "\n"
 
 
 def runs_of(table: dict[str, Any]) -> tuple[MeasuredRun, ...]:
@@ -160,8 +160,8 @@ def test_without_whole_times_the_sweet_spots_go_by_the_rates():
     assert (spot.whole, spot.least_time, spot.least_gpu_hours, spot.least_cost_time) == (False, 32, 1, 32)
     (row, *_) = compute_results(runs).rows
     assert gpu_hours_per_million(row).value == pytest.approx(1e6 / 240 / 3600, rel=1e-5)
-    (told,) = results_json(compute_results(runs))["sweet_spots"]
-    assert (told["times"], told["n_gpus"]) == ("same work", [1, 2, 4, 8, 16, 32])
+    (report,) = results_json(compute_results(runs))["sweet_spots"]
+    assert (report["times"], report["n_gpus"]) == ("same work", [1, 2, 4, 8, 16, 32])
 
 
 def test_json_names_the_data_set_and_the_gain():

@@ -27,8 +27,8 @@ ROW_FIELDS = {
 
 def call(capsys, *arguments):
     code = main(["results", *arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 def is_interval(value):
@@ -37,23 +37,23 @@ def is_interval(value):
 
 def test_the_json_other_programs_rely_on(capsys):
     code, out, err = call(capsys, "--json", R50, R152)
-    told = json.loads(out)
-    assert (code, err, told["images"]) == (0, "", 50_000)
-    assert set(told) >= {"images", "rows", "fits"}
-    assert len(told["rows"]) == 6
-    for row in told["rows"]:
+    report = json.loads(out)
+    assert (code, err, report["images"]) == (0, "", 50_000)
+    assert set(report) >= {"images", "rows", "fits"}
+    assert len(report["rows"]) == 6
+    for row in report["rows"]:
         assert set(row) >= ROW_FIELDS
         for name in ("epoch_seconds", "throughput", "speedup", "efficiency", "step_factor"):
             assert is_interval(row[name])
         assert set(row["as_printed"]) == {"epoch_seconds", "throughput", "speedup", "efficiency"}
         assert (row["karp_flatt"] is None) == (row["n_gpus"] == 1)
         assert row["sources"][0]["line"] > 0
-    four = told["rows"][2]
+    four = report["rows"][2]
     assert (four["model"], four["device"], four["n_gpus"], four["batch_size"]) == ("ResNet50", "gpu", 4, 8192)
     assert (four["as_printed"]["speedup"], four["as_printed"]["efficiency"]) == (2.8, 0.7)
     assert four["batch_factor"] == pytest.approx(25 / 7 / 4)
-    assert {fit["law"] for fit in told["fits"]} == {"amdahl", "gustafson"}
-    for fit in told["fits"]:
+    assert {fit["law"] for fit in report["fits"]} == {"amdahl", "gustafson"}
+    for fit in report["fits"]:
         assert set(fit) >= {"model", "law", "serial_fraction", "points", "note"}
         assert is_interval(fit["serial_fraction"]) and fit["points"] == 3 and fit["note"]
 
@@ -100,8 +100,8 @@ def test_an_empty_err_beside_its_out_is_no_complaint(capsys, tmp_path):
     log.write_bytes(Path(R50).read_bytes())
     err = tmp_path / "ResNet50.31337.err"
     err.write_bytes(b"")
-    code, out, said = call(capsys, "--json", str(log), str(err))
-    assert (code, said, len(json.loads(out)["rows"])) == (0, "", 3)
+    code, out, text = call(capsys, "--json", str(log), str(err))
+    assert (code, text, len(json.loads(out)["rows"])) == (0, "", 3)
 
 
 def test_a_training_that_logs_to_stderr_is_counted_once(capsys, tmp_path):
@@ -131,8 +131,8 @@ def test_images_change_the_rate_and_not_the_speedup(capsys):
 @pytest.mark.parametrize("images", ["0", "-5", "many"])
 def test_a_senseless_number_of_images_is_wrong_use(images, capsys):
     assert main(["results", "--images", images, R50]) == 2
-    said = capsys.readouterr().err
-    assert "--images" in said and "hint:" in said and "Traceback" not in said
+    text = capsys.readouterr().err
+    assert "--images" in text and "hint:" in text and "Traceback" not in text
 
 
 def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
@@ -168,18 +168,18 @@ def test_a_single_epoch_is_absent_and_not_zero(capsys, tmp_path):
         " Model ResNet50 1 GPUs \nBatch_size: 2048\nNum_replicas: 1 \n25/25 - 29s - 29s/epoch - 1s/step\n"
     )
     code, out, _ = call(capsys, "--json", str(log))
-    told = json.loads(out)
-    assert code == 1 and told["rows"] == []
-    (alone,) = told["without_steady_time"]
+    report = json.loads(out)
+    assert code == 1 and report["rows"] == []
+    (alone,) = report["without_steady_time"]
     assert alone["warmup_seconds"]["value"] == 29 and any("warm-up" in note for note in alone["notes"])
 
 
 def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = main(["results"])
-    said = capsys.readouterr()
-    assert code == 2 and said.out == ""
-    assert "no lab folder" in said.err and "labtui results FILE" in said.err
+    captured = capsys.readouterr()
+    assert code == 2 and captured.out == ""
+    assert "no lab folder" in captured.err and "labtui results FILE" in captured.err
 
 
 def test_pandas_is_loaded_for_csv_only():
@@ -214,9 +214,9 @@ def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):
     log.write_bytes(Path(R50).read_bytes())
     sampler.write_text("2025/11/21 09:40:00.000, 0, 97, 1, 1, 1, 1\n")
     code, out, err = call(capsys, "--json", str(log), str(sampler))
-    told = json.loads(out)
+    report = json.loads(out)
     # These logs have no clock, so nothing can be laid beside them; it is no error either.
-    assert (code, err, told["gpu_use"], len(told["rows"])) == (0, "", [], 3)
+    assert (code, err, report["gpu_use"], len(report["rows"])) == (0, "", [], 3)
     code, _, err = call(capsys, "--json", str(tmp_path / "gone.gpu.csv"), str(log))
     assert code == 2 and "no such file" in err
 

@@ -84,13 +84,13 @@ def folder(tmp_path, monkeypatch) -> Path:
     return made.path
 
 
-def told(capsys, *arguments):
+def report_of(capsys, *arguments):
     assert main(["results", "--json", *arguments]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_the_rows_of_a_folder_name_their_logs(folder, capsys):
-    rows = told(capsys)["rows"]
+    rows = report_of(capsys)["rows"]
     assert [(row["n_gpus"], row["practice"]) for row in rows] == [(1, False), (4, False), (2, True)]
     assert rows[1]["speedup"]["value"] == pytest.approx(2.8)
     assert rows[1]["sources"][0] == {
@@ -105,11 +105,11 @@ def test_the_rows_of_a_folder_name_their_logs(folder, capsys):
 
 def test_a_folder_below_is_found_from_within(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder / "logs")
-    assert len(told(capsys)["rows"]) == 3
+    assert len(report_of(capsys)["rows"]) == 3
 
 
 def test_gpu_hours_of_the_folder(folder, capsys):
-    cost = told(capsys)["cost"]
+    cost = report_of(capsys)["cost"]
     assert cost["total"]["gpu_hours_allocated"] == pytest.approx(4 * 180 / 3600)
     assert cost["total"]["gpu_hours_used"] == pytest.approx((1 * 48 + 4 * 30) / 3600)
     assert [job["job_id"] for job in cost["jobs"]] == ["41"]
@@ -125,7 +125,7 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
         for busy in [100 if gpu == 0 or second > 48 else 0]
     ]
     (folder / "logs" / "ResNet50.41.gpu.csv").write_text("".join(lines))
-    use = told(capsys)["gpu_use"]
+    use = report_of(capsys)["gpu_use"]
     assert [(each["n_gpus"], each["standing_by"], each["steady"]) for each in use] == [
         (1, 3, 1.0),
         (4, 0, 1.0),
@@ -139,7 +139,7 @@ def test_a_folder_that_is_open_elsewhere_is_read_all_the_same(folder, capsys):
     lock = FolderLock(LabFolder.open(folder).lock_path)
     assert lock.acquire()
     try:
-        assert len(told(capsys)["rows"]) == 3
+        assert len(report_of(capsys)["rows"]) == 3
     finally:
         lock.release()
 
@@ -148,5 +148,5 @@ def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, capsys)
     made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
     monkeypatch.chdir(made.path)
     assert main(["results"]) == 1
-    said = capsys.readouterr()
-    assert said.out == "" and "a run needs two epochs" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == "" and "a run needs two epochs" in captured.err

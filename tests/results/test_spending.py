@@ -47,10 +47,10 @@ def test_the_last_run_of_a_size_counts() -> None:
 
 def test_the_answer_says_it() -> None:
     results = compute_results(sizes(task_id="10.5"))
-    (told,) = forms_json(results)
-    assert (told["task"], told["n_gpus"]) == ("10.5", [1, 2, 4])
-    assert told["wasted_gpu_hours"] == pytest.approx((368 - 200) / 3600)
-    assert told["wasted_share"] == pytest.approx(168 / 368)
+    (report,) = forms_json(results)
+    assert (report["task"], report["n_gpus"]) == ("10.5", [1, 2, 4])
+    assert report["wasted_gpu_hours"] == pytest.approx((368 - 200) / 3600)
+    assert report["wasted_share"] == pytest.approx(168 / 368)
     assert "in task 10.5 on 1, 2, 4 GPUs: 0.102 GPU-hours of training" in report_text(results)
 
 

@@ -158,22 +158,22 @@ class Campaign:
         assert process.stdout.readline() == "ready\n"
         process.stdin.write("\n")
         process.stdin.flush()
-        said = self._let_live(process)
-        self._said_stored = "stored" in said
-        self.tally.accepted_at_once += "accepted" in said
+        text = self._let_live(process)
+        self._said_stored = "stored" in text
+        self.tally.accepted_at_once += "accepted" in text
         self._fault = None
 
     def _let_live(self, process: subprocess.Popen[str]) -> set[str]:
         """Kill it at a random moment: any, or shortly after it stored that it is about to send."""
         aimed = self.chooser.random() < 0.5
         patience = self.chooser.uniform(0, 0.12) if aimed else self.chooser.uniform(0, 1.5)
-        said: set[str] = set()
+        messages: set[str] = set()
         sending = threading.Event()
 
         def listen() -> None:
             assert process.stdout is not None
             for line in process.stdout:
-                said.add(line.strip())
+                messages.add(line.strip())
                 if line.strip() == "sending":
                     sending.set()
 
@@ -188,7 +188,7 @@ class Campaign:
             process.send_signal(signal.SIGKILL)
             process.wait()
         listener.join()
-        return said
+        return messages
 
     def _undisturbed(self, folder: LabFolder) -> None:
         with Session.open(folder.path, start=False) as session:

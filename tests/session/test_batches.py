@@ -63,15 +63,17 @@ def test_boundary_from_runs():
 
 def test_main_memory_says_nothing_about_the_batch():
     """The node's memory ran out, not the GPU's: the batch may well fit, and half of it is no cure."""
-    told = Diagnosis(kind="host-memory", line=9, text="oom_kill", advice="Ask for more CPUs.", stream="err")
+    finding = Diagnosis(
+        kind="host-memory", line=9, text="oom_kill", advice="Ask for more CPUs.", stream="err"
+    )
 
     def change(run):
-        return replace(run, outcome="oom", epochs=(), diagnosis=(told,))
+        return replace(run, outcome="oom", epochs=(), diagnosis=(finding,))
 
     runs = with_runs(full(), change).state.runs.values()
     assert not any(run.gpu_memory_ran_out for run in runs)
     assert boundary(runs, "ResNet152") == Boundary()
-    both = (told, replace(told, kind="oom"))
+    both = (finding, replace(finding, kind="oom"))
     assert all(replace(run, diagnosis=both).gpu_memory_ran_out for run in runs)
 
 

@@ -226,8 +226,8 @@ def test_ones_own_limit_in_every_state(bench: Bench) -> None:
     assert bench.cluster.count("end_after") == 0, "there is no job yet"
     bench.cluster.start("100")
     bench.run(60, lambda: bench.session.state.runs[1].phase is RunPhase.STARTING)
-    told = bench.session.end_after(1, 4)
-    bench.run(5, told.done)
+    future = bench.session.end_after(1, 4)
+    bench.run(5, future.done)
     assert [detail for verb, detail in bench.cluster.calls if verb == "end_after"] == [("100", 4)]
     limits = [item.early_end_minutes for item in bench.session.state.submissions.values()]
     assert limits == [4, 3]
@@ -256,7 +256,7 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Ben
 
 
 @pytest.mark.parametrize(
-    ("minutes", "changes", "said"),
+    ("minutes", "changes", "refusal_text"),
     [
         (0, {}, "no useful limit"),
         (500, {}, "Its limit is 30 min"),
@@ -266,7 +266,7 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Ben
     ],
 )
 def test_limits_that_make_no_sense_are_said_beforehand(
-    minutes: int, changes: dict[str, float], said: str
+    minutes: int, changes: dict[str, float], refusal_text: str
 ) -> None:
     submission = SubmissionState(
         token="lt1",
@@ -280,7 +280,7 @@ def test_limits_that_make_no_sense_are_said_beforehand(
         job=JobView(job_id="1", phase=JobPhase.RUNNING, **changes),  # type: ignore[arg-type]
     )
     refusal = early_end_refusal(submission, minutes)
-    assert (said in refusal[0] and refusal[1]) if refusal else not said
+    assert (refusal_text in refusal[0] and refusal[1]) if refusal else not refusal_text
 
 
 def test_a_submission_cancelled_while_unknown_is_cancelled_once_it_is_found(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import ScriptedJob
 
 
-def asked(bench: Bench, verb: str) -> list[object]:
+def calls_of(bench: Bench, verb: str) -> list[object]:
     return [argument for name, argument in bench.cluster.calls if name == verb]
 
 
@@ -28,7 +28,7 @@ def test_a_job_of_another_program_is_seen_and_holds_the_slot(bench: Bench) -> No
     assert (job.job_id, job.name, job.phase, job.run_ids) == ("77", "by-hand", JobPhase.RUNNING, ())
     bench.session.cancel_job("77")
     bench.run(130, lambda: not bench.session.state.other_jobs)
-    assert asked(bench, "cancel") == ["77"]
+    assert calls_of(bench, "cancel") == ["77"]
 
 
 def test_only_living_jobs_of_ones_own_can_be_cancelled_by_number(bench: Bench) -> None:
@@ -66,7 +66,7 @@ def test_a_held_submission_is_not_sent_until_it_is_released(
     bench.run(5)
     if not future.done():
         assert only(bench).held and only(bench).status is SubmissionStatus.WAITING
-        assert asked(bench, "submit") == []
+        assert calls_of(bench, "submit") == []
     bench.session.hold(1, held=False)
     bench.run(20, future.done)
     assert only(bench).status is SubmissionStatus.ACCEPTED
@@ -81,7 +81,7 @@ def test_a_queued_job_is_held_and_released_by_slurm(bench: Bench) -> None:
     released = bench.session.hold(1, held=False)
     bench.run(5, released.done)
     assert not only(bench).held
-    assert asked(bench, "hold") == asked(bench, "release") == [only(bench).job.job_id]
+    assert calls_of(bench, "hold") == calls_of(bench, "release") == [only(bench).job.job_id]
 
 
 def test_a_running_job_cannot_be_held(bench: Bench) -> None:
@@ -106,7 +106,7 @@ def test_another_limit_for_a_job_that_waits(bench: Bench) -> None:
     future = bench.session.set_limit(1, 90)
     bench.run(5, future.done)
     assert future.exception() is None
-    assert asked(bench, "end_after") == [(only(bench).job.job_id, 90)]
+    assert calls_of(bench, "end_after") == [(only(bench).job.job_id, 90)]
     assert only(bench).early_end_minutes == 90
 
 
@@ -124,10 +124,10 @@ def test_what_is_free_is_asked_once_a_minute_and_counted_as_polls(bench: Bench) 
     assert bench.session.site_load().result().sentence == (
         "Free now in acc: 12 of 40 GPUs. Fair share of nct_000: 0.42."
     )
-    assert len(asked(bench, "site_load")) == 1
+    assert len(calls_of(bench, "site_load")) == 1
     bench.clock.sleep(61)
     bench.run(5, bench.session.site_load().done)
-    assert len(asked(bench, "site_load")) == 2
+    assert len(calls_of(bench, "site_load")) == 2
 
 
 def test_what_is_free_waits_while_the_minute_is_full(bench: Bench) -> None:
@@ -145,8 +145,8 @@ def test_what_is_free_waits_while_the_minute_is_full(bench: Bench) -> None:
     bench.run(5, again.done)
     assert again.result().fair_shares == {"nct_000": 0.42}
     began = bench.clock.now
-    before = len(asked(bench, "tick"))
+    before = len(calls_of(bench, "tick"))
     while bench.clock.now < began + 55:
         bench.session.refresh()
         bench.run(1)
-    assert len(asked(bench, "tick")) - before <= 3, "the question costs two of the five polls of a minute"
+    assert len(calls_of(bench, "tick")) - before <= 3, "the question costs two of the five polls of a minute"

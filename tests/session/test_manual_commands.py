@@ -25,8 +25,8 @@ from labtui.session.settings import changed, write_settings
 from tests.session.conftest import Bench, draft
 
 
-def by_action(told: tuple[ManualCommands, ...]) -> dict[str, tuple[str, ...]]:
-    return {item.action: item.commands for item in told}
+def by_action(commands: tuple[ManualCommands, ...]) -> dict[str, tuple[str, ...]]:
+    return {item.action: item.commands for item in commands}
 
 
 def waiting(bench: Bench) -> str:
@@ -37,37 +37,41 @@ def waiting(bench: Bench) -> str:
 
 
 def test_an_edited_job_script_is_the_one_that_is_copied(bench: Bench) -> None:
-    told = by_action(commands_of_draft(bench.session, draft(), "#!/bin/bash\r\necho mine\r\n"))
-    copied = shlex.split(told["push"][1])[-2]
+    commands = by_action(commands_of_draft(bench.session, draft(), "#!/bin/bash\r\necho mine\r\n"))
+    copied = shlex.split(commands["push"][1])[-2]
     assert (bench.path / copied).read_bytes() == b"#!/bin/bash\necho mine\n"
 
 
 def test_a_waiting_run_is_sent_by_hand_from_its_own_files(bench: Bench) -> None:
     token = waiting(bench)
     item = bench.session.state.submissions[token]
-    told = by_action(commands_of_submission(bench.session, item))
-    assert list(told) == ["log-in", "push", "test", "submit", "queue", "push-scripts"]
-    assert shlex.split(told["push"][1])[-3:] == ["scripts/.", item.script_file, f"login1:{item.remote_dir}/"]
-    assert item.remote_dir in told["push"][0]
+    commands = by_action(commands_of_submission(bench.session, item))
+    assert list(commands) == ["log-in", "push", "test", "submit", "queue", "push-scripts"]
+    assert shlex.split(commands["push"][1])[-3:] == [
+        "scripts/.",
+        item.script_file,
+        f"login1:{item.remote_dir}/",
+    ]
+    assert item.remote_dir in commands["push"][0]
     assert "twice" in next(
         one.sentence for one in commands_of_submission(bench.session, item) if one.action == "submit"
     )
     (bench.path / "scripts/ResNet50.py").write_text("edited since\n")
-    told = by_action(commands_of_submission(bench.session, item))
-    place, there = shlex.split(told["push"][1])[-2:]
+    commands = by_action(commands_of_submission(bench.session, item))
+    place, there = shlex.split(commands["push"][1])[-2:]
     assert there == f"login1:{item.remote_dir}/"
     folder = bench.path / place
     assert {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     } == bench.session.files_of(token)
-    assert "job.slurm" in told["submit"][0]
+    assert "job.slurm" in commands["submit"][0]
 
 
 def test_a_limit_set_before_the_job_was_sent_is_told_to_sbatch(bench: Bench) -> None:
     token = waiting(bench)
-    asked = bench.session.end_after(1, 7)
+    future = bench.session.end_after(1, 7)
     bench.step()
-    assert asked.done()
+    assert future.done()
     item = bench.session.state.submissions[token]
     assert "--time=7" in by_action(commands_of_submission(bench.session, item))["submit"][0]
 
@@ -78,9 +82,9 @@ def test_what_may_have_reached_slurm_is_looked_for_and_not_sent_again(bench: Ben
     token = waiting(bench)
     bench.run(5, lambda: bench.session.state.submissions[token].status is SubmissionStatus.UNKNOWN)
     item = bench.session.state.submissions[token]
-    told = by_action(commands_of_submission(bench.session, item))
-    assert list(told) == ["log-in", "queue", "accounting", "push-scripts"]
-    assert f"--name={item.job_name}" in told["accounting"][0]
+    commands = by_action(commands_of_submission(bench.session, item))
+    assert list(commands) == ["log-in", "queue", "accounting", "push-scripts"]
+    assert f"--name={item.job_name}" in commands["accounting"][0]
     assert commands_of_cancel(bench.session, item) == ()
 
 
@@ -89,15 +93,15 @@ def test_a_job_is_followed_and_ended_by_its_number(bench: Bench) -> None:
     token = waiting(bench)
     bench.run(20, lambda: bench.session.state.submissions[token].job is not None)
     item = bench.session.state.submissions[token]
-    told = by_action(commands_of_submission(bench.session, item))
-    assert list(told) == [
+    commands = by_action(commands_of_submission(bench.session, item))
+    assert list(commands) == [
         "log-in", "queue", "log", "cancel", "end-after", "accounting", "results", "push-scripts",
     ]  # fmt: skip
     assert "scancel 100" in by_action(commands_of_cancel(bench.session, item))["cancel"][0]
     assert "TimeLimit=9" in by_action(commands_of_cancel(bench.session, item, 9))["end-after"][0]
     assert f"{item.job_name}.100.err" in by_action(commands_of_log(bench.session, item, "err"))["log"][0]
-    told = by_action(commands_of_queue(bench.session, (item,)))
-    assert "-j 100" in told["accounting"][0]
+    commands = by_action(commands_of_queue(bench.session, (item,)))
+    assert "-j 100" in commands["accounting"][0]
     assert list(by_action(commands_of_queue(bench.session, ()))) == ["queue"]
     bench.session.submit(draft())
     about = dict(commands_of_watch(bench.session, tuple(bench.session.state.submissions.values())))

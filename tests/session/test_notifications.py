@@ -22,18 +22,18 @@ def test_start_and_end_are_told_once(bench: Bench) -> None:
     tracker = NoticeTracker(LabState())
     running = JobObserved(at=1, token=token, job=JobView(job_id="100", phase=JobPhase.RUNNING))
     over = JobObserved(at=2, token=token, job=JobView(job_id="100", phase=JobPhase.FINISHED))
-    state, told = after(state, tracker, running)
-    assert [notice.kind for notice in told] == ["started"]
-    state, told = after(state, tracker, running)
-    assert told == []
-    state, told = after(state, tracker, over)
-    assert told == [], "how its run ended is not known yet"
-    state, told = after(state, tracker, RunEnded(at=3, run_id=1, outcome="oom"))
-    assert [(notice.kind, notice.sentence) for notice in told] == [
+    state, notices = after(state, tracker, running)
+    assert [notice.kind for notice in notices] == ["started"]
+    state, notices = after(state, tracker, running)
+    assert notices == []
+    state, notices = after(state, tracker, over)
+    assert notices == [], "how its run ended is not known yet"
+    state, notices = after(state, tracker, RunEnded(at=3, run_id=1, outcome="oom"))
+    assert [(notice.kind, notice.sentence) for notice in notices] == [
         ("failed", "ResNet50 · 1 GPU ran out of memory.")
     ]
-    state, told = after(state, tracker, over)
-    assert told == []
+    state, notices = after(state, tracker, over)
+    assert notices == []
 
 
 def test_nothing_is_told_of_the_past(bench: Bench) -> None:
@@ -52,10 +52,10 @@ def test_a_name_from_outside_cannot_act_on_the_terminal() -> None:
 
 
 def test_a_desktop_that_cannot_is_asked_no_more() -> None:
-    asked, first = [], threading.Event()
+    questions, first = [], threading.Event()
 
     def send(notice: Notice) -> None:
-        asked.append(notice)
+        questions.append(notice)
         first.set()
         raise OSError("no bus")
 
@@ -67,4 +67,4 @@ def test_a_desktop_that_cannot_is_asked_no_more() -> None:
         if thread.name == "labtui-notify":
             thread.join(5)
     notifier.show(notice)
-    assert asked == [notice]
+    assert questions == [notice]

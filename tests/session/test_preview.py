@@ -81,16 +81,16 @@ def test_what_lies_in_the_shared_directory_is_asked_and_only_asked(bench: Bench)
     session = bench.session
     assert session.look_at_shared() is None, "nobody to ask"
     bench.online()
-    asked = session.look_at_shared()
-    assert asked is not None
-    bench.run(5, asked.done)
+    future = session.look_at_shared()
+    assert future is not None
+    bench.run(5, future.done)
     assert change_of(session.preview(draft()), "ResNet50.py").pushed == "new"
     pushed = session.push()
     bench.run(5, pushed.done)
     assert change_of(session.preview(draft()), "ResNet50.py").pushed is None, "the old word is forgotten"
-    asked = session.look_at_shared()
-    assert asked is not None
-    bench.run(5, asked.done)
+    future = session.look_at_shared()
+    assert future is not None
+    bench.run(5, future.done)
     assert session.look_at_shared() is None, "it was just asked"
     assert change_of(session.preview(draft()), "ResNet50.py").pushed == "unchanged"
     assert change_of(session.preview(draft()), "job.slurm").pushed is None, "job scripts do not go there"
@@ -103,11 +103,11 @@ def test_what_lies_in_the_shared_directory_is_asked_and_only_asked(bench: Bench)
 def test_a_cluster_that_does_not_say_leaves_it_out(bench: Bench) -> None:
     bench.online()
     bench.cluster.fail("digests", RemoteFailure("No answer.", "It may be slow."))
-    asked = bench.session.look_at_shared()
-    assert asked is not None
-    bench.run(5, asked.done)
+    future = bench.session.look_at_shared()
+    assert future is not None
+    bench.run(5, future.done)
     with pytest.raises(RemoteFailure):
-        asked.result()
+        future.result()
     assert change_of(bench.session.preview(draft()), "ResNet50.py").pushed is None
     assert bench.session.look_at_shared() is not None, "it may be asked again"
 
@@ -142,10 +142,10 @@ def test_an_answer_is_kept_before_whoever_waits_for_it_goes_on() -> None:
         def _invoke_callbacks(self) -> None:
             return
 
-    told = Unannounced()
+    pending = Unannounced()
     shared = SharedCopy()
-    kept = shared.ask(lambda _: told, ["ResNet50.py"], lambda: 100.0)
-    told.set_result({"ResNet50.py": "digest"})
-    assert kept is not None and told.done() and not kept.done()
-    Future._invoke_callbacks(told)
+    kept = shared.ask(lambda _: pending, ["ResNet50.py"], lambda: 100.0)
+    pending.set_result({"ResNet50.py": "digest"})
+    assert kept is not None and pending.done() and not kept.done()
+    Future._invoke_callbacks(pending)
     assert kept.result(timeout=0) == shared.digests(100.0) == {"ResNet50.py": "digest"}

@@ -113,11 +113,11 @@ def test_what_only_a_script_tells_of_is_looked_up_and_never_sent(
 def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[..., Bench]) -> None:
     first = open_bench()
     first.online()
-    asked = first.session.test_only(draft())
-    first.run(20, asked.done)
-    assert asked.result().ok
-    told = commands_of_draft(first.session, draft())
-    assert any("slurm/by-hand/" in lesson.text for lesson in told)
+    future = first.session.test_only(draft())
+    first.run(20, future.done)
+    assert future.result().ok
+    commands = commands_of_draft(first.session, draft())
+    assert any("slurm/by-hand/" in lesson.text for lesson in commands)
     assert len(list((first.path / "slurm/by-hand").glob("*.slurm"))) == 1
     first.session.close()
     (first.path / "labtui.db").unlink()

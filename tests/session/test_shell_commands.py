@@ -83,10 +83,10 @@ def test_words_arrive_as_they_were_meant(shell):
 
 
 def test_commands_are_quoted_as_a_person_would(shell):
-    told = commands_for("test", SshAddress(host="mn5"), Subject(remote_dir="/a/b")).commands
-    assert told == ("ssh -n mn5 \"bash -lc 'cd /a/b && sbatch --test-only job.slurm'\"",)
-    told = commands_for("queue", SshAddress(host="mn5")).commands
-    assert told == (r"""ssh -n mn5 "bash -lc \"squeue --me -o '%i %j %T %M %S %r'\"" """.rstrip(),)
+    commands = commands_for("test", SshAddress(host="mn5"), Subject(remote_dir="/a/b")).commands
+    assert commands == ("ssh -n mn5 \"bash -lc 'cd /a/b && sbatch --test-only job.slurm'\"",)
+    commands = commands_for("queue", SshAddress(host="mn5")).commands
+    assert commands == (r"""ssh -n mn5 "bash -lc \"squeue --me -o '%i %j %T %M %S %r'\"" """.rstrip(),)
     for odd in ("it's \\ a\\\\", "it's! `x` $y", "'\"!\\", "\n'\n", "\\$'\\`", "'" * 5):
         subject = replace(SUBJECT, remote_dir="/x", script=odd)
         assert shell(commands_for("submit", LINE, subject).commands[0])[-1] == odd

@@ -280,7 +280,7 @@ def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path: Path) -
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chooser = random.Random(seed)
-    said = 0
+    count = 0
     for _ in range(6):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -289,15 +289,15 @@ def test_kill_9_during_any_write_loses_nothing_that_was_stored(tmp_path: Path) -
         for _ in range(chooser.randrange(1, 25)):
             line = process.stdout.readline()
             assert line, "the writer ended by itself"
-            said = int(line)
+            count = int(line)
         time.sleep(chooser.random() * 0.01)
         process.send_signal(signal.SIGKILL)
         rest, _ = process.communicate()
-        said = max([said, *map(int, rest.split())])
+        count = max([count, *map(int, rest.split())])
         state = reduce_all(LabState(), stored(tmp_path / "labtui.db"))
         epochs = [sample.epoch for sample in state.runs[1].epochs]
         assert epochs == list(range(1, len(epochs) + 1))
-        assert len(epochs) in (said, said + 1)  # the last one may be stored and not yet said
+        assert len(epochs) in (count, count + 1)  # the last one may be stored and not yet said
 
 
 def test_a_subscriber_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -92,12 +92,12 @@ def test_a_hostile_job_name_cannot_forge_its_log_path() -> None:
 
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qos: str) -> None:
-    told = {field: "N/A" for field, _ in queue.FIELDS}
-    told |= {"job_id": "12", "display_id": "12", "state": "PENDING", "name": name, "comment": comment,
+    fields = {field: "N/A" for field, _ in queue.FIELDS}
+    fields |= {"job_id": "12", "display_id": "12", "state": "PENDING", "name": name, "comment": comment,
              "reason": reason, "qos": qos}  # fmt: skip
     row_mark, between = queue.separators(NONCE)
     text = "noise before\n" + "".join(
-        row_mark + between.join(values) + "\n" for values in (told.values(), told.values())
+        row_mark + between.join(values) + "\n" for values in (fields.values(), fields.values())
     )
     rows = parse_queue(text, NONCE)
     assert len(rows) == 2
@@ -111,10 +111,10 @@ def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qo
 
 @given(name=hostile, comment=hostile)
 def test_any_content_survives_accounting(name: str, comment: str) -> None:
-    told = dict.fromkeys(queue.ACCOUNTING_FIELDS, "")
-    told |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
+    values = dict.fromkeys(queue.ACCOUNTING_FIELDS, "")
+    values |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
     mark = queue.delimiter(NONCE)
-    record = "".join(value + mark for value in told.values()) + "\n"
+    record = "".join(value + mark for value in values.values()) + "\n"
     rows = parse_accounting("a banner\n" + record + record, NONCE)
     assert [(row.job_id, row.state, row.name, row.comment) for row in rows] == [
         ("77", "CANCELLED", name, comment)
@@ -214,7 +214,7 @@ def test_only_numbers_are_asked_of_accounting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "phase"),
+    ("text", "phase"),
     [
         ("COMPLETED", JobPhase.FINISHED),
         ("CANCELLED by 1001", JobPhase.FINISHED),
@@ -225,8 +225,8 @@ def test_only_numbers_are_asked_of_accounting() -> None:
         ("", JobPhase.UNKNOWN),
     ],
 )
-def test_phases(told: str, phase: JobPhase) -> None:
-    assert phase_of(told) is phase
+def test_phases(text: str, phase: JobPhase) -> None:
+    assert phase_of(text) is phase
 
 
 def test_plain_state() -> None:

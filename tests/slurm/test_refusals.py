@@ -53,9 +53,9 @@ CASES = [
 
 @pytest.mark.parametrize(("version", "name", "key"), CASES)
 def test_recorded_refusals(version: str, name: str, key: str) -> None:
-    told = answer(version, f"refused-{name}")
-    assert told.status in (1, 255)
-    refusal = classify(told.err)
+    text = answer(version, f"refused-{name}")
+    assert text.status in (1, 255)
+    refusal = classify(text.err)
     assert refusal.key == key
     assert refusal.wait == (name == "second-debug")
     assert not refusal.unclear
@@ -64,10 +64,10 @@ def test_recorded_refusals(version: str, name: str, key: str) -> None:
 
 @pytest.mark.parametrize(("version", "name", "key"), CASES)
 def test_recorded_test_only_refusals(version: str, name: str, key: str) -> None:
-    said = parse_test_only(answer(version, f"test-only-{name}"))
-    assert not said.ok
-    assert said.sentence == classify(answer(version, f"test-only-{name}").err).sentence
-    assert said.wait == (name == "second-debug")
+    report = parse_test_only(answer(version, f"test-only-{name}"))
+    assert not report.ok
+    assert report.sentence == classify(answer(version, f"test-only-{name}").err).sentence
+    assert report.wait == (name == "second-debug")
     del key
 
 
@@ -80,9 +80,9 @@ def test_a_silent_controller_is_unclear(version: str, name: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_recorded_test_only_answers(version: str) -> None:
-    said = parse_test_only(answer(version, "test-only-gpu"))
-    assert (said.ok, said.processors, said.partition) == (True, 20, "acc")
-    assert said.nodes.startswith("as01") and said.start_at is not None
+    report = parse_test_only(answer(version, "test-only-gpu"))
+    assert (report.ok, report.processors, report.partition) == (True, 20, "acc")
+    assert report.nodes.startswith("as01") and report.start_at is not None
     local = parse_test_only(answer(version, "test-only-local-time"))
     assert local.ok and local.start_at is not None
 
@@ -95,9 +95,9 @@ def test_recorded_test_only_answers(version: str) -> None:
     ],
 )
 def test_fields_are_read_and_not_the_sentence(line: str) -> None:
-    said = parse_test_only(CommandResult(b"", line.encode(), 0))
-    assert (said.ok, said.processors, said.nodes, said.partition) == (True, 20, "n1", "acc")
-    assert said.start_at == 1795255200.0
+    report = parse_test_only(CommandResult(b"", line.encode(), 0))
+    assert (report.ok, report.processors, report.nodes, report.partition) == (True, 20, "n1", "acc")
+    assert report.start_at == 1795255200.0
 
 
 def test_no_answer_is_not_a_yes() -> None:

@@ -29,9 +29,9 @@ PARTITION = (
 )
 
 
-def partition(name: str, **said: str) -> str:
+def partition(name: str, **more: str) -> str:
     words = {"accounts": "ALL", "qos": "ALL", "default": "NO", "time": "1-00:00:00", "state": "UP"}
-    return PARTITION.format(name=name, **(words | said))
+    return PARTITION.format(name=name, **(words | more))
 
 
 def answer(
@@ -113,28 +113,28 @@ def test_modules_as_lmod_and_as_environment_modules_list_them() -> None:
     assert site.modules == ("singularity/3.11.5", "tensorflow/2.15-gpu")
 
 
-def gpu(name: str = "gpu", **said: object) -> SitePartition:
-    return replace(SitePartition(name=name, cpus=64, gpus=4, max_seconds=86400.0, nodes_from="sinfo"), **said)  # type: ignore[arg-type]
+def gpu(name: str = "gpu", **more: object) -> SitePartition:
+    return replace(SitePartition(name=name, cpus=64, gpus=4, max_seconds=86400.0, nodes_from="sinfo"), **more)  # type: ignore[arg-type]
 
 
-def values(site: SiteProbe, slurm: SlurmProbe = SLURM, **said: str) -> dict[str, object]:
-    return {key: value for key, value, _ in site_profile("h", slurm, site, Choices(**said)).values}
+def values(site: SiteProbe, slurm: SlurmProbe = SLURM, **more: str) -> dict[str, object]:
+    return {key: value for key, value, _ in site_profile("h", slurm, site, Choices(**more)).values}
 
 
-def asked(site: SiteProbe, slurm: SlurmProbe = SLURM, **said: str) -> list[str]:
-    return [question.key for question in questions(slurm, site, Choices(**said))]
+def question_keys(site: SiteProbe, slurm: SlurmProbe = SLURM, **more: str) -> list[str]:
+    return [question.key for question in questions(slurm, site, Choices(**more))]
 
 
 def test_nothing_is_asked_that_is_known() -> None:
     site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d/cifar-10-batches-py",))
-    assert asked(site) == []
+    assert question_keys(site) == []
     assert values(site)["data_dir"] == "/d/cifar-10-batches-py"
-    assert asked(replace(site, data=(), tensorflow=False)) == ["data_dir", "training"]
+    assert question_keys(replace(site, data=(), tensorflow=False)) == ["data_dir", "training"]
 
 
 def test_partitions_that_are_down_or_closed_are_no_choice() -> None:
     site = SiteProbe(partitions=(gpu("a", up=False), gpu("b", accounts=("other",)), gpu("c")))
-    assert values(site)["gpu_queue"] == "c" and "queue" not in asked(site)
+    assert values(site)["gpu_queue"] == "c" and "queue" not in question_keys(site)
 
 
 def test_the_shortest_of_an_hour_or_more_is_proposed() -> None:
@@ -169,7 +169,7 @@ def test_rules_of_the_site_make_jobs_name_their_qos() -> None:
 def test_without_accounting_the_account_is_asked_for_and_may_stay_empty() -> None:
     slurm = replace(SLURM, associations=None, qos=None)
     site = SiteProbe(partitions=(gpu(),), tensorflow=True, data=("/d",))
-    assert asked(site, slurm) == ["account"]
+    assert question_keys(site, slurm) == ["account"]
     assert "default_account" not in values(site, slurm)
 
 

@@ -61,16 +61,16 @@ class Site:
         self, job_id: str, comment: str, name: str, work_dir: str = "", display_id: str = ""
     ) -> None:
         row, between = separators(NONCE)
-        told = dict.fromkeys((field for field, _ in FIELDS), "")
-        told |= {
+        values = dict.fromkeys((field for field, _ in FIELDS), "")
+        values |= {
             "job_id": job_id,
             "display_id": display_id or job_id,
             "state": "PENDING",
             "comment": comment,
             "name": name,
         }
-        told["work_dir"] = work_dir
-        (self.folder / "rows").write_text(row + between.join(told.values()) + "\n")
+        values["work_dir"] = work_dir
+        (self.folder / "rows").write_text(row + between.join(values.values()) + "\n")
         self.program("squeue", f"cat {self.folder / 'rows'}")
 
     def run(self, command: RemoteCommand) -> CommandResult:
@@ -202,8 +202,10 @@ def test_a_job_of_the_same_name_that_bears_another_token_is_not_ours(
 
 def test_the_queue_tells_whose_job_it_is_when_accounting_does_not_yet(site: Site) -> None:
     site.queue_holds("96", "labtui:1111-2222-b2c4", NAME)
-    told = dict.fromkeys(ACCOUNTING_FIELDS, "") | {"JobIDRaw": "96", "State": "RUNNING", "JobName": NAME}
-    (site.folder / "accounts").write_text("".join(value + delimiter(NONCE) for value in told.values()) + "\n")
+    values = dict.fromkeys(ACCOUNTING_FIELDS, "") | {"JobIDRaw": "96", "State": "RUNNING", "JobName": NAME}
+    (site.folder / "accounts").write_text(
+        "".join(value + delimiter(NONCE) for value in values.values()) + "\n"
+    )
     site.program("sacct", f"cat {site.folder / 'accounts'}")
     assert site.look().job_id is None
     site.program("squeue", ":")
@@ -320,9 +322,9 @@ def test_hostile_words_stay_words(site: Site, name: str) -> None:
 @given(st.text(max_size=60))
 def test_the_header_survives_any_argument(text: str) -> None:
     command = submit_command(text, text, TOKEN, text, [text], attempt=3)
-    told = read_header(command.text)
-    assert told is not None
-    name, arguments = told
+    report = read_header(command.text)
+    assert report is not None
+    name, arguments = report
     assert name == "submit" and arguments["dir"] == text and arguments["options"] == [text]
 
 

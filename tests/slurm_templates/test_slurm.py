@@ -62,8 +62,8 @@ class Place:
 
     def state(self, job: str) -> str:
         """Slurm's word for the job, and its exit code."""
-        said = self.cluster.as_root("scontrol", "-o", "show", "job", job).out
-        words = dict(word.split("=", 1) for word in said.split() if "=" in word)
+        shown = self.cluster.as_root("scontrol", "-o", "show", "job", job).out
+        words = dict(word.split("=", 1) for word in shown.split() if "=" in word)
         return f"{words['JobState']} {words['ExitCode']}"
 
 
@@ -73,9 +73,9 @@ def test_slurm_would_accept_it(cluster: Cluster, student: Student, form: JobForm
     run = dataclasses.replace(draft(form).runs[0], n_gpus=4, nodes=1)
     one_node = {"runs": (run,), "gpus": 4, "nodes": 1} if form in MANY_NODES else {}
     place.write("job.slurm", script_for(student, form, **one_node))
-    said = place.shell("sbatch --test-only job.slurm")
-    assert "to start at" in said
-    assert ("partition gpp" if form == "cpu" else "partition acc") in said
+    shown = place.shell("sbatch --test-only job.slurm")
+    assert "to start at" in shown
+    assert ("partition gpp" if form == "cpu" else "partition acc") in shown
 
 
 def test_slurm_would_refuse_another_account(cluster: Cluster, student: Student) -> None:

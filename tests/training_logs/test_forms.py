@@ -207,9 +207,9 @@ def test_an_own_pattern_with_a_rate_or_a_step_time() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "no groups", r"(?P<epoch>\d+)", r"(?P<step_seconds>\d+)"])
 def test_what_is_no_pattern(pattern: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as caught:
         own_pattern(pattern)
-    assert told.value.hint
+    assert caught.value.hint
     log = tmp_path / "job.out"
     log.write_text("x\n")
     assert main(["parse", str(log), "--pattern", pattern]) == 2

@@ -84,8 +84,8 @@ def test_bars_of_a_callback_within_an_epoch(bar: bool) -> None:
 
 def test_a_correction_is_told() -> None:
     reader = LogReader()
-    told = reader.feed(log("Epoch 1/2", evaluated(), own(14, 544), "Epoch 2/2"))
-    assert [event.sample.steps for event in told if isinstance(event, EpochRead)] == [79, 25]
+    first_events = reader.feed(log("Epoch 1/2", evaluated(), own(14, 544), "Epoch 2/2"))
+    assert [event.sample.steps for event in first_events if isinstance(event, EpochRead)] == [79, 25]
 
 
 def test_one_epoch_after_an_evaluation_is_known_by_its_validation() -> None:

@@ -41,8 +41,8 @@ def test_each_epoch_is_told_once_whatever_comes_first() -> None:
     for text in (start + keras + stop, start + stop + keras):
         reader = LogReader()
         events = [*reader.feed(text.encode()), *reader.finish()]
-        told = [event.sample for event in events if isinstance(event, EpochRead)]
-        assert [(sample.seconds.value, sample.printed_seconds) for sample in told] == [(31.25, 31)]
+        seen = [event.sample for event in events if isinstance(event, EpochRead)]
+        assert [(sample.seconds.value, sample.printed_seconds) for sample in seen] == [(31.25, 31)]
 
 
 def test_the_record_of_an_end_may_come_after_the_next_header() -> None:

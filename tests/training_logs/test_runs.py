@@ -253,9 +253,9 @@ def test_the_events_of_a_log_are_its_runs() -> None:
     events = [*reader.feed(samples.THREE_RUNS.encode()), *reader.finish()]
     began = [event for event in events if isinstance(event, RunBegan)]
     closed = [event for event in events if isinstance(event, RunClosed)]
-    told = [(event.index, event.sample) for event in events if isinstance(event, EpochRead)]
+    seen = [(event.index, event.sample) for event in events if isinstance(event, EpochRead)]
     assert [event.index for event in began] == [event.index for event in closed] == [0, 1, 2]
-    assert told == [(index, sample) for index, run in enumerate(reader.runs) for sample in run.epochs]
+    assert seen == [(index, sample) for index, run in enumerate(reader.runs) for sample in run.epochs]
     assert tuple(event.run for event in closed) == reader.runs
     assert reader.finish() == []
 
