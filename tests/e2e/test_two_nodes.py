@@ -22,6 +22,7 @@ from tests.e2e.test_tui_real_cluster import come_to, open_app
 from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import PROJECT, wait_until
+from tests.real_cluster.shaped_network import NO_TUN
 from tests.tui.waiting import text_of
 
 pytestmark = [
@@ -105,6 +106,8 @@ async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
         assert sampled is not None
         seen = {sample.name for sample in read_samples(sampled.read_bytes()).samples}
         assert seen == {f"node{node} GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
+    if NO_TUN:
+        pytest.skip(NO_TUN)
     pair.shape_network(mbit_per_s=200, delay_ms=1)
     labtui("submit", "1", "--gpus", "4", "--yes", "--force")
     assert labtui.lines("watch")[-1]["type"] != "error"

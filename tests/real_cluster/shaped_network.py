@@ -23,6 +23,8 @@ MTU = 9000
 """Bytes of a frame between the nodes: fewer of them for a program that carries each by hand."""
 QUEUE_S = 0.2
 """A port holds as much as it sends in this time; what comes beyond is dropped, and TCP slows down."""
+NO_TUN = "" if os.access("/dev/net/tun", os.R_OK | os.W_OK) else "no /dev/net/tun: the network was NOT shaped"
+"""Why there can be no TAP interface here."""
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x4004_54CA, 0x0002, 0x1000
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 from tests.real_cluster import Cluster
 from tests.real_cluster.cluster import wait_until
+from tests.real_cluster.shaped_network import NO_TUN
 
 pytestmark = [pytest.mark.cluster(separate_nodes=True), pytest.mark.xdist_group("two-nodes")]
 BOTH = "srun -N2 --ntasks-per-node=1"
@@ -60,9 +60,7 @@ def test_a_step_on_two_nodes_and_a_node_that_is_lost(pair: Cluster) -> None:
     assert pair.as_student(f"{BOTH} true").status == 0
 
 
-@pytest.mark.skipif(
-    not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="no /dev/net/tun: the network was NOT shaped"
-)
+@pytest.mark.skipif(bool(NO_TUN), reason=NO_TUN)
 def test_a_shaped_network_has_its_delay_and_its_rate(pair: Cluster) -> None:
     place = f"{pair.settings.scratch}/measure_network.py"
     pair.outside(place).write_text(MEASURE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -40,24 +41,28 @@ def test_after_a_failure_the_same_again(bench: Bench) -> None:
     assert len(bench.session.state.submissions) == 2
 
 
+@pytest.mark.parametrize("form", ["torchrun", "task-per-gpu"])
 @pytest.mark.parametrize(("outcome", "batch"), [("failed", 1024), ("cancelled", 1024), ("oom", 512)])
 def test_a_training_on_two_nodes_goes_again_on_two_nodes(
-    open_bench: Callable[..., Bench], outcome: Outcome, batch: int
+    open_bench: Callable[..., Bench],
+    outcome: Outcome,
+    batch: int,
+    form: Literal["torchrun", "task-per-gpu"],
 ) -> None:
     bench = open_bench()
     bench.online()
     spec = RunSpec(
         model="vit", device="gpu", n_gpus=8, batch_size=1024, epochs=5, script="pytorch/train_ddp.py",
-        nodes=2, launcher="torchrun", batch_option="per-gpu", data_set="cifar10", extra_args=("--compile",),
+        nodes=2, launcher=form, batch_option="per-gpu", data_set="cifar10", extra_args=("--compile",),
     )  # fmt: skip
-    job = draft(n_gpus=4, form="torchrun", runs=(spec,), nodes=2, cpus=80, job_name="vit-8gpu")
+    job = draft(n_gpus=4, form=form, runs=(spec,), nodes=2, cpus=80, job_name="vit-8gpu")
     bench.run(20, bench.session.submit(job).done)
     over = JobView(job_id="100", phase=JobPhase.FINISHED)
     bench.session._journal.commit(
         (JobObserved(at=1, token=only(bench).token, job=over), RunEnded(at=1, run_id=1, outcome=outcome))
     )
     (again,) = retry_after(bench.session, 1).drafts
-    assert (again.form, again.nodes, again.gpus, again.cpus, again.all_gpus) == ("torchrun", 2, 4, 80, 8)
+    assert (again.form, again.nodes, again.gpus, again.cpus, again.all_gpus) == (form, 2, 4, 80, 8)
     assert again.runs == (replace(spec, batch_size=batch),)
     bench.run(20, bench.session.submit(again).done)
     two = list(bench.session.state.submissions.values())[1]
