@@ -87,6 +87,13 @@ NEAR = [
         *TASKS,
         (LAST, "    true\nfor p in 1 2 4; do srun --ntasks=$p ./pi_mpi 1000; done"),
     ),
+    job(
+        "held-nodes",
+        "processes that srun spreads",
+        ("--nodes 1", "--nodes 2"),
+        *TASKS,
+        (LAST, "    true\nfor p in 2 4 8; do srun --ntasks=$p ./pi_mpi 1000; done"),
+    ),
     job("mpi-start", "by srun", *TASKS, (LAST, "    true\nsrun --mpi=pmix ./pi_mpi 1000000")),
     job("mpi-start", "by mpirun", *TASKS, (LAST, "    true\nmpicc pi.c -o pi\nmpirun -np 4 ./pi 1000000")),
     job("mpi-start", "one task", (LAST, "    true\nmpicc pi_mpi.c -o pi_mpi\n./pi_mpi 1000000")),

@@ -247,6 +247,10 @@ def _nodes_of(job: JobScript, command: str) -> int:
     nodes, tasks = _OF_NODES.search(command), _OF_TASKS.search(command)
     if nodes:
         return int(nodes[1])
+    if tasks and re.search(r"\bsrun\b", command):
+        return min(
+            job.nodes, int(tasks[1])
+        )  # srun spreads them over all nodes, mpirun fills one after the other
     if tasks and (job.has("ntasks-per-node") or job.has("ntasks")):
         return -(-int(tasks[1]) // job.tasks_per_node)
     return job.nodes
