@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from labtui.export.chart_geometry import y_limits
 from labtui.export.figures import FORMATS, make_figure, pictures
 from labtui.results.chart_catalog import lab_charts
 from labtui.results.chart_spec import ChartSpec, Point, Series, stacked, with_kind
+from labtui.results.charts import doubling_axis
 from labtui.results.compute import compute_results
 from labtui.results.run_charts import epoch_chart
 from tests.export.helpers import has
@@ -71,6 +75,61 @@ def test_pdf_embeds_its_typeface(tmp_path):
         ["pdffonts", str(path)], capture_output=True, text=True, check=True
     ).stdout.splitlines()[2:]
     assert fonts and all("DejaVu" in line and " yes " in line for line in fonts)
+
+
+COUNTS = (1, 2, 4, 8, 16, 32)
+WIDE_RANGE = doubling_axis(
+    ChartSpec(
+        key="throughput",
+        title="t",
+        x_label="GPUs",
+        y_label="images per second",
+        kind="lines",
+        series=(Series(name="vit", points=tuple(Point(x=n, y=240.0 * n) for n in COUNTS)),),
+        x_ticks=tuple((float(n), str(n)) for n in COUNTS),
+    )
+)
+"""So many GPU counts that each doubling takes the same room."""
+
+
+def same_steps(places: list[float], within: float = 0.01) -> bool:
+    return all(b - a == pytest.approx(places[1] - places[0], abs=within) for a, b in pairwise(places))
+
+
+def test_an_svg_with_a_logarithmic_axis_has_each_gpu_count_below_its_mark():
+    text = pictures(WIDE_RANGE, ("svg",))["svg"].decode()
+    ticks = re.findall(r'id="xtick_\d+">.*?<!-- (\d+) -->.*?translate\(([\d.]+)', text, re.DOTALL)
+    marks = [float(x) for x in re.findall(r'<use [^>]*x="([\d.]+)" y="[\d.]+" style="fill: #e69f00', text)]
+    assert [name for name, _ in ticks] == [str(n) for n in COUNTS]
+    assert len(marks) == len(COUNTS) and same_steps(marks) and marks[1] - marks[0] > 50
+    for (name, left), mark in zip(ticks, marks, strict=True):
+        assert float(left) < mark < float(left) + 8 * len(name), name
+    assert "<!-- GPUs (logarithmic) -->" in text
+
+
+def groups(columns: np.ndarray) -> list[float]:
+    """The middle of each run of columns; digits of one number are less than 60 columns apart."""
+    runs = np.split(columns, np.flatnonzero(np.diff(columns) > 60) + 1)
+    return [float(run[0] + run[-1]) / 2 for run in runs]
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_a_png_with_a_logarithmic_axis_has_its_counts_in_equal_steps_below_their_marks(kind):
+    import io
+
+    from PIL import Image
+
+    data = pictures(replace(WIDE_RANGE, kind=kind), ("png",))["png"]
+    pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
+    written = abs(pixels - (0x5B, 0x68, 0x73)).sum(axis=2) < 60
+    left = 300  # the numbers of the other axis are left of it
+    below_axis = written[1467:1525, left:].any(axis=0)
+    counts = [left + place for place in groups(np.flatnonzero(below_axis))]
+    assert len(counts) == len(COUNTS) and same_steps(counts, within=6)
+    drawn = (abs(pixels - (0xE6, 0x9F, 0x00)).sum(axis=2) < 10).any(axis=0)
+    assert all(drawn[round(count)] for count in counts)
+    if kind == "bars":
+        assert groups(np.flatnonzero(drawn)) == pytest.approx(counts, abs=4)
 
 
 def test_svg_needs_no_typeface():
