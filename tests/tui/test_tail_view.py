@@ -67,6 +67,16 @@ async def test_a_smaller_screen_keeps_following(log: Path) -> None:
             assert "line 99" in text_of(app)
 
 
+async def test_the_bar_below_long_lines_hides_no_line_of_the_end(log: Path) -> None:
+    log.write_text("".join(f"line {number} {'x' * 80}\n" for number in range(100)))
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        await until(pilot, lambda: app.tail.show_horizontal_scrollbar)
+        await until(pilot, lambda: "line 99" in text_of(app))
+        assert app.tail.follow
+
+
 async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10)) as pilot:

@@ -223,6 +223,10 @@ class TailView(ScrollView, can_focus=True):
         if self.follow:
             self._jump(self.max_scroll_y)
 
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """The bar below takes a line, the last one where the end is followed."""
+        self.call_after_refresh(self.on_resize)
+
     def action_follow(self) -> None:
         """Follow the end of the log; while selecting, select to the end."""
         if self._reached(self.rows):
