@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,9 +19,11 @@ from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
 from labtui.tui.app import LabApp
+from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.charts_pane import ChartsPane
+from labtui.tui.widgets.run_panes import glance_chart
 from tests.tui.replay import NOW, ReplayedSession, epoch, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
 
@@ -380,3 +383,28 @@ async def test_charts_are_made_only_where_they_are_shown(
         assert made == [None], "another pane is on the screen"
         await pilot.press("c")
         await until(pilot, lambda: made == [None, None])
+
+
+async def test_the_first_chart_shown_is_one_that_has_something(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    """A run on the CPU alone has no speedup: its epochs are shown, and each title names its quantity once."""
+    session.feed(*finished_run("lt000000000000000cpu", "10.3", 1, spec(gpus=0), "31335"))
+    app = app_of(session, "charts")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        app.go_to_task("10.3")
+        await until(pilot, lambda: "Time of each epoch" in text_of(app))
+        await pilot.press("right")
+        await until(pilot, lambda: "Accuracy, ResNet50─" in text_of(app))
+        assert "Accuracy, ResNet50, accuracy" not in text_of(app)
+
+
+def test_the_glance_of_a_task_on_several_gpus_is_not_the_cpus(evening_session: ReplayedSession) -> None:
+    add_fair_comparison(evening_session)
+    view = ViewModel(evening_session, clock=lambda: NOW)
+    view.load_edition()
+    found = view.view_state()
+    compared = tuple(chart for chart in found.charts if chart.key.startswith("cpu-gpu"))
+    assert any(run.spec.n_gpus > 1 for run in found.runs)
+    assert glance_chart(replace(found, charts=compared)) is None

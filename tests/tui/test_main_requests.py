@@ -16,6 +16,7 @@ from textual.widgets import TextArea
 from labtui.doctor.findings import Check, ok, problem
 from labtui.domain.errors import LabError
 from labtui.domain.events import ConnectionChanged, Refreshed, RunEnded
+from labtui.domain.model import Diagnosis
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
@@ -286,17 +287,43 @@ async def test_without_colour_states_are_still_words(
         await until(pilot, lambda: "2.53" in text_of(app))
 
 
-async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Make) -> None:
-    from labtui.domain.events import RunEnded
-    from labtui.domain.model import Diagnosis
+async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
+    found = Diagnosis(kind="oom", stream="err", line=3, text="OOM", advice="Halve the batch per GPU.")
+    session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(found,)))
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "(line 3 of standard error)" in text_of(app))
+        await pilot.press("l")
+        await until(pilot, lambda: "why it failed: o" in text_of(app))
+        await pilot.press("o")
+        await until(pilot, lambda: "why it failed: o" not in text_of(app))
 
+
+async def test_what_cannot_be_done_has_no_tick_and_further_lines_are_below_the_first_word(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        await pilot.press("l")
+        await until(pilot, lambda: "What a run prints stands here" in text_of(app))
+        await pilot.press("ctrl+k")
+        await until(pilot, lambda: " ! No queued or running run is selected." in text_of(app))
+        app.notify("Written: deck.pdf.\nThe title page has no author.")
+        await until(pilot, lambda: "\n   The title page has no author." in text_of(app))
+
+
+async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Make) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
     session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(advice,)))
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "✘ out of memory" in text_of(app))
-        assert "Halve the batch per GPU. (oom, line 31 of the out)" in text_of(app)
+        assert "Halve the batch per GPU. (line 31 of the output)" in text_of(app)
         await pilot.press("h")
         await until(pilot, lambda: "Plan of 10.5" in text_of(app))
         assert [row.spec.per_gpu_batch for row in app.screen.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]

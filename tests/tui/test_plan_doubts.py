@@ -111,7 +111,7 @@ async def test_batches_that_differ_or_did_not_fit_are_told(session: ReplayedSess
         screen.focus_table_at(0, 4)
         await pilot.press("plus")
         await until(pilot, lambda: "2,048 and 4,096 images per GPU" in text_of(app))
-        assert "sizes compare only with the same" in text_of(app)
+        assert "only runs with the same can be compared" in text_of(app)
         assert "4,096 images per GPU do not fit" in " ".join(text_of(app).split())
 
 

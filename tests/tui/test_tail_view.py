@@ -33,6 +33,13 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def wide_log(tmp_path: Path) -> Path:
+    path = tmp_path / "wide.out"
+    path.write_text("".join(f"line {number} {'x' * 80}\n" for number in range(100)))
+    return path
+
+
 async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10)) as pilot:
@@ -67,11 +74,10 @@ async def test_a_smaller_screen_keeps_following(log: Path) -> None:
             assert "line 99" in text_of(app)
 
 
-async def test_the_bar_below_long_lines_hides_no_line_of_the_end(log: Path) -> None:
-    log.write_text("".join(f"line {number} {'x' * 80}\n" for number in range(100)))
+async def test_the_bar_below_long_lines_hides_no_line_of_the_end(wide_log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10)) as pilot:
-        app.tail.show_file(log)
+        app.tail.show_file(wide_log)
         await until(pilot, lambda: app.tail.show_horizontal_scrollbar)
         await until(pilot, lambda: "line 99" in text_of(app))
         assert app.tail.follow

@@ -354,7 +354,7 @@ def _data(edition: Edition, task: Task, check: schema.DataCheck, evidence: Evide
     missing = (
         f"Not on the cluster: {', '.join(gone)}."
         if gone
-        else "Not checked yet: press D or run `labtui doctor`, or submit the first job."
+        else "Not checked yet: press D (`labtui doctor`), or submit a job."
     )
     return [CheckItem(met=False, sentence=sentence, missing=missing)]
 

@@ -208,7 +208,7 @@ class LabApp(SessionApp):
                 if unread
                 else "No run of this task ran out of GPU memory."
             )
-            self.notify(why, markup=False)
+            self.notify(why, severity="warning", markup=False)
             return
         from labtui.session.batches import halve_after
 
@@ -226,7 +226,7 @@ class LabApp(SessionApp):
 
         jobs = {run.token: run for run in reversed(these or self.view_model.view_state().meant)}
         if not jobs:
-            self.notify("Select the run to plan again first.", markup=False)
+            self.notify("Select the run to plan again first.", severity="warning", markup=False)
             return
         runs = sorted(jobs.values(), key=lambda run: run.run_id)
         try:
@@ -248,7 +248,7 @@ class LabApp(SessionApp):
         waiting = [run for run in view.meant if run.phase in {RunPhase.WAITING, RunPhase.QUEUED}]
         jobs = {run.token: run for run in waiting}
         if not jobs:
-            self.notify("Only a run that waits can be held or released.", markup=False)
+            self.notify("Only a run that waits can be held or released.", severity="warning", markup=False)
             return
         held = not all(view.state.submissions[token].held for token in jobs)
         for run in jobs.values():
@@ -313,7 +313,7 @@ class LabApp(SessionApp):
         view = self.view_model.view_state()
         runs = [run for run in view.meant if run.phase not in _OVER]
         if not runs:
-            self.notify("No queued or running run is selected.", markup=False)
+            self.notify("No queued or running run is selected.", severity="warning", markup=False)
             return
         label = f" ({runs[0].spec.label})" if len(runs) == 1 else ""
         text = f"Cancel {_numbers(runs)}{label}?"
@@ -324,14 +324,15 @@ class LabApp(SessionApp):
             number for item in items if item is not None for number in item.run_ids if number not in mine
         ]
         if others:
-            text += f" In the same job, and ending with it: {', '.join(f'#{number}' for number in others)}."
+            which = f"Run {others[0]} is" if len(others) == 1 else f"Runs {', '.join(map(str, others))} are"
+            text += f" {which} in the same job and would end, too."
         from labtui.tui.screens.prompts import Confirm
 
         def answered(yes: bool | None) -> None:
             if not yes:
                 return
             for run in jobs.values():
-                done = f"Run #{run.run_id} is being cancelled."
+                done = f"Run {run.run_id} is being cancelled."
                 self.follow("cancel", partial(self.session.cancel, run.run_id), done)
             self.unmark_runs()
 
@@ -343,7 +344,7 @@ class LabApp(SessionApp):
         view = self.view_model.view_state()
         jobs = {run.token: run for run in view.meant if run.phase not in _OVER}
         if not jobs:
-            self.notify("No queued or running run is selected.", markup=False)
+            self.notify("No queued or running run is selected.", severity="warning", markup=False)
             return
         from labtui.tui.screens.prompts import AskMinutes
 
@@ -381,7 +382,7 @@ class LabApp(SessionApp):
             chosen = run.spec.script if run is not None else (names[0] if names else "")
             path = folder / "scripts" / chosen
         if not path.is_file():
-            self.notify(f"There is no {path.name} in the lab folder.", markup=False)
+            self.notify(f"There is no {path.name} in the lab folder.", severity="warning", markup=False)
             return
         self.open_editor(path)
         self.view_model.check_later(self.repaint_soon)
@@ -397,7 +398,7 @@ class LabApp(SessionApp):
         task = self.view_model.view_state().task
         copies = copies_to_start(task) if task is not None else ()
         if not copies:
-            self.notify("This task asks for no copy of a script.", markup=False)
+            self.notify("This task asks for no copy of a script.", severity="warning", markup=False)
             return
         original, target = copies[0]
         folder = self.session.folder
@@ -423,7 +424,7 @@ class LabApp(SessionApp):
         from labtui.tui.messages import export_all
 
         if self.exporting is not None and not self.exporting.done():
-            self.notify("The export is still under way.", markup=False)
+            self.notify("The export is still under way.", severity="warning", markup=False)
             return
 
         def start() -> Future[str]:

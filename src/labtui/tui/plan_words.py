@@ -162,7 +162,7 @@ def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], sty
         if len(batches) > 1 and len({spec.n_gpus for spec in mine}) > 1:
             sizes = " and ".join(f"{batch:,}" for batch in batches)
             text.append(
-                f"\n! {model}: {sizes} images per GPU; sizes compare only with the same.", styles.warn
+                f"\n! {model}: {sizes} images per GPU; only runs with the same can be compared.", styles.warn
             )
         if boundary.too_large is not None and batches and batches[-1] >= boundary.too_large:
             text.append(f"\n! {model}: {boundary.sentence}", styles.warn)

@@ -287,7 +287,8 @@ def run_detail(view_state: ViewState, run: RunState) -> list[str]:
         )
     for found in run.diagnosis:
         advice = _limit_advice(view_state, run) if found.kind == "time-limit" else found.advice
-        lines.append(f"{advice} ({found.kind}, line {found.line} of the {found.stream})")
+        stream = "standard error" if found.stream == "err" else "the output"
+        lines.append(f"{advice} (line {found.line} of {stream})")
     return [line for line in lines if line]
 
 

@@ -380,7 +380,7 @@ class MainScreen(StateScreen):
     def action_chart_kind(self) -> None:
         """Bars or lines."""
         if not self._charts().switch_kind():
-            self.notify("This chart has one form only.", markup=False)
+            self.notify("This chart has one form only.", severity="warning", markup=False)
 
     def action_scroll_numbers(self, step: int) -> None:
         """Numbers and notes beside the charts."""

@@ -272,7 +272,9 @@ class PlanScreen(PlanFixing):
         elif column not in EDITABLE:
             return
         elif column == "gpus" and spec.device == "cpu":
-            self.notify("This run is on the CPU; GPU runs are rows of their own.", markup=False)
+            self.notify(
+                "This run is on the CPU; GPU runs are rows of their own.", severity="warning", markup=False
+            )
             return
         self._editing = (row, column)
         question, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
@@ -302,7 +304,7 @@ class PlanScreen(PlanFixing):
             self._change(row, new)
 
     def _tell_own(self) -> None:
-        self.notify("Your job file says this. Press e to change it there.", markup=False)
+        self.notify("Your job file says this. Press e to change it there.", severity="warning", markup=False)
 
     def _close_input(self) -> None:
         self._editing = None
@@ -426,7 +428,7 @@ class PlanScreen(PlanFixing):
     def action_send(self) -> None:
         """Ask once more, then put everything into the submission queue."""
         if not self.drafts:
-            self.notify("Every run is left out.", markup=False)
+            self.notify("Every run is left out.", severity="warning", markup=False)
             return
         self._read_again()
         self._send_when_checked = self._checked != self._ticket
@@ -448,7 +450,7 @@ class PlanScreen(PlanFixing):
         """Give a reason for the chosen finding alone, or take it back."""
         finding = self.finding
         if finding is None:
-            self.notify("There is no finding to override.", markup=False)
+            self.notify("There is no finding to override.", severity="warning", markup=False)
             return
         key = finding.key
         if self._reasons.pop(key, None) is not None:

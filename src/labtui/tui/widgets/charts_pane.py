@@ -191,8 +191,9 @@ class ChartsPane(Container, can_focus=True):
             self._network = None
         charts = self.gallery.charts(self._network) if self.gallery is not None else ()
         self._charts = {chart.key: with_kind(chart, self._kind) for chart in charts}
-        if not self._stepped and self._chosen not in self._charts:
-            self._chosen = next((KEYS[at] for at in (2, 0) if KEYS[at] in self._charts), self._chosen)
+        if not self._stepped and (self._chosen not in self._charts or self._chosen not in KEYS):
+            first = next(iter(self._charts), self._chosen)  # while the lab's four have nothing to show
+            self._chosen = next((KEYS[at] for at in (2, 0) if KEYS[at] in self._charts), first)
         elif self._charts and self._chosen not in self._charts:
             same = (key for key in self._charts if family(key) == family(self._chosen))
             self._chosen = next(same, next(iter(self._charts)))

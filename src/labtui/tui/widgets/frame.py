@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 from textual.events import Click
 from textual.notifications import Notification
@@ -370,15 +371,16 @@ class MessageLines(Widget):
         if any(each.has_expired for each in self.shown):
             self.take(each for each in self.shown if not each.has_expired)
 
-    def render(self) -> Text:
-        """Sign, title and text of each."""
-        lines = []
+    def render(self) -> Table:
+        """Sign, title and text of each; further lines below the first word."""
+        lines = Table.grid()
+        lines.add_column(width=3)
+        lines.add_column()
         for each in self.shown:
             style = self.get_component_rich_style(f"messages--{each.severity}", partial=True)
-            line = Text(f" {_SIGNS[each.severity]} ", style)
-            line.append(f"{each.title} " if each.title else "", style).append(each.message)
-            lines.append(line)
-        return Text("\n").join(lines)
+            said = Text(f"{each.title} " if each.title else "", style).append(each.message, style)
+            lines.add_row(Text(f" {_SIGNS[each.severity]}", style), said)
+        return lines
 
     def on_click(self) -> None:
         """A click takes them away."""

@@ -157,8 +157,9 @@ def _title(view_state: ViewState) -> str:
 
 
 def glance_chart(view_state: ViewState) -> ChartSpec | None:
-    """What the runs show by now: scaling, else CPU against GPU, else epoch times."""
-    kinds = ("speedup", "cpu-gpu", "epoch-time")
+    """What the runs show by now: scaling, else CPU against GPU where the task is about one GPU, else epoch times."""
+    several = any(run.spec.n_gpus > 1 for run in view_state.runs)
+    kinds = ("speedup", "epoch-time") if several else ("speedup", "cpu-gpu", "epoch-time")
     found = (chart for kind in kinds for chart in view_state.charts if chart.key.startswith(kind))
     return next((chart for chart in found if not chart.empty), None)
 
@@ -166,7 +167,7 @@ def glance_chart(view_state: ViewState) -> ChartSpec | None:
 def progress_text(view_state: ViewState, styles: Roles, width: int) -> Text:
     """One line for each run that trains, with the time it needs yet, and one for the whole task."""
     text = Text(no_wrap=True, overflow="ellipsis")
-    cells = max(10, min(30, width - 54))
+    cells = max(10, min(30, width - 62))
     for each in live_progress(view_state)[:4]:
         full, empty = words.bar(each.share, cells)
         text.append(f"{each.name:<18} ").append(full, styles.busy).append(empty, styles.quiet)
@@ -223,6 +224,7 @@ class LogPane(Vertical):
         self._choice = 0
         self._title = ""
         self._run_id: int | None = None
+        self._why_in_err = False  # what explains the run's end is in standard error
         self._beside: int | None = None  # the marked run, while there is one
 
     def compose(self) -> ComposeResult:
@@ -253,6 +255,8 @@ class LogPane(Vertical):
         self._title = "" if run is None else f"Run {run.run_id}: {run.spec.label}"
         if run is None:
             self._title = "No run is chosen"
+        self._view("out").when_empty = "What a run prints stands here, from its first line on."
+        self._why_in_err = run is not None and any(found.stream == "err" for found in run.diagnosis[:1])
         for stream in ("out", "err"):
             self._view(stream).show_file(paths.get(stream))
         if chosen:
@@ -301,7 +305,8 @@ class LogPane(Vertical):
         name = path.name if path is not None and len(streams) == 1 else " + ".join(streams)
         if streams == BESIDE:
             name = f"out | Run {self._beside} out"
-        frame_texts(self, f"{self._title}  {name}".strip(), _state(view))
+        hint = "why it failed: o   " if self._why_in_err and "err" not in streams else ""
+        frame_texts(self, f"{self._title}  {name}".strip(), hint + _state(view))
 
     # ------------------------------------------------------------------ search
 
@@ -350,9 +355,11 @@ class LogPane(Vertical):
         lines = view.selected or view.seen
         text = view.text_of(lines)
         if not text:
-            self.notify("No log was read yet.", markup=False)
+            self.notify("No log was read yet.", severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
-            self.notify("That is too much for a page. S saves it into a file.", markup=False)
+            self.notify(
+                "That is too much for a page. S saves it into a file.", severity="warning", markup=False
+            )
         else:
             run = self._beside if view is self._view("beside") else self._run_id
             title = f"Run {run}, lines {lines.start + 1:,} to {lines.stop:,} of the log, wrapped"
@@ -362,9 +369,13 @@ class LogPane(Vertical):
         """The selected lines to the clipboard, and nothing else."""
         text = self.active.selected_text
         if not text:
-            self.notify(_SELECT_FIRST, markup=False)
+            self.notify(_SELECT_FIRST, severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
-            self.notify("That is too much for the clipboard. S saves it into a file.", markup=False)
+            self.notify(
+                "That is too much for the clipboard. S saves it into a file.",
+                severity="warning",
+                markup=False,
+            )
         else:
             self.app.copy_to_clipboard(text)
             lines = text.count("\n")
@@ -379,7 +390,7 @@ class LogPane(Vertical):
         """
         text, first = self.active.selected_text, self.active.selected.start + 1
         if not text:
-            self.notify(_SELECT_FIRST, markup=False)
+            self.notify(_SELECT_FIRST, severity="warning", markup=False)
             return
         run, streams = self._run_id, "-".join(SHOWN[self._choice])
         if SHOWN[self._choice] == BESIDE:
@@ -395,13 +406,15 @@ class LogPane(Vertical):
         """A copy of the log in the editor: the log itself stays as the cluster wrote it."""
         file = self.active.file
         if file is None or not file.path.is_file():
-            self.notify("No log was read yet.", markup=False)
+            self.notify("No log was read yet.", severity="warning", markup=False)
             return
         with tempfile.TemporaryDirectory(prefix="labtui-") as folder:
             try:
                 copy = Path(shutil.copy(file.path, folder))
             except OSError as error:
-                self.notify(f"{file.path.name} cannot be read: {error.strerror}.", markup=False)
+                self.notify(
+                    f"{file.path.name} cannot be read: {error.strerror}.", severity="warning", markup=False
+                )
                 return
             open_editor(copy)
 

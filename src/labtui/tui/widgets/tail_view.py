@@ -81,6 +81,8 @@ class TailView(ScrollView, can_focus=True):
         super().__init__(id=id, classes=classes)
         self.file: LogFile | None = None
         self.folding = Folding()
+        self.when_empty = ""
+        """What stands here while there is no file."""
         self.needle = ""
         self.match_line: int | None = None
         self.not_found = False
@@ -413,7 +415,8 @@ class TailView(ScrollView, can_focus=True):
         width = self.size.width
         number = self.folding.line_of(scroll_y + y)
         style = self.rich_style
-        text = self.file.line(number) if self.file is not None else ""
+        empty = f" {self.when_empty}" if y == 0 else ""
+        text = self.file.line(number) if self.file is not None else empty
         strip = Strip(self._segments(text, number))
         if self._selected is not None and number in self.selected and scroll_y + y < self.rows:
             chosen = self.get_component_rich_style("tail--selected")

@@ -222,8 +222,8 @@ def _planned(page: Text, task: Task) -> None:
 def _run(run: RunPlan) -> str:
     where = "CPU" if run.device == "cpu" else f"{run.gpus} GPU{'s' if run.gpus != 1 else ''}"
     batch = (
-        f"batch {run.batch_size}"
+        f"batch {run.batch_size:,}"
         if run.device == "cpu"
-        else f"global batch {run.batch_size} ({run.per_gpu_batch} per GPU)"
+        else f"global batch {run.batch_size:,} ({run.per_gpu_batch:,} per GPU)"
     )
     return f"{run.model} on {where}, {batch}, {run.epochs} epochs, {run.script}"
