@@ -124,8 +124,8 @@ class ChartView(Widget, can_focus=False):
             self.border_title = _MISSING.get(self._about, ("Chart", ""))[0]
             self.border_subtitle = ""
             return
-        said = spec.y_label.casefold() in spec.title.casefold()
-        title = spec.title if said else f"{spec.title}, {spec.y_label}"
+        named = spec.y_label.casefold() in spec.title.casefold()
+        title = spec.title if named else f"{spec.title}, {spec.y_label}"
         frame_texts(self, title, _PRACTICE if spec.practice else "")
 
     def _heading(self, spec: ChartSpec) -> list[Text]:

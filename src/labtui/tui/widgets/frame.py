@@ -378,8 +378,8 @@ class MessageLines(Widget):
         lines.add_column()
         for each in self.shown:
             style = self.get_component_rich_style(f"messages--{each.severity}", partial=True)
-            said = Text(f"{each.title} " if each.title else "", style).append(each.message, style)
-            lines.add_row(Text(f" {_SIGNS[each.severity]}", style), said)
+            text = Text(f"{each.title} " if each.title else "", style).append(each.message, style)
+            lines.add_row(Text(f" {_SIGNS[each.severity]}", style), text)
         return lines
 
     def on_click(self) -> None:
