@@ -207,6 +207,26 @@ def test_what_stands_on_a_slide_of_powerpoint_covers_nothing_else(tmp_path, type
     assert seen >= 3
 
 
+def test_columns_of_powerpoint_are_narrower_only_where_the_table_is_wide():
+    """Typst measured the rows with columns of its own: a narrow one is not wrapped for the sake of a wide one."""
+    from labtui.export.pptx_writer import _column_widths
+    from labtui.export.style import text_width
+
+    short, name, word = (
+        "4 (2), 6 (3), 8 (4)",
+        "vit (micro-224; compiled, a script of my own) on 1 GPU",
+        "x" * 60,
+    )
+    widths = _column_widths(Table(("training", "lines"), ((name, short), ("vit", short)), ()), 300, 12)
+    assert sum(widths) <= 300 < text_width(name, 12) + widths[1]
+    assert widths[1] >= text_width(short, 12)
+    assert _column_widths(Table(("a", "lines"), (("b", short),), ()), 800, 12)[1] < 200
+    parted = _column_widths(Table(("a", "b"), ((name, word), (name, "b")), ()), 560, 12)
+    assert parted[1] >= text_width(word, 12) and sum(parted) <= 560
+    both = _column_widths(Table(("a", "b"), ((word, word),), ()), 300, 12)
+    assert both == pytest.approx([150, 150], abs=1)
+
+
 @pytest.mark.parametrize("kind", ["lines", "bars"])
 def test_an_axis_of_doublings_says_the_gpus_in_powerpoint(kind):
     """Marks stand at the binary logarithm; what is written below them are numbers of GPUs."""

@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -422,32 +422,38 @@ def _run_xml(run: Run, size: float, *, heading: bool, style_: str) -> str:
 
 
 def _column_widths(block: Table, room: float, size: float) -> list[float]:
-    """Columns as wide as their texts; else no word is parted; else the wide ones share what the narrow ones leave."""
+    """Columns as wide as their texts; where that is too wide the widest are narrower, and no word is parted in vain.
+
+    As Typst does, which measured the rows: a narrow column is not wrapped for the sake of a wide one.
+    """
     rows = [(*row, *[""] * (len(block.headings) - len(row))) for row in (block.headings, *block.rows)]
-    natural = [
-        max(40.0, *(style.text_width(row[at], size, bold=number == 0) for number, row in enumerate(rows)))
-        + 14
-        for at in range(len(block.headings))
-    ]
-    if sum(natural) <= room:
-        return natural
-    least = [
-        max(
-            style.text_width(word, size, bold=number == 0)
-            for number, row in enumerate(rows)
-            for word in (row[at].split() or [""])
-        )
-        + 14
-        for at in range(len(block.headings))
-    ]
-    if sum(least) <= room:
-        share = (room - sum(least)) / (sum(natural) - sum(least))
-        return [low + share * (high - low) for low, high in zip(least, natural, strict=True)]
-    widths, left = [0.0] * len(natural), room
-    for place, at in enumerate(sorted(range(len(natural)), key=lambda at: natural[at])):
-        widths[at] = min(natural[at], left / (len(natural) - place))
-        left -= widths[at]
-    return widths
+
+    def widest(texts: Callable[[str], list[str]]) -> list[float]:
+        return [
+            max(
+                style.text_width(text, size, bold=number == 0)
+                for number, row in enumerate(rows)
+                for text in texts(row[at]) or [""]
+            )
+            + 14
+            for at in range(len(block.headings))
+        ]
+
+    natural = [max(54.0, width) for width in widest(lambda text: [text])]
+    least = [min(pair) for pair in zip(widest(str.split), natural, strict=True)]
+    if sum(least) > room:
+        least = [0.0] * len(natural)
+
+    def at_most(width: float) -> list[float]:
+        return [min(high, max(low, width)) for low, high in zip(least, natural, strict=True)]
+
+    low, high = 0.0, max(natural, default=0.0)
+    if sum(natural) > room:
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if sum(at_most(middle)) > room else (middle, high)
+        high = low
+    return at_most(high)
 
 
 def _cell_look(cell: Any, colour: str) -> None:
