@@ -35,6 +35,7 @@ PAGES = {
     "hpc4ai-ch10": 9, "cc-mei-2025-lab5": 13, "sa-miri-2025-pg": 19, "sa-miri-2021-ex12": 9,
     "hpc4ai-ch11": 9, "hpc4ai-ch12": 6, "hpc4ai-ch15": 14, "thesis-2019": 10,
     "sa-miri-2025-ph": 11, "sa-miri-2025-pi": 6,
+    "hpc4ai-ch4": 6, "hpc4ai-ch6": 8,
 }  # fmt: skip
 PYTORCH = ("hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "thesis-2019")
 ANSWER = "The answer in one sentence. And **more** about it."

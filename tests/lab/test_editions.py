@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from labtui.lab.edition import ChartsCheck, EditedCheck, Edition, RunsCheck
-from labtui.lab.plan import withheld_scripts
+from labtui.lab.plan import TRAINING_SCRIPTS, withheld_scripts
 from labtui.lab.reference import prove
 from labtui.session.labs import labs_folder, list_editions, load_edition
 
 IDS = (
-    "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "sa-miri-2021-ex12",
+    "cc-mei-2025-lab5", "hpc4ai-ch10", "hpc4ai-ch11", "hpc4ai-ch12", "hpc4ai-ch15", "hpc4ai-ch4", "hpc4ai-ch6",
+    "sa-miri-2021-ex12",
     "sa-miri-2025-pg", "sa-miri-2025-ph", "sa-miri-2025-pi", "thesis-2019",
 )  # fmt: skip
 R50 = [("ResNet50", 1, 2048, 2048, 5), ("ResNet50", 2, 4096, 2048, 5), ("ResNet50", 4, 8192, 2048, 5)]
@@ -78,6 +79,23 @@ PLANS = {
         "10.10": [], "10.11": [],
     },
 }  # fmt: skip
+TIMED = {
+    "hpc4ai-ch4": {
+        "4.4": [("pi", 1, "4294967296")],
+        "4.5": [("pi", n, "4294967296") for n in (2, 4, 8, 16, 32, 64)],
+        "4.6": [("pi-weak", n, str(n * 2**32)) for n in (1, 2, 4, 8, 16, 32, 64)],
+    },
+    "hpc4ai-ch6": {
+        "6.3": [("jacobi-default", 4, "16384x16384")],
+        "6.4": [],
+        "6.5": [("jacobi-optimized", 4, "16384x16384")],
+        "6.6": [("jacobi", 4, "16384x16384")],
+        "6.7": [
+            ("jacobi", n, f"{side}x{side}") for side in (32768, 16384, 8192) for n in (1, 2, 4, 8, 16, 32)
+        ],
+    },
+}
+"""Programs that are timed: name, processes or GPUs, size."""
 PLANS["sa-miri-2025-ph"] = PLANS["hpc4ai-ch11"] | {"11.8": tuned("vit", 128)}
 PLANS["sa-miri-2025-pi"] = PLANS["hpc4ai-ch12"]
 
@@ -94,7 +112,17 @@ def test_the_list_holds_all_and_no_broken_one():
     assert all(Path(entry.path).stem == entry.id for entry in entries)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", TIMED)
+def test_programs_are_timed_on_the_numbers_of_the_document(editions, name):
+    tasks = editions[name].tasks
+    assert {task.id: [(r.model, r.processes, r.size) for r in task.runs] for task in tasks} == TIMED[name]
+    for task in tasks:
+        assert {r.gpus for r in task.runs} == (
+            {0} if name == "hpc4ai-ch4" and task.runs else {r.processes for r in task.runs}
+        )
+
+
+@pytest.mark.parametrize("name", PLANS)
 def test_numbers_are_those_of_the_document(editions, name):
     edition = editions[name]
     found = {
@@ -150,7 +178,9 @@ def test_what_is_not_handed_in(editions):
 
 
 def test_scripts_the_student_makes(editions):
-    unused = {"pytorch/", "tensorflow/"}
+    unused = {"pytorch/", "tensorflow/", "pi/", "jacobi/"}
+    for name, own in (("hpc4ai-ch4", "pi/"), ("hpc4ai-ch6", "jacobi/")):
+        assert withheld_scripts(editions[name]) == (unused - {own}) | {*TRAINING_SCRIPTS}
     assert withheld_scripts(editions["cc-mei-2025-lab5"]) == {"ResNet152.py"} | unused
     assert withheld_scripts(editions["sa-miri-2021-ex12"]) == {"ResNet152_seq.py"} | unused
     assert withheld_scripts(editions["sa-miri-2025-pg"]) == {"ResNet101.py", "ResNet152.py"} | unused

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from labtui.results.compute import compute_results
+from labtui.results.measured import measured_from_state
 from labtui.session.session import Session
 from tests.lab import walk
 from tests.lab.marks import marked
@@ -81,3 +84,103 @@ def test_a_task_from_plan_to_tick(
         for script in ("ResNet50.py", "ResNet50_seq.py"):
             (folder.scripts / script).write_text(QUICK + "# tuned\n", encoding="utf-8")
         assert walk.boxes(session)[task_id].status == "stale"
+
+
+TICK = """\
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    const char *rank = getenv("SLURM_PROCID"), *count = getenv("SLURM_NTASKS");
+    if (rank == NULL || count == NULL || argc < 2)
+        return 3;
+    if (atoi(rank) == 0)
+        printf("size %s on %s processes: %.2f ms\\n", argv[1], count, 1000.0 / atoi(count));
+    return 0;
+}
+"""
+OWN_PROGRAM = """\
+format = 1
+id = "own-program"
+title = "A program of one's own"
+course = "c"
+term = "t"
+source = "s"
+about = "a"
+
+[[programs]]
+name = "tick"
+sources = ["tick/tick.c"]
+build = ["@build@"]
+launcher = "@launcher@"
+command = ["./tick.bin", "{size}"]
+lines = ["@line@"]
+shown_in = "ms"
+
+[[tasks]]
+id = "1"
+title = "t"
+what = "w"
+why = "y"
+measures = [{ program = "tick", processes = [1, 2, 4], size = "1000000" }]
+checks = [{ kind = "runs", min_epochs = 1 }]
+
+[reference]
+times = [{ program = "tick", size = "1000000", processes = [1, 2, 4], seconds = [1.0, 0.5, 0.25] }]
+
+[[reference.scripts]]
+path = "tick/tick.c"
+text = "int main(void) { return 0; }"
+"""
+PROGRAMS = {
+    "cc": (
+        "cc tick/tick.c -o tick.bin",
+        "srun",
+        "size {size} on {processes} processes: {milliseconds} ms",
+        TICK,
+    ),
+    "mpicc": (
+        "mpicc tick/tick.c -o tick.bin",
+        "mpirun",
+        "Parallel execution time with {processes} processes: {milliseconds} ms",
+        (Path(__file__).parents[2] / "remote" / "pi" / "pi_mpi.c").read_text(encoding="utf-8"),
+    ),
+}
+"""A program without MPI that srun starts, and pi with a real MPI, by what builds it."""
+
+
+@pytest.mark.parametrize("compiler", PROGRAMS)
+def test_a_program_of_ones_own_is_built_timed_and_compared(
+    cluster: Cluster, student: Student, tmp_path: Path, compiler: str
+):
+    if any(shutil.which(name) is None for name in (compiler, "mpirun" if compiler == "mpicc" else "cc")):
+        pytest.skip(f"{compiler} is not installed here, so nothing can be built with it")
+    build, launcher, line, source = PROGRAMS[compiler]
+    edition = tmp_path / "own.toml"
+    text = OWN_PROGRAM.replace("@build@", build).replace("@launcher@", launcher).replace("@line@", line)
+    edition.write_text(text, encoding="utf-8")
+    folder = walk.folder_of(
+        tmp_path / "lab",
+        str(edition),
+        profile="mn5",
+        host=student.host,
+        port=student.port,
+        user=student.user,
+        identity=str(student.key),
+        host_key=student.host_key,
+        account=student.account,
+        root=f"{student.scratch}/{tmp_path.name}",
+    )
+    (folder.scripts / "tick").mkdir()
+    (folder.scripts / "tick" / "tick.c").write_text(source, encoding="utf-8")
+    with Session.open(folder.path) as session:
+        walk.submit(session, "1")
+        walk.finish(session)
+        box = walk.boxes(session)["1"]
+        assert box.done, box.missing
+        assert not box.practice
+        rows = compute_results(measured_from_state(session.state)).programs
+    assert [(row.processes, row.size) for row in rows] == [(1, "1000000"), (2, "1000000"), (4, "1000000")]
+    assert all(row.speedup is not None and row.origins[0].job_id for row in rows)
+    if compiler == "cc":
+        assert [row.efficiency.value for row in rows] == pytest.approx([1, 1, 1])

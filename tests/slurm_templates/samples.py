@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labtui.domain.model import JobForm, RunSpec, SubmissionDraft
+from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Launch, Profile, Queue
 from labtui.lab.plan import allocation
 from labtui.session.folder import FORMS, read_template
@@ -27,6 +27,7 @@ PROFILE = Profile(
     datasets_dir="/gpfs/projects/{account}/datasets",
     containers={"pytorch": "/gpfs/apps/images/nvidiaPytorch24.07"},
     launch=Launch(modules=("singularity",)),
+    toolchains={"mpi": ("oneapi/2023.2.0",)},
 )
 PLAIN = Profile(id="plain", title="Python as it is", login_hosts=("login.example.org",))
 CONTEXT = JobContext(
@@ -60,6 +61,29 @@ def ddp(n_gpus: int, *, nodes: int = 1, **more: object) -> RunSpec:
     return run(n_gpus, model="vit", batch=128, **(values | more))
 
 
+PI = Program(
+    name="pi",
+    sources=("pi/pi_mpi.c",),
+    build=("mpicc -O3 pi/pi_mpi.c -o pi_mpi",),
+    command=("./pi_mpi", "{size}"),
+    lines=("Parallel execution time with {processes} processes: {milliseconds} ms",),
+    toolchain="mpi",
+)
+
+
+def timed(processes: int) -> RunSpec:
+    """A run of chapter 4, on as many nodes as hold its processes."""
+    values: dict[str, object] = {
+        "program": PI,
+        "processes": processes,
+        "size": "4294967296",
+        "launcher": "srun",
+    }
+    return run(
+        0, model="pi", batch=1, script="pi/pi_mpi.c", arguments=PI.words(processes, "4294967296"), **values
+    )
+
+
 def draft(form: JobForm, **more: object) -> SubmissionDraft:
     """A plausible job of this form."""
     runs = {
@@ -69,6 +93,7 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
         "job-per-size": (run(2, model="ResNet152", batch=1024),),
         "torchrun": (ddp(8, nodes=2),),
         "task-per-gpu": (ddp(8, nodes=2, launcher="task-per-gpu"),),
+        "mpi": tuple(timed(count) for count in (2, 4, 64)),
         "srun-python": (run(8, nodes=2, launcher="srun-python", script="tensorflow/train_multiworker.py"),),
     }[form]
     nodes, gpus = allocation(runs)
@@ -78,7 +103,7 @@ def draft(form: JobForm, **more: object) -> SubmissionDraft:
         "runs": runs,
         "gpus": gpus,
         "nodes": nodes,
-        "cpus": 20 * max(1, gpus),
+        "cpus": 64 if form == "mpi" else 20 * max(1, gpus),
         "time_limit_minutes": 75,
         "account": "nct_345",
         "qos": "acc_debug" if gpus else "gp_debug",

@@ -60,7 +60,7 @@ def test_directives(form: JobForm) -> None:
     assert (found["account"], found["qos"], found["reservation"]) == ("nct_345", plan.qos, "lab_day")
     assert (found["time"], found["nodes"]) == ("01:15:00", str(plan.nodes))
     tasks = int(found["ntasks-per-node" if form in MANY_NODES else "ntasks"])
-    assert tasks == (plan.gpus if form == "task-per-gpu" else 1)
+    assert tasks == {"task-per-gpu": plan.gpus, "mpi": 64}.get(form, 1)
     assert tasks * int(found["cpus-per-task"]) == plan.cpus
     assert found.get("gres") == (f"gpu:{plan.gpus}" if plan.gpus else None)
     assert found.get("partition") == (None if plan.gpus else "gpp")

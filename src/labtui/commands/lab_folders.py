@@ -289,8 +289,12 @@ def _task_lines(edition: Edition, task: Task) -> Iterator[str]:
 def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
     from labtui.lab.plan import expected_learning_rate, planned_specs
 
+    specs = planned_specs(edition, task)
+    if specs and specs[0].program is not None:
+        yield from (f"{spec.label}: {' '.join(spec.arguments)}" for spec in specs)
+        return
     yield "model      device  GPUs global batch  per GPU epochs   rate"
-    for spec in planned_specs(edition, task):
+    for spec in specs:
         per_gpu = f"{spec.per_gpu_batch:,}" if spec.n_gpus else "-"
         yield (
             f"{spec.model:<10} {spec.device:<7} {spec.n_gpus:>4} {spec.batch_size:>12,} {per_gpu:>8} "

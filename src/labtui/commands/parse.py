@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from labtui.commands.terminal import window_width
 from labtui.domain.errors import DataError, LabError
-from labtui.domain.model import EpochSample, ParsedRun, Stream
+from labtui.domain.model import EpochSample, ParsedRun, Program, Stream
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
@@ -36,6 +36,14 @@ CHUNK = 1 << 20
 PATIENCE_S = 2.0
 """Seconds a named pipe may be without a writer before we say so."""
 _INDENT = " " * 4
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Forms of lines beside those that labtui knows: a person's own, and the lines of an edition's programs."""
+
+    patterns: tuple[re.Pattern[str], ...] = ()
+    programs: tuple[Program, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,11 +79,26 @@ def add_pattern_argument(parser: argparse.ArgumentParser) -> None:
         help="read such lines, too: a regular expression with groups named epoch, seconds, rate ... "
         "(docs/log-forms.md); may be given several times",
     )
+    parser.add_argument(
+        "--lab",
+        default="",
+        metavar="ID|FILE",
+        help="read the lines that this lab's programs print their times in, too (hpc4ai-ch4, mine.toml)",
+    )
+
+
+def programs_of(lab: str) -> tuple[Program, ...]:
+    """The programs of an edition; none without one. Raises LabError when there is no such edition."""
+    if not lab:
+        return ()
+    from labtui.session.labs import load_edition
+
+    return tuple(found.program for found in load_edition(lab).programs)
 
 
 def run_parse(args: argparse.Namespace) -> int:
     """Print what the logs tell; 2 when one could not be read, 1 when all were read and none tells anything."""
-    parsed = parse_files(args.files, args.pattern)
+    parsed = parse_files(args.files, args.pattern, programs_of(args.lab))
     for one in parsed:
         if one.error is not None:
             print(f"labtui: {one.error.sentence}", file=sys.stderr)
@@ -100,23 +123,25 @@ def _tells_something(report: LogReport | None) -> bool:
 # --------------------------------------------------------------------------- reading
 
 
-def parse_files(paths: Sequence[str], patterns: Sequence[str] = ()) -> tuple[ParsedFile, ...]:
+def parse_files(
+    paths: Sequence[str], patterns: Sequence[str] = (), programs: Sequence[Program] = ()
+) -> tuple[ParsedFile, ...]:
     """Read each path; a .out is read with the .err beside it, and never raises for a file.
 
     Raises:
         DataError: when one of the patterns is not one.
     """
-    own = [own_pattern(text) for text in patterns]
+    own = Forms(tuple(own_pattern(text) for text in patterns), tuple(programs))
     found = {path: _parse_file(path, own) for path in dict.fromkeys(paths)}  # one named twice is read once
     return tuple(found[path] for path in paths)
 
 
-def _parse_file(path: str, patterns: Sequence[re.Pattern[str]]) -> ParsedFile:
+def _parse_file(path: str, forms: Forms) -> ParsedFile:
     stream: Stream = "err" if path.endswith(".err") else "out"
     beside = _companion(path)
-    err = _read_quietly(beside, patterns) if beside is not None else None
+    err = _read_quietly(beside, forms) if beside is not None else None
     try:
-        report = _read(path, stream, patterns, may_be_empty=err is not None)
+        report = _read(path, stream, forms, may_be_empty=err is not None)
     except LabError as error:
         return ParsedFile(path, error=error, stream=stream)
     joined = join_streams(report, err)
@@ -131,18 +156,16 @@ def _companion(path: str) -> Path | None:
     return err if err.is_file() else None
 
 
-def _read_quietly(path: Path, patterns: Sequence[re.Pattern[str]]) -> LogReport | None:
+def _read_quietly(path: Path, forms: Forms) -> LogReport | None:
     """A companion that cannot be read, or is empty or no text, adds nothing."""
     try:
-        return _read(str(path), "err", patterns)
+        return _read(str(path), "err", forms)
     except LabError:
         return None
 
 
-def _read(
-    path: str, stream: Stream, patterns: Sequence[re.Pattern[str]], *, may_be_empty: bool = False
-) -> LogReport:
-    report = read_log(path, stream, patterns)
+def _read(path: str, stream: Stream, forms: Forms, *, may_be_empty: bool = False) -> LogReport:
+    report = read_log(path, stream, forms)
     if report.size == 0 and not may_be_empty:  # an empty .out beside a .err: the .err tells why
         raise DataError(
             f"{path}: the file is empty.", "The job may not have written anything yet.", path=path
@@ -155,18 +178,20 @@ def _read(
 # --------------------------------------------------------------------------- bytes
 
 
-def read_log(path: str, stream: Stream, patterns: Sequence[re.Pattern[str]] = ()) -> LogReport:
-    """Read the log at `path` (`-`: standard input) in chunks; `patterns` are a person's own forms of lines.
+def read_log(path: str, stream: Stream, forms: Forms | None = None) -> LogReport:
+    """Read the log at `path` (`-`: standard input) in chunks; `forms` are lines that labtui does not know by itself.
 
     Raises:
         DataError: when there is nothing to read, with a sentence that says why.
     """
+    own = forms or Forms()
     if path == "-":
-        return _fed(_chunks(sys.stdin.buffer), LogReader(stream=stream, patterns=patterns))
+        reader = LogReader(stream=stream, patterns=own.patterns, programs=own.programs)
+        return _fed(_chunks(sys.stdin.buffer), reader)
+    name = _job_name(Path(path))
+    reader = LogReader(stream=stream, job_name=name, patterns=own.patterns, programs=own.programs)
     try:
-        return _fed(
-            _bytes_of(Path(path)), LogReader(stream=stream, job_name=_job_name(Path(path)), patterns=patterns)
-        )
+        return _fed(_bytes_of(Path(path)), reader)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.", "Check the path.", path=path) from None
     except PermissionError:
@@ -328,7 +353,17 @@ def _nothing_read(report: LogReport) -> list[str]:
     return lines
 
 
+def _program_title(run: ParsedRun, program: Program) -> str:
+    """``pi, 4 processes, 1198.3 ms``."""
+    size = (f"size {run.size}",) if run.size else ()
+    scale = 1000 if program.shown_in == "ms" else 1
+    times = (f"{sample.seconds.value * scale:,.4f} {program.shown_in}" for sample in run.epochs)
+    return ", ".join([program.name, *size, program.counted(run.processes or 0), *times])
+
+
 def run_title(run: ParsedRun) -> str:
+    if run.program is not None:
+        return _program_title(run, run.program)
     parts = [run.model or "unknown model"]
     if run.device == "cpu":
         parts.append("CPU")
@@ -357,7 +392,7 @@ def _epoch_table(run: ParsedRun, width: int | None) -> list[str]:
     """The epochs; what does not fit beside the epoch's number comes in further tables below."""
     from labtui.results.report import column_parts
 
-    if not run.epochs:
+    if not run.epochs or run.program is not None:
         return []
     names = list(dict.fromkeys(name for sample in run.epochs for name in sample.metrics))[:6]
     head = ["epoch", "seconds", "between", "printed", "steps", "ms/step", *names]

@@ -80,14 +80,15 @@ def _share(text: str) -> float:
 
 def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; 1 when there are none yet, 2 when a file could not be read."""
-    given = of_files(args.files, args.pattern) if args.files else _of_folder()
+    given = of_files(args.files, args.pattern, args.lab) if args.files else _of_folder()
     results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
-    if not results.measured and not args.json:
+    there = bool(results.measured or results.programs)
+    if not there and not args.json:
         print(f"labtui: {_NOTHING}", file=sys.stderr)
     if given.unread:
         return 2
-    return 0 if results.measured else 1
+    return 0 if there else 1
 
 
 # --------------------------------------------------------------------------- the answer
@@ -129,16 +130,16 @@ def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]
 # --------------------------------------------------------------------------- bare files
 
 
-def of_files(paths: Sequence[str], patterns: Sequence[str] = ()) -> Measurements:
-    """The runs of training logs; what cannot be read is said on stderr."""
-    from labtui.commands.parse import parse_files
+def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") -> Measurements:
+    """The runs of training logs, and the times of a lab's programs; what cannot be read is said on stderr."""
+    from labtui.commands.parse import parse_files, programs_of
     from labtui.export.measurements import SAMPLER_END, Measurements, beside, samples_in
     from labtui.results.measured import measured_from_reports
 
     once = _each_once(paths)
     logs = [path for path in once if not path.endswith(SAMPLER_END)]
     missing = [path for path in once if path.endswith(SAMPLER_END) and not Path(path).is_file()]
-    files = parse_files([*logs, *missing], patterns)
+    files = parse_files([*logs, *missing], patterns, programs_of(lab))
     for one in files:
         if one.error is not None:
             _complain(one.error.sentence, one.error.hint)

@@ -68,9 +68,9 @@ class Interval:
 
 
 Device = Literal["cpu", "gpu"]
-Launcher = Literal["python", "torchrun", "task-per-gpu", "srun-python"]
+Launcher = Literal["python", "torchrun", "task-per-gpu", "srun-python", "srun", "mpirun"]
 """What starts a training: one process for all GPUs of a node; torchrun, or srun itself, with one for each GPU; srun
-with one a node."""
+with one a node. A program of one's own is started by ``srun`` or ``mpirun``, with as many processes as the run says."""
 PROCESS_PER_GPU = ("torchrun", "task-per-gpu")
 """The launchers of PyTorch's scripts: these have the same options, whatever starts their processes."""
 MANY_NODES = (*PROCESS_PER_GPU, "srun-python")
@@ -166,6 +166,48 @@ TUNING_OPTIONS = {
 """Options of the course's PyTorch scripts that make trainings differ, and how to say their values."""
 
 
+Scaling = Literal["strong", "weak"]
+"""Strong: the same work on n processes, S = T1/Tn, E = S/n. Weak: n times the work on n processes, E = T1/Tn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that is timed without epochs, as an edition declares it: it prints one time a run.
+
+    `sources` lie in `scripts/`; each of `build` is a command that makes the program from them, in the job, after the
+    modules that the cluster has for its `toolchain` (``mpi``) are loaded. `command` is what one run starts,
+    `sequential` what the run of one process starts where that is another program; ``{size}`` in both stands for the
+    size, ``{nx}`` and ``{ny}`` for the sides of a grid. `lines` are the lines it prints its times in
+    (`training_logs.patterns` has their form). `counts` is what runs differ by: processes on CPU cores, or GPUs with a
+    process for each. Times are shown in `shown_in`.
+    """
+
+    name: str
+    scaling: Scaling = "strong"
+    counts: Literal["processes", "GPUs"] = "processes"
+    launcher: Literal["srun", "mpirun"] = "srun"
+    sources: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    sequential: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    shown_in: Literal["s", "ms"] = "s"
+    toolchain: str = ""
+
+    def counted(self, number: int) -> str:
+        """So many of what its runs differ by: ``1 process``, ``8 processes``, ``1 GPU``."""
+        if self.counts == "GPUs":
+            return f"{number} GPU{'s' * (number != 1)}"
+        return f"{number} process{'es' * (number != 1)}"
+
+    def words(self, number: int, size: str) -> tuple[str, ...]:
+        """The command of a run on so many processes."""
+        chosen = self.sequential if number == 1 and self.sequential else self.command
+        sides = size.split("x")
+        values = {"{size}": size, "{nx}": sides[0], "{ny}": sides[-1]}
+        return tuple(values.get(word, word) for word in chosen)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One training: fixed model, device count, batch and epochs. What a chart plots.
@@ -176,6 +218,7 @@ class RunSpec:
     batch option means. `nodes` is how many nodes share the GPUs evenly, `data_set` names the images where a lab has
     several ("" for its only one). `arguments` stand in the place of those that labtui would write.
     `variant` is a word for a script of the student's that differs from the one it was copied from.
+    A run of a `program` has one time and no epochs; `processes` are those it is started with, `size` its problem's.
     `unknown` names what nothing tells yet about a run of the student's own job file (model, n_gpus, batch_size,
     epochs): its value here means nothing.
     """
@@ -195,6 +238,9 @@ class RunSpec:
     data_set: str = ""
     arguments: tuple[str, ...] = ()
     variant: str = ""
+    program: Program | None = None
+    processes: int = 0
+    size: str = ""
 
     @property
     def tuning(self) -> tuple[str, ...]:
@@ -220,6 +266,8 @@ class RunSpec:
     def label(self) -> str:
         """How the run is called on a screen, e.g. ``ResNet50 · 2 GPUs`` or ``ResNet50 · CPU``."""
         model = self.model or self.script or "run"
+        if self.program is not None:
+            return f"{model} · {self.size} · {self.program.counted(self.processes)}"
         if "n_gpus" in self.unknown:
             return model
         model = f"{model} · {self.data_set}" if self.data_set else model
@@ -228,10 +276,12 @@ class RunSpec:
         return f"{model} · {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
 
 
-TemplateForm = Literal["cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python"]
-"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; one job per GPU count; three for any nodes."""
+TemplateForm = Literal[
+    "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "mpi"
+]
+"""Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; a job per size; three for any nodes; programs."""
 JobForm = Literal[
-    "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "own"
+    "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "mpi", "own"
 ]
 """How a job came to be: by a template, or ("own") from a job file of the student's own."""
 
@@ -454,6 +504,11 @@ class ParsedRun:
     framework: str = ""
     first_line: int = 1
     last_line: int = 1
+    program: Program | None = None
+    """The program whose time this is: it has one sample, and no epochs."""
+    processes: int | None = None
+    size: str = ""
+    """The size of a program's problem as its line prints it."""
 
     @property
     def printed_rate(self) -> float | None:

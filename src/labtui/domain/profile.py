@@ -56,7 +56,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     transfers are small and go over the one connection it has.
     `root` is the remote directory labtui works under, `data_dir` the CIFAR-10 pickles, `datasets_dir` the folder of the
     image folders that an edition names. `containers` are images by framework (``pytorch``), where `container` does not
-    serve.
+    serve; `toolchains` are the modules that programs are built and run with, by what an edition calls them (``mpi``).
     `gres` is the generic resource asked for GPUs (``gpu``); `cpus_per_gpu` the site's rule.
     `memory_gb_per_node` is a GPU node's, which its CPUs share. `forbidden` are `sbatch` options the site refuses, each
     with the reason. `quota_command` and `budget_command` print room and computing time left, in a form that
@@ -88,6 +88,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     datasets_dir: str = ""
     container: str = ""
     containers: dict[str, str] = {}
+    toolchains: dict[str, tuple[str, ...]] = {}
     launch: Launch = Launch()
     forbidden: dict[str, str] = {}
     quota_command: str = ""

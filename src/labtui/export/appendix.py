@@ -12,6 +12,7 @@ from labtui.export.figures import all_charts, gpu_charts
 from labtui.export.hand_in import Block, Chart, HandIn, Page, Table, one_line, plain
 from labtui.export.markdown import blocks_of, difference, whole
 from labtui.export.pages import hand_in, page_results, sources_page
+from labtui.export.result_blocks import program_table
 from labtui.lab.edition import FitCheck, HandInPage, Task
 from labtui.lab.evidence import NEVER_SENT
 from labtui.results.numbers import (
@@ -47,6 +48,7 @@ _FORMS = {
     "one-job": "all sizes in one job",
     "job-per-size": "one job per size",
     "torchrun": "one job per size, a process for each GPU (torchrun)",
+    "mpi": "a program on several numbers of processes, in one job",
     "task-per-gpu": "one job per size, a process for each GPU (srun)",
     "srun-python": "one job per size, a process for each node (srun python)",
 }
@@ -266,7 +268,7 @@ def _overridden(contents: LabContents) -> Iterable[Page]:
 
 def _everything(contents: LabContents) -> Iterable[Page]:
     """All results, all laws, every chart."""
-    if not contents.results.rows:
+    if not contents.results.rows and not contents.results.programs:
         return
     practice = contents.practice
     words = tuple(result_blocks(contents.results))
@@ -288,6 +290,12 @@ def _everything(contents: LabContents) -> Iterable[Page]:
 
 def result_blocks(results: Results) -> Iterable[Block]:
     """Both readings as tables, then what follows from them, in sentences."""
+    if results.programs:
+        yield plain("Programs timed without epochs (± hidden by printing)", "heading")
+        yield program_table(results.programs)
+        yield from _notes(note for row in results.programs for note in row.notes)
+    if not results.rows:
+        return
     yield plain("All epochs but the first (± hidden by printing; σ spread of epochs, if larger)", "heading")
     yield _table(results.rows, PRECISE)
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]

@@ -23,7 +23,7 @@ from labtui.domain.errors import UsageError
 from labtui.export import chart_geometry, style
 from labtui.export.measurements import Measurements
 from labtui.export.mpl_series import draw_bars, draw_heat, draw_lines
-from labtui.results.chart_catalog import courses, job_gpu_chart, lab_charts
+from labtui.results.chart_catalog import courses, job_gpu_chart, lab_charts, program_charts
 from labtui.results.chart_spec import ChartSpec, Kind, with_kind
 from labtui.results.charts import Reading, slug, task_charts
 from labtui.results.numbers import clean
@@ -276,6 +276,9 @@ def all_charts(
     named: list[NamedChart] = []
     for model in models:
         named += [_of_model(spec, model) for spec in task_charts(results, model=model, reading=reading)]
+    for program in dict.fromkeys(row.program.name for row in results.programs):
+        timed = program_charts([row for row in results.programs if row.program.name == program])
+        named += [_of_model(spec, program) for spec in timed]
     combined = lab_charts(results, reading=reading)
     scaled = {spec.key for spec in task_charts(results, reading=reading)} if len(models) == 1 else set()
     named += [NamedChart(file_name(spec.key), spec) for spec in combined if spec.key not in scaled]

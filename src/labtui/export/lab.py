@@ -123,7 +123,7 @@ class _Export:
             others = [problem.sentence for problem in self.problems[1:]]
             written = f" {len(self.files)} other files were written." if self.files else ""
             raise ExportError(" ".join([first.sentence, *dict.fromkeys(others)][:3]) + written, first.hint)
-        if not self.contents.results.measured:
+        if not self.contents.results.measured and not self.contents.results.programs:
             self.notes.insert(
                 0, "No steady epoch time is there yet, so tables and charts have nothing to show."
             )

@@ -26,11 +26,13 @@ from labtui.results.numbers import (
     PRECISE,
     clean,
     columns_of,
+    latex,
     latex_table,
     markdown_table,
     note_lines,
 )
-from labtui.results.rows import ResultRow, Results
+from labtui.results.report import program_table
+from labtui.results.rows import ProgramRow, ResultRow, Results
 from labtui.results.serialize import results_json
 
 if TYPE_CHECKING:
@@ -68,14 +70,15 @@ def stamp_of(results: Results) -> str:
 
 
 def frame(results: Results) -> pd.DataFrame:
-    """One line per configuration; every interval as three columns (value, ``_lo``, ``_hi``).
+    """One line per configuration, programs without epochs last; intervals in three columns (value, ``_lo``, ``_hi``).
 
     Units: seconds, images per second, ratios, fractions of 1. Missing numbers are NaN.
     """
     import pandas as pd
 
-    table = pd.DataFrame([_record(row) for row in results.rows], columns=list(_record_columns()))
-    whole = dict.fromkeys(("n_gpus", "batch_size", "images", "steps"), "Int64")
+    records = [*map(_record, results.rows), *map(_program_record, results.programs)]
+    table = pd.DataFrame(records, columns=list(_record_columns()))
+    whole = dict.fromkeys(("n_gpus", "batch_size", "epochs", "images", "steps", "processes"), "Int64")
     table["export"] = stamp_of(results)
     return table.astype(whole | dict.fromkeys(_float_columns(), "float64"))
 
@@ -94,6 +97,11 @@ def markdown_text(results: Results) -> str:
         "**As printed** (whole seconds of epoch 2)",
         markdown_table(results.measured, columns_of(results.measured, AS_PRINTED)),
     ]
+    if results.programs:
+        headings, lines = program_table(results.programs)
+        grid = [headings, [":---"] * 2 + ["---:"] * (len(headings) - 2), *lines]
+        text = "\n".join(f"| {' | '.join(line)} |" for line in grid)
+        parts = [*(parts if results.rows else ()), "**Programs timed without epochs**", text]
     if notes := note_lines(results):
         parts.append("\n".join(f"- {note}" for note in notes))
     parts.append(f"Export: {stamp_of(results)}")
@@ -106,6 +114,12 @@ def latex_text(results: Results) -> str:
         latex_table(rows, columns_of(rows, columns))
         for rows, columns in ((results.rows, PRECISE), (results.measured, AS_PRINTED))
     ]
+    if results.programs:
+        headings, lines = program_table(results.programs)
+        body = [[latex(cell) for cell in line] for line in (headings, *lines)]
+        rows_of = [" & ".join(line) + r" \\" for line in body]
+        begin = rf"\begin{{tabular}}{{ll{'r' * (len(headings) - 2)}}}"
+        tables.append("\n".join([begin, rows_of[0], r"\hline", *rows_of[1:], r"\end{tabular}"]))
     return f"% export: {stamp_of(results)}\n" + "\n\n".join(table for table in tables if table) + "\n"
 
 
@@ -140,6 +154,7 @@ _BEFORE = (
 _AFTER = (
     "batch_factor", "scatter_seconds", "printed_epoch_seconds", "printed_throughput", "printed_speedup",
     "printed_efficiency", "sources", "notes", "data_set", "tuning", "unit", "total_seconds", "gpu_memory_gib",
+    "processes", "size", "scaling", "program_seconds", "program_seconds_lo", "program_seconds_hi", "weak_efficiency",
 )  # fmt: skip
 
 
@@ -152,7 +167,7 @@ def _record_columns() -> tuple[str, ...]:
 
 
 def _float_columns() -> tuple[str, ...]:
-    starts = ("printed_", "per_gpu", "scatter", "batch_factor", "total_", "gpu_memory")
+    starts = ("printed_", "per_gpu", "scatter", "batch_factor", "total_", "gpu_memory", "program_", "weak_")
     return (*_triples(), *(name for name in (*_BEFORE, *_AFTER) if name.startswith(starts)))
 
 
@@ -189,6 +204,30 @@ def _record(row: ResultRow) -> dict[str, object]:
         "total_seconds": row.total_seconds.value if row.total_seconds else None,
         "gpu_memory_gib": row.gpu_memory.value if row.gpu_memory else None,
     }
+
+
+def _program_record(row: ProgramRow) -> dict[str, object]:
+    """A program's line: what has no meaning for it is left out."""
+    record: dict[str, object] = {
+        "model": _text(row.program.name),
+        "device": "gpu" if row.program.counts == "GPUs" else "cpu",
+        "n_gpus": row.processes if row.program.counts == "GPUs" else 0,
+        "runs": row.runs,
+        "practice": row.practice,
+        "live": False,
+        "sources": _text(cite(row.origins, most=20)),
+        "notes": " ".join(row.notes),
+        "processes": row.processes,
+        "size": _text(row.size),
+        "scaling": row.program.scaling,
+        "weak_efficiency": row.weak_efficiency.value if row.weak_efficiency else None,
+    }
+    found = {"program_seconds": row.seconds, "speedup": row.speedup, "efficiency": row.efficiency}
+    for name, interval in found.items():
+        record[name] = interval.value if interval else None
+        record[f"{name}_lo"] = interval.lo if interval else None
+        record[f"{name}_hi"] = interval.hi if interval else None
+    return record
 
 
 SAMPLER_END = ".gpu.csv"

@@ -26,11 +26,13 @@ from labtui.export.hand_in import (
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
 from labtui.export.result_blocks import acceleration_table, fraction_table, short_table, source_rows
 from labtui.lab.edition import ChartsCheck, Excerpt, FitCheck, HandInCheck, HandInPage, Task
+from labtui.results.chart_catalog import program_charts
 from labtui.results.chart_spec import ChartSpec
 from labtui.results.charts import scaling_lines, split_practice, task_charts
 from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart, tuning_charts
+from labtui.results.measured import cite
 from labtui.results.numbers import clean
-from labtui.results.rows import ResultRow, Results, of_rows
+from labtui.results.rows import ProgramRow, ResultRow, Results, of_rows
 from labtui.results.run_charts import (
     accuracy_chart,
     accuracy_target_chart,
@@ -117,6 +119,7 @@ def _page(contents: LabContents, plan: HandInPage, before: Sequence[Page]) -> It
 
 def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequence[Page]) -> Page:
     results = page_results(contents, plan, task)
+    timed = _page_programs(results, plan, task)
     chosen = plan.answers or (
         () if _says_heading(plan, contents, task) else tuple(range(1, len(task.questions) + 1))
     )
@@ -136,8 +139,9 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
         words.append(_missing(task, *missing))
     used = {page.title for page in before}
     title = title if title not in used else ""
-    title = title or plan.heading or result_blocks.fact(plan, results) or one_line(task.title)
-    visuals = tuple(_visuals(contents, plan, task, results))
+    found = result_blocks.program_fact(timed) or result_blocks.fact(plan, results)
+    title = title or plan.heading or found or one_line(task.title)
+    visuals = (*_timed_visuals(plan, timed), *_visuals(contents, plan, task, results))
     extra = result_blocks.rules(contents.results, plan.models) if "efficiency-loss" in plan.charts else ()
     words += [plain(rule, bullet="•", level=1) for rule in extra]
     if not task.questions and not task.runs:
@@ -153,9 +157,34 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
         questions=tuple(one_line(task.questions[number - 1].text) for number in sorted(chosen)),
         answer=tuple(full),
         answered=bool(written),
-        numbers=tuple(_provenance(results)) if plan.charts or plan.table else (),
-        practice=any(row.practice for row in results.rows) and bool(visuals),
+        numbers=(*_timed_provenance(timed), *_provenance(results)) if plan.charts or plan.table else (),
+        practice=any(row.practice for row in results.rows or timed) and bool(visuals),
     )
+
+
+def _page_programs(results: Results, plan: HandInPage, task: Task) -> tuple[ProgramRow, ...]:
+    """The times of programs that a page speaks of: those it names, else those its task measures."""
+    measured = {(run.model, run.processes, run.size) for run in task.runs}
+    return tuple(
+        row
+        for row in results.programs
+        if (row.program.name in plan.models)
+        or (not plan.models and (row.program.name, row.processes, row.size) in measured)
+    )
+
+
+def _timed_visuals(plan: HandInPage, timed: Sequence[ProgramRow]) -> Iterable[Block]:
+    """Table and charts of programs; real times alone, where there are any."""
+    rows = [row for row in timed if not row.practice] or list(timed)
+    if plan.table == "results" and rows:
+        yield result_blocks.program_table(rows)
+    specs = {spec.key.removesuffix("-practice"): spec for spec in program_charts(rows)}
+    yield from (Chart(specs[key]) for key in plan.charts if key in specs)
+
+
+def _timed_provenance(timed: Sequence[ProgramRow]) -> Iterable[str]:
+    for row in timed:
+        yield f"{clean(row.series)} on {row.program.counted(row.processes)}: {cite(row.origins)}"
 
 
 def _says_heading(plan: HandInPage, contents: LabContents, task: Task) -> bool:
@@ -199,11 +228,14 @@ def _conclusions(contents: LabContents, before: Sequence[Page]) -> Page:
 def sources_page(contents: LabContents) -> Page:
     """Where each number was read: job, file, lines."""
     rows = tuple(line for row in contents.results.rows for line in source_rows(row))
+    rows += tuple(line for row in contents.results.programs for line in result_blocks.program_sources(row))
     intro = (
         "labtui computed the numbers in charts, tables and headings from these lines of job logs; numbers in the "
         "answers are the authors' own. The logs lie in logs/ of the lab folder."
     )
     headings = ("training", "epoch s", "job", "log", "lines (epoch)")
+    if not contents.results.rows:
+        headings = ("program", "time", "job", "log", "line")
     table = Table(headings, rows, (False, True, True, False, False))
     return Page(
         title="Where the numbers come from",

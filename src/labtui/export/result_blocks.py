@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from labtui.export.hand_in import KeyNumbers, Table
 from labtui.lab.edition import HandInPage
+from labtui.results import report
 from labtui.results.accuracy import accuracy_curves
 from labtui.results.comparison_charts import tuning_labels
 from labtui.results.cost import sweet_spots
@@ -21,12 +22,13 @@ from labtui.results.numbers import (
     fixed,
     percent_text,
     rate_text,
+    ratio_text,
     three_digits,
     uncertainty,
     unit_of,
     with_uncertainty,
 )
-from labtui.results.rows import LawFit, ResultRow, Results, of_rows
+from labtui.results.rows import LawFit, ProgramRow, ResultRow, Results, of_rows
 from labtui.results.run_charts import study_name
 
 _MOST_LINES = 14
@@ -118,6 +120,39 @@ def _places(origins: Sequence[Origin]) -> str:
     return ", ".join(shown)
 
 
+def program_table(rows: Sequence[ProgramRow]) -> Table:
+    """Programs that are timed without epochs, by processes."""
+    headings, lines = report.program_table(rows)
+    return Table(headings, tuple(lines), tuple(place > 1 for place in range(len(headings))))
+
+
+def program_sources(row: ProgramRow) -> Iterable[tuple[str, str, str, str, str]]:
+    """Where a program's times were read."""
+    name = (
+        f"{clean(row.series)} on {row.program.counted(row.processes)}{' (practice)' if row.practice else ''}"
+    )
+    for origin in row.origins:
+        line = str(origin.line) if origin.line is not None else "–"
+        time = f"{report.time_text(row)} {row.program.shown_in}"
+        yield name, time, clean(origin.job_id) or "–", clean(origin.source), line
+
+
+def program_fact(rows: Sequence[ProgramRow]) -> str:
+    """What the times of programs say in one sentence; strong and weak scaling are never put into one."""
+    strong = [row for row in rows if row.speedup is not None and row.processes > 1]
+    weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
+    if strong and not weak:
+        best = max(strong, key=lambda row: row.speedup.value if row.speedup else 0.0)
+        many = best.program.counted(best.processes)
+        share = percent_text(best.efficiency)
+        return f"{clean(best.series)}: {ratio_text(best.speedup)} times as fast on {many}, {share} efficiency"
+    if weak and not strong:
+        last = max(weak, key=lambda row: row.processes)
+        many = last.program.counted(last.processes)
+        return f"{clean(last.series)}: weak efficiency {percent_text(last.weak_efficiency)} on {many}"
+    return ""
+
+
 _TITLE_NAMES = 40
 """Letters of two settings that a title has room for."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -166,6 +201,10 @@ def key_numbers(results: Results) -> KeyNumbers:
                     f"{_with_data(best, results)}: {best.n_gpus} GPUs against one",
                 )
             )
+    if (best_program := program_fact([row for row in results.programs if row.speedup])) and not items:
+        name, _, rest = best_program.partition(": ")
+        number, _, where = rest.partition(" times as fast ")
+        items.append((f"{number}×", f"{name}: {where.partition(',')[0]}"))
     if len(items) < 3:
         items += _more_numbers(results)
     return KeyNumbers(tuple(items[:3]))

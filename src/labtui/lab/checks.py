@@ -139,6 +139,8 @@ def _listed(words: Sequence[str]) -> str:
 def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evidence, stale: str) -> CheckItem:
     elsewhere = f" (task {match.task_id})" if match.task_id != task.id else ""
     sentence = f"{plan_words(match.spec)}{elsewhere}: run, at least {check.min_epochs} epochs read"
+    if match.spec.program is not None:
+        sentence = f"{plan_words(match.spec)}{elsewhere}: run, and its time read"
     if check.min_epochs == 0:
         sentence = f"{plan_words(match.spec)}{elsewhere}: run and over"
     if match.run is None:
@@ -275,7 +277,8 @@ def _later_run(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence
 
 def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> bool:
     """Whether a chart shows the models asked for; one that names none shows what was measured."""
-    shown = set(export.models) or {row.model for row in evidence.results.measured}
+    measured = {row.model for row in evidence.results.measured}
+    shown = set(export.models) or measured | {row.program.name for row in evidence.results.programs}
     return set(check.models) <= shown
 
 

@@ -11,15 +11,47 @@ from typing import Literal
 
 import msgspec
 
-from labtui.domain.model import BatchOption, Device, Outcome, TemplateForm, named_options, tuning_of
+from labtui.domain.model import (
+    BatchOption,
+    Device,
+    Outcome,
+    Program,
+    Scaling,
+    TemplateForm,
+    named_options,
+    tuning_of,
+)
 
 Quantity = Literal[
-    "epoch-seconds", "first-epoch-seconds", "throughput", "speedup", "efficiency", "acceleration"
+    "epoch-seconds",
+    "first-epoch-seconds",
+    "throughput",
+    "speedup",
+    "efficiency",
+    "acceleration",
+    "program-seconds",
 ]
-"""Seconds, seconds, images per second, ratio, fraction of 1, CPU time over GPU time."""
+"""Seconds, seconds, images per second, ratio, fraction of 1, CPU time over GPU time, seconds of a program's run."""
+
+ProgramChart = Literal[
+    "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
+]
+"""Charts of programs that are timed without epochs: the first three of strong scaling."""
 
 ChartKey = Literal[
-    "epoch-time", "throughput", "speedup", "efficiency", "tuning", "learning-rate", "error", "batch-accuracy"
+    "epoch-time",
+    "throughput",
+    "speedup",
+    "efficiency",
+    "tuning",
+    "learning-rate",
+    "error",
+    "batch-accuracy",
+    "program-time",
+    "program-speedup",
+    "program-efficiency",
+    "weak-time",
+    "weak-efficiency",
 ]
 Law = Literal["amdahl", "gustafson"]
 
@@ -40,7 +72,8 @@ class Band(_Data, frozen=True, kw_only=True):
     """A range in which a result would surprise nobody: `low <= value <= high` in the quantity's unit.
 
     `first_epoch` bands hold the warm-up epoch. `advice` is a question worth asking when a result lies
-    outside; `data_set` and `tuning` (words as labtui says them) narrow it to one. A band never
+    outside; `data_set` and `tuning` (words as labtui says them) narrow it to one. A band of
+    `program-seconds` says `processes` and `size` instead of GPUs and batch, `model` being the program. A band never
     decides whether a box ticks.
     """
 
@@ -53,6 +86,8 @@ class Band(_Data, frozen=True, kw_only=True):
     batch_size: int | None = None
     data_set: str | None = None
     tuning: tuple[str, ...] | None = None
+    processes: int | None = None
+    size: str | None = None
     advice: str = ""
 
 
@@ -64,6 +99,7 @@ class RunPlan(_Data, frozen=True, kw_only=True):
     `arguments` stand in the place of all that labtui would give a script that torchrun starts (a batch, epochs).
     `batch_option` says what the script's own batch option means. `data_set` and `images` per epoch are given where a
     lab has several. `variant` is a word for what the student's own copy of a script does differently.
+    `processes` and `size` are those of a program's run (form ``mpi``), which a task's `measures` make.
     """
 
     form: TemplateForm
@@ -83,11 +119,64 @@ class RunPlan(_Data, frozen=True, kw_only=True):
     images: int | None = None
     arguments: tuple[str, ...] = ()
     variant: str = ""
+    processes: int = 0
+    size: str = ""
 
     @property
     def tuning(self) -> tuple[str, ...]:
         """What its options, and the variant of its script, change of its speed, in words."""
         return tuning_of(named_options((*self.arguments, *self.options)), self.variant)
+
+
+class TimedProgram(_Data, frozen=True, kw_only=True):
+    """A program that is timed without epochs; `labtui.domain.model.Program` says what its fields are."""
+
+    name: str
+    sources: tuple[str, ...]
+    command: tuple[str, ...]
+    lines: tuple[str, ...]
+    scaling: Scaling = "strong"
+    counts: Literal["processes", "GPUs"] = "processes"
+    launcher: Literal["srun", "mpirun"] = "srun"
+    build: tuple[str, ...] = ()
+    sequential: tuple[str, ...] = ()
+    shown_in: Literal["s", "ms"] = "s"
+    toolchain: str = ""
+
+    @property
+    def program(self) -> Program:
+        return Program(**{name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class Measure(_Data, frozen=True, kw_only=True):
+    """A program to be timed on these numbers of processes, in one job.
+
+    `size` is that of the problem; for weak scaling that of one process, and n processes get n times as much.
+    """
+
+    program: str
+    processes: tuple[int, ...]
+    size: str
+    time_limit_minutes: int | None = None
+
+    def runs_of(self, program: TimedProgram) -> tuple[RunPlan, ...]:
+        gpus = program.counts == "GPUs"
+        weak = program.scaling == "weak" and self.size.isdecimal()
+        return tuple(
+            RunPlan(
+                form="mpi",
+                model=program.name,
+                device="gpu" if gpus else "cpu",
+                gpus=count if gpus else 0,
+                batch_size=1,
+                epochs=1,
+                script=program.sources[0] if program.sources else "",
+                time_limit_minutes=self.time_limit_minutes,
+                processes=count,
+                size=str(int(self.size) * count) if weak else self.size,
+            )
+            for count in self.processes
+        )
 
 
 class Question(_Data, frozen=True, kw_only=True):
@@ -190,6 +279,8 @@ Check = (
 class Task(_Data, frozen=True, kw_only=True):
     """One item of the assignment. `id` is its number there; `weight` its share of the mark in percent.
 
+    `measures` of programs become its `runs` when the edition is read.
+
     `files` are the scripts it concerns (in `scripts/`), `handed_in` is false for preparation only.
     """
 
@@ -203,6 +294,7 @@ class Task(_Data, frozen=True, kw_only=True):
     hints: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     runs: tuple[RunPlan, ...] = ()
+    measures: tuple[Measure, ...] = ()
     questions: tuple[Question, ...] = ()
     deliverables: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
@@ -223,6 +315,11 @@ PageChart = Literal[
     "learning-rate",
     "error",
     "batch-accuracy",
+    "program-time",
+    "program-speedup",
+    "program-efficiency",
+    "weak-time",
+    "weak-efficiency",
 ]
 PageTable = Literal["results", "fractions", "acceleration"]
 
@@ -291,6 +388,22 @@ class ReferenceRun(_Data, frozen=True, kw_only=True):
     gpu_memory: float | None = None
 
 
+class ReferenceTimes(_Data, frozen=True, kw_only=True):
+    """A program's times in the reference evidence, in seconds, by number of processes; `size` as a `Measure`'s."""
+
+    program: str
+    size: str
+    processes: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+
+def size_of(edition: Edition, times: ReferenceTimes, processes: int) -> str:
+    """The size of the problem that a reference time is about."""
+    program = edition.program(times.program)
+    weak = program is not None and program.scaling == "weak" and times.size.isdecimal()
+    return str(int(times.size) * processes) if weak else times.size
+
+
 class ReferenceScript(_Data, frozen=True, kw_only=True):
     """A script of the student as the reference evidence has it; `original` is what it was copied from."""
 
@@ -302,6 +415,7 @@ class Reference(_Data, frozen=True, kw_only=True):
     """Evidence on which every box must tick: planned runs with these times, these scripts, all answers."""
 
     runs: tuple[ReferenceRun, ...] = ()
+    times: tuple[ReferenceTimes, ...] = ()
     scripts: tuple[ReferenceScript, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -309,7 +423,8 @@ class Reference(_Data, frozen=True, kw_only=True):
 class Edition(_Data, frozen=True, kw_only=True):
     """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
 
-    `extends` is the id of the edition that its file changes; what the file leaves out is that edition's.
+    `programs` are those that tasks measure. `extends` is the id of the edition that its file changes; what the file
+    leaves out is that edition's.
     `images` is the training set's size per epoch, `base_learning_rate` the rate on one GPU,
     `startup_seconds` how long a run takes before its first epoch (container, imports, data): from ... to ...
     """
@@ -324,6 +439,7 @@ class Edition(_Data, frozen=True, kw_only=True):
     tasks: tuple[Task, ...]
     reference: Reference
     extends: str = ""
+    programs: tuple[TimedProgram, ...] = ()
     profiles: tuple[str, ...] = ()
     images: int = 50_000
     base_learning_rate: float = 0.01
@@ -331,6 +447,27 @@ class Edition(_Data, frozen=True, kw_only=True):
     hand_in: HandIn | None = None
     facts: tuple[Fact, ...] = ()
     bands: tuple[Band, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = {program.name: program for program in self.programs}
+        tasks = tuple(
+            msgspec.structs.replace(
+                task,
+                runs=tuple(
+                    run
+                    for measure in task.measures
+                    if (program := known.get(measure.program)) is not None
+                    for run in measure.runs_of(program)
+                ),
+            )
+            if task.measures and not task.runs
+            else task
+            for task in self.tasks
+        )
+        msgspec.structs.force_setattr(self, "tasks", tasks)
+
+    def program(self, name: str) -> Program | None:
+        return next((found.program for found in self.programs if found.name == name), None)
 
     def task(self, task_id: str) -> Task | None:
         return next((task for task in self.tasks if task.id == task_id), None)

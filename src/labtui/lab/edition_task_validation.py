@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 
+from labtui.domain.errors import DataError
 from labtui.domain.model import PROCESS_PER_GPU
 from labtui.lab.edition import (
     ChartsCheck,
@@ -17,12 +19,14 @@ from labtui.lab.edition import (
     FilesCheck,
     FitCheck,
     HandInCheck,
+    Measure,
     MetricCheck,
     RunPlan,
     RunsCheck,
     Task,
 )
 from labtui.lab.toml_positions import Place
+from labtui.training_logs.patterns import line_pattern
 
 Problem = tuple[Place, str]
 """Where a mistake stands, and the sentence about it."""
@@ -33,8 +37,8 @@ _ACTIVE = re.compile(
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Control characters and invisible ones that reorder or hide text: never needed in a lab sheet."""
-_MAY_REPEAT = (("startup_seconds",), ("options",), ("arguments",))
-_MAY_BE_EMPTY = {"advice", "note", "task", "heading", "extends", "variant"}
+_MAY_REPEAT = (("startup_seconds",), ("options",), ("arguments",), ("seconds",))
+_MAY_BE_EMPTY = {"advice", "note", "task", "heading", "extends", "variant", "size", "toolchain"}
 MAX_TEXT = 8_000
 MAX_NUMBER = 1_000_000_000
 
@@ -96,6 +100,7 @@ def _named(place: Place) -> str:
 
 _TASK_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,14}[A-Za-z0-9])?")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_SIZE = re.compile(r"\d{1,15}(?:x\d{1,15})?")
 _VARIANT = re.compile(r"[a-z][a-z0-9-]{0,30}")
 MAX_EPOCHS = 10_000
 MAX_GPUS = 100_000
@@ -144,6 +149,9 @@ def _known_facts(known: tuple[Fact, ...], names: tuple[str, ...], place: Place) 
 
 def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
     yield from path(run.script, (*place, "script"))
+    if run.form == "mpi":
+        yield from _timing(edition, run, place)
+        return
     if not run.script.endswith(".py"):
         yield (*place, "script"), f"A run's script is a Python file ending in .py, not {run.script!r}."
     if not _MODEL.fullmatch(run.model):
@@ -163,7 +171,7 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
             (*place, "arguments"),
             "`arguments` are for the forms 'torchrun' and 'task-per-gpu'; the other scripts are given theirs.",
         )
-    if run.variant and (run.form != "torchrun" or not _VARIANT.fullmatch(run.variant)):
+    if run.variant and (run.form not in PROCESS_PER_GPU or not _VARIANT.fullmatch(run.variant)):
         yield (
             (*place, "variant"),
             f"`variant` is one word in small letters for a script that torchrun starts, not {run.variant!r}.",
@@ -178,6 +186,71 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
     if run.cpus is not None and run.device == "gpu":
         yield (*place, "cpus"), "`cpus` is for CPU runs: a GPU brings its share of the node's CPUs."
     yield from _batches(edition, run, place)
+
+
+def _timing(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
+    """A run of a program."""
+    if edition.program(run.model) is None:
+        yield (*place, "model"), f"There is no program {run.model!r} under `[[programs]]`."
+    if not 1 <= run.processes <= MAX_GPUS:
+        yield (*place, "processes"), f"`processes` is from 1 to {MAX_GPUS:,}."
+    if not _SIZE.fullmatch(run.size):
+        yield (*place, "size"), f"`size` is a number, or several with x between them, not {run.size!r}."
+
+
+def program_problems(edition: Edition) -> Iterator[Problem]:
+    """Everything wrong with the programs, and with what tasks measure of them."""
+    for index, program in enumerate(edition.programs):
+        place: Place = ("programs", index)
+        if not _MODEL.fullmatch(program.name):
+            yield (*place, "name"), f"{program.name!r} is not a program's name."
+        for number, source in enumerate(program.sources):
+            yield from path(source, (*place, "sources", number))
+        if not program.sources or not program.command or not program.lines:
+            yield place, "A program has at least one of `sources`, `command` and `lines`."
+        for number, line in enumerate(program.lines):
+            try:
+                line_pattern(line)
+            except DataError as error:
+                yield (*place, "lines", number), error.sentence
+        for number, line in enumerate(program.build):
+            if not _plain_command(line):
+                yield (
+                    (*place, "build", number),
+                    "A command to build with is words alone, without a shell's signs.",
+                )
+        if program.toolchain and not _VARIANT.fullmatch(program.toolchain):
+            yield (
+                (*place, "toolchain"),
+                f"`toolchain` is one word in small letters, not {program.toolchain!r}.",
+            )
+        if program.scaling == "weak" and program.sequential:
+            yield (*place, "sequential"), "Weak scaling is compared with one process of the same program."
+    names = {program.name for program in edition.programs}
+    for i, task in enumerate(edition.tasks):
+        for j, measure in enumerate(task.measures):
+            yield from _measure(task, measure, names, ("tasks", i, "measures", j))
+
+
+def _measure(task: Task, measure: Measure, names: set[str], place: Place) -> Iterator[Problem]:
+    if measure.program not in names:
+        known = _near(measure.program, sorted(names))
+        yield (*place, "program"), f"There is no program {measure.program!r} under `[[programs]]`.{known}"
+    if list(measure.processes) != sorted(set(measure.processes)) or min(measure.processes, default=0) < 1:
+        yield (*place, "processes"), "`processes` are numbers from 1 on, in rising order."
+    if measure.time_limit_minutes is not None and not 1 <= measure.time_limit_minutes <= MAX_MINUTES:
+        yield (*place, "time_limit_minutes"), f"`time_limit_minutes` is from 1 to {MAX_MINUTES:,}."
+    if not _SIZE.fullmatch(measure.size):
+        yield (*place, "size"), f"`size` is a number, or several with x between them, not {measure.size!r}."
+    if any(run.form != "mpi" for run in task.runs):
+        yield place, f"Task {task.id} has either `runs` or `measures`."
+
+
+def _plain_command(line: str) -> bool:
+    try:
+        return bool(shlex.split(line)) and not set(line) & set(";|&<>$`\n*?~")
+    except ValueError:
+        return False
 
 
 def _options(run: RunPlan, place: Place) -> Iterator[Problem]:
@@ -224,8 +297,8 @@ def _same_run(task: Task, index: int, place: Place) -> Iterator[Problem]:
     """One run would stand for both, so the second could never be missing."""
     run = task.runs[index]
     if any(
-        (other.model, other.gpus, other.batch_size, other.data_set, other.tuning)
-        == (run.model, run.gpus, run.batch_size, run.data_set, run.tuning)
+        (other.model, other.gpus, other.batch_size, other.data_set, other.tuning, other.processes, other.size)
+        == (run.model, run.gpus, run.batch_size, run.data_set, run.tuning, run.processes, run.size)
         for other in task.runs[:index]
     ):
         yield place, f"Task {task.id} plans {on(run.model, run.gpus)} with batch {run.batch_size:,} twice."

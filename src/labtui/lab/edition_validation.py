@@ -20,12 +20,13 @@ import msgspec
 from labtui.domain.errors import DataError
 from labtui.domain.model import Device, Outcome, TemplateForm
 from labtui.lab import edition as schema
-from labtui.lab.edition import Band, Edition, HandInCheck, HandInPage, ReferenceRun, RunsCheck
+from labtui.lab.edition import Band, Edition, HandInCheck, HandInPage, ReferenceRun, RunsCheck, size_of
 from labtui.lab.edition_task_validation import (
     Problem,
     blanks_and_echoes,
     on,
     path,
+    program_problems,
     script_problems,
     task_problems,
     unique,
@@ -58,6 +59,10 @@ def problems(edition: Edition, known: Known | None = None) -> Iterator[Problem]:
     yield from _numbers(edition)
     yield from unique(((("tasks", i, "id"), task.id) for i, task in enumerate(edition.tasks)), "task")
     yield from unique(((("facts", i, "id"), fact.id) for i, fact in enumerate(edition.facts)), "fact")
+    yield from unique(
+        ((("programs", i, "name"), one.name) for i, one in enumerate(edition.programs)), "program"
+    )
+    yield from program_problems(edition)
     yield from _bands(edition)
     for index, task in enumerate(edition.tasks):
         yield from task_problems(edition, task, ("tasks", index))
@@ -93,6 +98,9 @@ def _bands(edition: Edition) -> Iterator[Problem]:
     for index, band in enumerate(edition.bands):
         place: Place = ("bands", index)
         yield from _band(band, place)
+        if band.quantity == "program-seconds":
+            yield from _program_band(edition, band, place)
+            continue
         if (band.model, band.gpus) not in known:
             models = {model for model, _ in known}
             wrong = "gpus" if band.model in models else "model"
@@ -121,8 +129,23 @@ def _bands(edition: Edition) -> Iterator[Problem]:
             yield place, f"There are two bands of {band.quantity} for {on(band.model, band.gpus)}."
 
 
+def _program_band(edition: Edition, band: Band, place: Place) -> Iterator[Problem]:
+    timed = {
+        (run.model, run.processes, size)
+        for task in edition.tasks
+        for run in task.runs
+        if run.form == "mpi"
+        for size in (None, run.size)
+    }
+    if (band.model, band.processes, band.size) not in timed:
+        yield place, f"No task times {band.model} on {band.processes} with this size, so this band is idle."
+    if sum(_key(other) == _key(band) for other in edition.bands) > 1:
+        yield place, f"There are two bands of {band.model} on {band.processes}."
+
+
 def _key(band: Band) -> tuple[object, ...]:
-    return band.quantity, band.model, band.gpus, band.batch_size, band.data_set, band.tuning
+    kind = (band.quantity, band.model, band.gpus, band.batch_size, band.data_set, band.tuning)
+    return (*kind, band.processes, band.size)
 
 
 def _largest(edition: Edition, band: Band) -> int | None:
@@ -258,15 +281,38 @@ def _reference(edition: Edition) -> Iterator[Problem]:
     for index, name in enumerate(edition.reference.files):
         yield from path(name, ("reference", "files", index))
     known = {(run.model, run.gpus) for run in edition.reference.runs}
+    yield from _reference_times(edition)
     for i, task in enumerate(edition.tasks):
         for j, plan in enumerate(task.runs):
-            if (plan.model, plan.gpus) not in known:
+            if plan.form != "mpi" and (plan.model, plan.gpus) not in known:
                 yield ("tasks", i, "runs", j), f"The reference has no time for {on(plan.model, plan.gpus)}."
     planned = _planned(edition)
     for index, run in enumerate(edition.reference.runs):
         if (run.model, run.gpus) not in planned:
             what = f"The reference has a time for {on(run.model, run.gpus)}, which no task plans."
             yield ("reference", "runs", index), what
+
+
+def _reference_times(edition: Edition) -> Iterator[Problem]:
+    """A time for each of a program's runs, and no others."""
+    plans = [plan for task in edition.tasks for plan in task.runs if plan.form == "mpi"]
+    wanted = {(plan.model, plan.processes, plan.size) for plan in plans}
+    found: set[tuple[str, int, str]] = set()
+    for index, times in enumerate(edition.reference.times):
+        place: Place = ("reference", "times", index)
+        if len(times.processes) != len(times.seconds) or any(second <= 0 for second in times.seconds):
+            yield place, "`processes` and `seconds` go together, one time above 0 for each number."
+        for number in times.processes:
+            key = (times.program, number, size_of(edition, times, number))
+            if key not in wanted:
+                yield place, f"No task times {times.program} on {number} with this size."
+            if key in found:
+                yield place, f"The reference has two times for {times.program} on {number}."
+            found.add(key)
+    for i, task in enumerate(edition.tasks):
+        for plan in task.runs:
+            if plan.form == "mpi" and (plan.model, plan.processes, plan.size) not in found:
+                yield ("tasks", i), f"The reference has no time for {plan.model} on {plan.processes}."
 
 
 def _reference_run(edition: Edition, run: ReferenceRun, place: Place) -> Iterator[Problem]:
@@ -314,6 +360,10 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "charts": get_args(schema.ChartKey),
     "laws": get_args(schema.Law),
     "batch": ("exact", "any"),
+    "scaling": ("strong", "weak"),
+    "counts": ("processes", "GPUs"),
+    "launcher": ("srun", "mpirun"),
+    "shown_in": ("s", "ms"),
     "kind": tuple(str(kind.__struct_config__.tag) for kind in get_args(schema.Check)),
 }
 _TYPES = {

@@ -142,6 +142,13 @@ def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None)
 
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
 """Folders of `remote/` with the scripts of one framework for several nodes."""
+PROGRAM_FOLDERS = ("pi/", "jacobi/")
+"""Folders of `remote/` with the sources of a program that is timed."""
+TRAINING_SCRIPTS = (
+    *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
+    *("resnet_lab.py", "run_log.py", "cifar-utils/"),
+)
+"""What a lab of programs alone starts without."""
 
 
 def withheld_scripts(edition: Edition) -> frozenset[str]:
@@ -150,9 +157,14 @@ def withheld_scripts(edition: Edition) -> frozenset[str]:
     A folder ends with ``/``. Every script in the lab folder travels with each job, so what nobody starts stays away.
     """
     made = {check.script for task in edition.tasks for check in task.checks if isinstance(check, EditedCheck)}
-    started = framework_scripts(edition)
-    unused = {each for each in FRAMEWORK_FOLDERS if not any(name.startswith(each) for name in started)}
-    return frozenset(made | unused)
+    started = {
+        *framework_scripts(edition),
+        *(name for program in edition.programs for name in program.sources),
+    }
+    folders = (*FRAMEWORK_FOLDERS, *PROGRAM_FOLDERS)
+    unused = {each for each in folders if not any(name.startswith(each) for name in started)}
+    trained = not edition.programs or any(plan.form != "mpi" for task in edition.tasks for plan in task.runs)
+    return frozenset(made | unused | (set() if trained else {*TRAINING_SCRIPTS}))
 
 
 def framework_scripts(edition: Edition) -> tuple[str, ...]:
@@ -173,7 +185,27 @@ def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
     return wanted.gpus is None or plan.gpus in wanted.gpus
 
 
+def _program_spec(edition: Edition, plan: RunPlan) -> RunSpec:
+    """One timing of a program."""
+    program = edition.program(plan.model)
+    return RunSpec(
+        model=plan.model,
+        device=plan.device,
+        n_gpus=plan.gpus,
+        batch_size=1,
+        epochs=1,
+        script=plan.script,
+        launcher="python" if program is None else program.launcher,
+        arguments=() if program is None else program.words(plan.processes, plan.size),
+        program=program,
+        processes=plan.processes,
+        size=plan.size,
+    )
+
+
 def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
+    if plan.form == "mpi":
+        return _program_spec(edition, plan)
     batch = plan.batch_size if wanted.per_gpu_batch is None else wanted.per_gpu_batch * max(1, plan.gpus)
     if wanted.max_per_gpu_batch is not None and wanted.per_gpu_batch is None and plan.gpus:
         batch = min(batch, wanted.max_per_gpu_batch * plan.gpus)
@@ -214,7 +246,7 @@ def _form(plan: RunPlan, wanted: PlanOverrides) -> TemplateForm:
         return form
     if form == "one-job" and plan.form == "torchrun" and plan.gpus == 1:
         return form
-    if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES}:
+    if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES, "mpi"}:
         return plan.form
     return form
 
@@ -232,8 +264,9 @@ def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[Ru
         form = _form(plan, wanted)
         if form == "one-gpu" and plan.gpus != 1:
             form = "job-per-size"
-        last = jobs[-1][1][-1] if jobs and jobs[-1][0] == "one-job" else None
-        if form == "one-job" and last and (last.model, last.data_set) == (plan.model, plan.data_set):
+        last = jobs[-1][1][-1] if jobs and jobs[-1][0] == form else None
+        together = form == "one-job" and last and (last.model, last.data_set) == (plan.model, plan.data_set)
+        if together or (last is not None and _same_measure(last, plan)):
             jobs[-1][1].append(plan)
         else:
             jobs.append((form, [plan]))
@@ -241,6 +274,11 @@ def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[Ru
         ("torchrun" if len(plans) == 1 and plans[0].form == "torchrun" and form == "one-job" else form, plans)
         for form, plans in jobs
     ]
+
+
+def _same_measure(before: RunPlan, plan: RunPlan) -> bool:
+    """Whether a timing belongs into the job of the one before: each measure names its processes in rising order."""
+    return (before.form, before.model) == ("mpi", plan.model) and before.processes < plan.processes
 
 
 # --------------------------------------------------------------------------- resources
@@ -262,6 +300,8 @@ def _draft(
     account = wanted.account or profile.default_account
     places = {"account": account, "user": wanted.user or profile.user}
     data_dir, container = profile.data_dir, profile.launch.container or profile.container
+    if form == "mpi":
+        data_dir = container = ""
     if specs[0].launcher in PROCESS_PER_GPU:
         container = profile.containers.get("pytorch", "")
         data_dir = profile.datasets_dir if specs[0].reads_folder else profile.data_dir
@@ -271,7 +311,9 @@ def _draft(
         runs=specs,
         gpus=gpus,
         nodes=nodes,
-        cpus=wanted.cpus or cpus_for(gpus, profile, next((plan.cpus for plan in plans if plan.cpus), None)),
+        cpus=wanted.cpus
+        or cores_of(specs, gpus, nodes, profile)
+        or cpus_for(0, profile, next((plan.cpus for plan in plans if plan.cpus), None)),
         time_limit_minutes=1,
         account=account,
         job_name=job_name(specs),
@@ -294,8 +336,18 @@ def in_turn(minutes: Sequence[int], queue: Queue | None) -> int:
     return sum(minutes) if most is None else min(sum(minutes), most)
 
 
+def cores_of(specs: Sequence[RunSpec], gpus: int, nodes: int, profile: Profile) -> int:
+    """CPU cores that each node needs: a program's process that is not on a GPU has one; 0 where a CPU run decides."""
+    if specs[0].program is not None and not gpus:
+        return -(-max(spec.processes for spec in specs) // nodes)
+    return cpus_for(gpus, profile) if gpus else 0
+
+
 def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
-    """The run on as few of the cluster's nodes as hold its GPUs, the same number on each."""
+    """The run on as few of the cluster's nodes as hold its GPUs (or a program's processes), the same number on each."""
+    if spec.program is not None:
+        each = profile.gpus_per_node if spec.n_gpus else profile.cpus_per_node
+        return replace(spec, nodes=-(-spec.processes // max(1, each)))
     if spec.launcher not in MANY_NODES or spec.device == "cpu":
         return spec
     most = max(1, profile.gpus_per_node)
@@ -307,6 +359,9 @@ def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
 
 def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
     """(nodes, GPUs of each) that a job needs for its largest run."""
+    if specs[0].program is not None:
+        most = max(specs, key=lambda spec: spec.processes)
+        return most.nodes, -(-most.n_gpus // most.nodes)
     return max(
         ((spec.nodes, spec.n_gpus // spec.nodes) for spec in specs), key=lambda size: size[0] * size[1]
     )
@@ -352,6 +407,10 @@ def cpus_for(gpus: int, profile: Profile, prescribed: int | None = None) -> int:
 def job_name(specs: Sequence[RunSpec]) -> str:
     """A short name Slurm, a shell and a file name can all take: ``ResNet50-1-2-4gpu``, ``ResNet50-cpu``."""
     models = "-".join(dict.fromkeys(spec.model for spec in specs))
+    if specs[0].program is not None:
+        most = max(specs, key=lambda spec: spec.processes)
+        size = f"-{most.size}" if specs[0].program.scaling == "strong" else ""
+        return f"{models}{size}-{most.processes}{most.program.counts if most.program else ''}"
     if all(spec.device == "cpu" for spec in specs):
         return f"{models}-cpu"
     models = "-".join([models, *dict.fromkeys(spec.data_set for spec in specs if spec.data_set)])
@@ -375,6 +434,11 @@ def _sum(parts: Sequence[Interval]) -> Interval:
 
 
 def _run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+    if run.program is not None:
+        found = program_band(edition, run.model, run.processes, run.size)
+        one = program_band(edition, run.model, 1, run.size)
+        again = any("{baseline_" in line for line in run.program.lines)
+        return _sum([found, one]) if found is not None and one is not None and again else found
     epoch, first = _measured(run, rows) or _banded(run, edition)
     if epoch is None:
         return None
@@ -397,6 +461,15 @@ def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None,
 
 def _banded(run: RunSpec, edition: Edition) -> tuple[Interval | None, Interval | None]:
     return _band(run, edition, "epoch-seconds"), _band(run, edition, "first-epoch-seconds")
+
+
+def program_band(edition: Edition, program: str, processes: int, size: str) -> Interval | None:
+    """The seconds that a program is known to take."""
+    for band in edition.bands:
+        mine = band.quantity == "program-seconds" and (band.model, band.processes) == (program, processes)
+        if mine and band.size in (None, size):
+            return Interval((band.low + band.high) / 2, band.low, band.high)
+    return None
 
 
 def _band(run: RunSpec, edition: Edition, quantity: str) -> Interval | None:

@@ -6,15 +6,16 @@ and the per-GPU batch always follow each other.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import JobForm, RunSpec, SubmissionDraft
+from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.plan import allocation, cpus_for, in_turn, job_name, on_nodes, time_limit
+from labtui.lab.plan import allocation, cores_of, in_turn, job_name, on_nodes, time_limit
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
@@ -74,6 +75,8 @@ OTHER_FORM: dict[JobForm, JobForm] = {
 def cell(row: PlanRow, column: str) -> str:
     """What a cell shows before it is edited; the same text can be typed back."""
     spec = row.spec
+    if spec.program is not None and column in {"gpus", "batch"}:
+        return str(spec.processes) if column == "gpus" else spec.size
     values = {
         "gpus": str(spec.n_gpus),
         "batch": str(spec.batch_size),
@@ -97,13 +100,20 @@ def changed(row: PlanRow, column: str, text: str) -> PlanRow:
         return replace(row, limit=_whole(text, "time limit", 1, 100_000) if text.strip() else None)
     if column == "options":
         return replace(row, spec=replace(spec, extra_args=_options(text)))
+    if spec.program is not None:
+        return replace(row, spec=_timed(spec, spec.program, column, text))
     if column == "rate":
         return replace(row, spec=replace(spec, learning_rate=_rate(text) if text.strip() else None))
     if column == "epochs":
         return replace(row, spec=replace(spec, epochs=_whole(text, "number of epochs", 1, 10_000)))
+    return replace(row, spec=_resized(spec, column, text))
+
+
+def _resized(spec: RunSpec, column: str, text: str) -> RunSpec:
+    """The run with another batch, or on other GPUs."""
     if column in {"batch", "per_gpu"}:
-        return replace(row, spec=replace(spec, batch_size=_batch(spec, column, text)))
-    return replace(row, spec=_with_gpus(spec, text))
+        return replace(spec, batch_size=_batch(spec, column, text))
+    return _with_gpus(spec, text)
 
 
 def own_answer(column: str) -> str:
@@ -125,6 +135,18 @@ def own_value(column: str, text: str) -> str | int | None:
         return _whole(text, "time limit", 1, 100_000)
     largest = {"gpus": 1024, "epochs": 10_000}.get(column, 10_000_000)
     return _whole(text, OWN_WORDS[column].partition(" (")[0], 0 if column == "gpus" else 1, largest)
+
+
+def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
+    """A program's run on other processes, or with another size."""
+    if column not in {"gpus", "batch"}:
+        raise UsageError("A program has neither a batch nor a rate nor epochs.", "Its size is what grows.")
+    count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
+    size = text.strip() if column == "batch" else spec.size
+    if not re.fullmatch(r"\d{1,15}(?:x\d{1,15})?", size):
+        raise UsageError(f"{text!r} is no size.", "A size is a number, or the sides of a grid: 1024x1024.")
+    gpus = count if spec.n_gpus else 0
+    return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.words(count, size))
 
 
 def _batch(spec: RunSpec, column: str, text: str) -> int:
@@ -201,8 +223,8 @@ def drafts_from(
         last = groups[-1] if groups else None
         if wanted == "one-job" and last and last[0] == "one-job" and _same_data(last[1][-1].spec, row.spec):
             last[1].append(row)
-        elif wanted == "own" and last and last[0] == "own" and last[1][-1].origin == row.origin:
-            last[1].append(row)  # a job file of the student's own is one job, whatever it starts
+        elif wanted in ("own", "mpi") and last and last[0] == wanted and last[1][-1].origin == row.origin:
+            last[1].append(row)  # a job file of the student's own, and a program's measure, is one job
         elif wanted == "one-gpu" and row.spec.n_gpus != 1:
             groups.append(("job-per-size", [row]))
         else:
@@ -233,7 +255,7 @@ def _draft(
         runs=specs,
         gpus=gpus,
         nodes=nodes,
-        cpus=cpus_for(gpus, profile) if gpus else base.cpus,
+        cpus=cores_of(specs, gpus, nodes, profile) or base.cpus,
         job_name=job_name(specs),
     )
     prescribed = base.time_limit_minutes != time_limit(base, edition, profile)

@@ -47,6 +47,23 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
         for band in edition.bands:
             if note := remark(band, row):
                 yield note
+    yield from _timing_notes(edition, task, evidence)
+
+
+def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
+    """Remarks on the times of a task's programs."""
+    planned = {(plan.model, plan.processes, plan.size) for plan in task.runs if plan.form == "mpi"}
+    for row in evidence.results.programs:
+        key = (row.program.name, row.processes, row.size)
+        for band in edition.bands if key in planned else ():
+            mine = band.quantity == "program-seconds" and (band.model, band.processes) == key[:2]
+            outside = row.seconds.hi < band.low or row.seconds.lo > band.high
+            if mine and band.size in (None, row.size) and outside:
+                usual = f"{_short(band.low)} to {_short(band.high)} s are usual ({band.source})"
+                sentence = (
+                    f"{row.series} on {row.program.counted(row.processes)}: {_short(row.seconds.value)} s"
+                )
+                yield f"{sentence}, where {usual}. {' '.join(band.advice.split())}".strip()
 
 
 def _images(edition: Edition, task: Task, row: ResultRow) -> int:
@@ -71,7 +88,7 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
 
 def remark(band: Band, row: ResultRow) -> str:
     """What to say about a row by one band; "" when it is about something else or the row fits."""
-    if (band.model, band.gpus) != (row.model, row.n_gpus):
+    if band.quantity == "program-seconds" or (band.model, band.gpus) != (row.model, row.n_gpus):
         return ""
     if band.data_set is not None and band.data_set != row.configuration.data_set:
         return ""
@@ -166,6 +183,8 @@ def cite_run(run: RunState, evidence: Evidence) -> str:
 
 def _same_device(run: RunState, spec: RunSpec) -> bool:
     mine, planned = run.spec, spec
+    if (mine.processes, mine.size) != (planned.processes, planned.size):
+        return False
     if mine.data_set and planned.data_set and mine.data_set != planned.data_set:
         return False
     if mine.launcher in PROCESS_PER_GPU and mine.tuning != planned.tuning:
@@ -224,6 +243,8 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
         return f"it {DEEDS[run.outcome]}; the task wants a run that {wanted}"
     if len(run.epochs) < check.min_epochs:
         one = len(run.epochs) == 1
+        if run.spec.program is not None:
+            return "its log shows no line with its time"
         return (
             f"its log shows {len(run.epochs)} epoch{'' if one else 's'} and {check.min_epochs} are needed"
             f"{' (the first one is warm-up)' if one else ''}"
@@ -233,6 +254,8 @@ def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) 
 
 def plan_words(spec: RunSpec) -> str:
     """A planned run in words, both batches said apart."""
+    if spec.program is not None:
+        return spec.label
     batch = f"batch {spec.batch_size:,}"
     if spec.n_gpus > 1:
         batch = f"global batch {spec.batch_size:,}, {spec.per_gpu_batch:,} per GPU"

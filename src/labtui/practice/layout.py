@@ -59,7 +59,7 @@ module() {
                 case "${name%%/*}" in
                     singularity) LABTUI_PRACTICE_SINGULARITY=yes; export LABTUI_PRACTICE_SINGULARITY
                                  echo "load $name (PATH)" >&2 ;;
-                    bsc|cuda|cudnn|nccl|gcc|intel|mkl|impi|hdf5|python|tensorflow|anaconda) echo "load
+                    bsc|cuda|cudnn|nccl|gcc|intel|oneapi|nvidia-hpc-sdk|mkl|impi|hdf5|python|tensorflow) echo "load
                     $name (PATH)" >&2 ;;
                     *) echo "Lmod has detected the following error:  The following module(s) are unknown:
                     \\"$name\\"" >&2
@@ -232,6 +232,10 @@ def _write_programs(layout: Layout, environment: Mapping[str, str]) -> None:
     scripts["torchrun"] = _TORCHRUN.replace("@python@", python).replace(
         "@rehearse@", shlex.quote(str(HERE / "rehearse.py"))
     )
+    scripts["mpicc"] = _MPICC.replace("@python@", python).replace(
+        "@program@", shlex.quote(str(HERE / "rehearsal" / "mpi_programs.py"))
+    )
+    scripts["mpirun"], scripts["make"] = _MPIRUN, _MAKE
     for name, text in scripts.items():
         target = layout.programs / name
         target.write_text(text, encoding="utf-8")
@@ -256,6 +260,59 @@ _TORCHRUN = """\
 #!/usr/bin/env bash
 # PyTorch's launcher: one process stands for all.
 exec @python@ -u @rehearse@ torchrun "$@"
+"""
+
+_MPICC = """\
+#!/usr/bin/env bash
+# "Compiles" a C source into a program that prints what the real one prints, after the published time.
+out=a.out source= flags=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -o) out="$2"; shift ;;
+        -*) flags+=("$1") ;;
+        *)  source="$1" ;;
+    esac
+    shift
+done
+[ -n "$source" ] || { echo "gcc: fatal error: no input files" >&2; exit 1; }
+[ -f "$source" ] || { echo "gcc: error: $source: No such file or directory" >&2; exit 1; }
+printf '%s\n' '#!/usr/bin/env bash' '[ "${SLURM_PROCID:-0}" = 0 ] || exit 0  # process 0 speaks for all' \
+    "exec @python@ -I -S @program@ $(printf '%q ' "${source##*/}" "${flags[@]}")-- \\"\\$@\\"" > "$out"
+chmod +x "$out"
+"""
+
+_MPIRUN = """\
+#!/usr/bin/env bash
+# Open MPI's launcher: one process stands for all.
+count=1
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -np|-n|--np|-c) count="$2"; shift ;;
+        --) shift; break ;;
+        -*) ;;
+        *)  break ;;
+    esac
+    shift
+done
+[ $# -gt 0 ] || { echo "mpirun could not find anything to do." >&2; exit 1; }
+SLURM_PROCID=0 SLURM_NTASKS="$count" exec "$@"
+"""
+
+_MAKE = """\
+#!/usr/bin/env bash
+# Builds the first C source of a folder, by the cluster's mpicc.
+folder=. target=default
+while [ $# -gt 0 ]; do
+    case "$1" in -C) folder="$2"; shift ;; -*) ;; *) target="$1" ;; esac
+    shift
+done
+cd "$folder" || exit 2
+[ -f Makefile ] || { echo "make: *** No targets specified and no makefile found.  Stop." >&2; exit 2; }
+for source in *.c; do
+    [ -f jacobi.c ] && source=jacobi.c
+    echo "mpicc -DBUILD=$target $source -o ${source%.c} -lm"
+    exec mpicc "-DBUILD=$target" "$source" -o "${source%.c}" -lm
+done
 """
 
 _PYTHON_TRAIN = """\

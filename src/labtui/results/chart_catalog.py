@@ -1,16 +1,27 @@
 """Which charts exist for given results, in order; the one place that decides it.
 
 The makers lie in `charts` (the task's four), `comparison_charts` (the analysis) and `run_charts` (epoch by epoch).
+Those of programs that are timed without epochs lie here.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from labtui.results.chart_spec import ChartSpec
-from labtui.results.charts import Reading, by_unit, scaling_lines, split_practice, task_charts, unique_keys
+from labtui.domain.model import Interval
+from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.results.charts import (
+    WIDE,
+    Reading,
+    by_unit,
+    scaling_lines,
+    split_practice,
+    task_charts,
+    unique_keys,
+)
 from labtui.results.comparison_charts import (
     cpu_gpu_chart,
     first_epoch_chart,
@@ -20,13 +31,19 @@ from labtui.results.comparison_charts import (
     per_gpu_chart,
     tuning_charts,
 )
-from labtui.results.rows import Results, of_rows
+from labtui.results.numbers import percent_text, ratio_text, three_digits
+from labtui.results.rows import ProgramRow, Results, baseline_text, of_rows
 from labtui.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart, study_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 
 MOST_LINES = 6
 """More lines than this cannot be told apart, so runs of several networks are not drawn over each other."""
 FAMILIES = (
+    "program-time",
+    "program-speedup",
+    "program-efficiency",
+    "weak-time",
+    "weak-efficiency",
     "epoch-time",
     "throughput-per-gpu",
     "throughput",
@@ -55,13 +72,13 @@ def family(key: str) -> str:
 
 
 def networks(results: Results) -> tuple[str, ...]:
-    """The networks of the rows, in their order."""
-    return networks_of(results.rows)
+    """The networks of the rows, in their order, then the programs."""
+    return (*networks_of(results.rows), *dict.fromkeys(row.program.name for row in results.programs))
 
 
 def gallery(results: Results, *, model: str | None = None) -> tuple[ChartSpec, ...]:
     """The charts of one network; without `model` those of all together (all there are, if there is one only)."""
-    there = networks(results)
+    there, programs = networks(results), results.programs
     if model is None and len(there) == 1:
         model = there[0]
     if model is not None:
@@ -69,7 +86,8 @@ def gallery(results: Results, *, model: str | None = None) -> tuple[ChartSpec, .
     charts = [*lab_charts(results), *courses(results, model)]
     if model is None:
         charts = [chart for chart in charts if family(chart.key) in _TOGETHER or _few_lines(chart)]
-    return tuple(chart for chart in charts if says_something(chart))
+    timed = program_charts([row for row in programs if model in (None, row.program.name)])
+    return unique_keys([*timed, *(chart for chart in charts if says_something(chart))])
 
 
 def lab_charts(
@@ -130,3 +148,94 @@ def job_gpu_chart(
         return None
     stem = re.sub(r"[^A-Za-z0-9_]+", "-", job_id or log.rpartition(".")[0] or log)
     return replace(chart, key=f"gpu-utilization-{stem}")
+
+
+# --------------------------------------------------------------------------- programs that are timed without epochs
+
+_UNITS = {"s": "seconds", "ms": "milliseconds"}
+
+
+def program_charts(rows: Sequence[ProgramRow]) -> tuple[ChartSpec, ...]:
+    """Time, speedup and efficiency of strong scaling; time and efficiency of weak scaling. Each says which it is.
+
+    Real and practice times, programs, and units never share a chart.
+    """
+    charts: list[ChartSpec] = []
+    for practice in (False, True):
+        mine = [row for row in rows if row.practice is practice]
+        for name in dict.fromkeys(row.program.name for row in mine):
+            charts += _charts_of_program([row for row in mine if row.program.name == name])
+    real = {(chart.key, chart.title) for chart in charts if not chart.practice}
+    both = [chart for chart in charts if chart.practice and (chart.key, chart.title) in real]
+    return tuple(replace(each, key=f"{each.key}-practice") if each in both else each for each in charts)
+
+
+def _charts_of_program(rows: Sequence[ProgramRow]) -> list[ChartSpec]:
+    program = rows[0].program
+    against = f"T1 is the time of {baseline_text(program)}."
+    times = {row: (row.shown, three_digits(row.shown.value)) for row in rows}
+    if program.scaling == "weak":
+        note = f"Weak scaling: n {program.counts} do n times the work. E = T1/Tn; {against}"
+        each = {row: (e, percent_text(e)) for row in rows if (e := row.weak_efficiency) is not None}
+        made = [
+            _program_chart(
+                "weak-time", f"Weak scaling: time, {program.name}", _UNITS[program.shown_in], times, note
+            ),
+            _program_chart("weak-efficiency", f"Weak efficiency, {program.name}", "T1 / Tn", each, note),
+        ]
+    else:
+        note = f"Strong scaling: the same work on n {program.counts}. {against}"
+        speedups = {row: (s, ratio_text(s)) for row in rows if (s := row.speedup) is not None}
+        shares = {row: (e, percent_text(e)) for row in rows if (e := row.efficiency) is not None}
+        times_one = f"times {baseline_text(program)}"
+        made = [
+            _program_chart("program-time", f"Time, {program.name}", _UNITS[program.shown_in], times, note),
+            _program_chart("program-speedup", f"Speedup, {program.name}", times_one, speedups, note),
+            _program_chart(
+                "program-efficiency",
+                f"Efficiency, {program.name}",
+                f"speedup / {program.counts}",
+                shares,
+                note,
+            ),
+        ]
+    return [chart for chart in made if any(len(series.points) > 1 for series in chart.series)]
+
+
+def _program_chart(
+    key: str, title: str, unit: str, values: dict[ProgramRow, tuple[Interval, str]], note: str
+) -> ChartSpec:
+    counts = sorted({row.processes for row in values})
+    wide = bool(counts) and counts[-1] >= WIDE * counts[0]
+    place = math.log2 if wide else float
+    percent = key.endswith("efficiency")
+    names = dict.fromkeys(row.series for row in values)
+    series = [
+        Series(
+            name=name,
+            points=tuple(
+                Point(x=place(row.processes), y=value.value, lo=value.lo, hi=value.hi, label=text)
+                for row, (value, text) in values.items()
+                if row.series == name
+            ),
+        )
+        for name in names
+    ]
+    if key.endswith("speedup") and series:
+        ideal = tuple(Point(x=place(count), y=float(count)) for count in counts)
+        series.append(Series(name="ideal", points=ideal, role="ideal"))
+    highest = max((value.hi for value, _ in values.values()), default=1.0)
+    axis = next((row.program.counts for row in values), "processes")
+    return ChartSpec(
+        key=key,
+        title=title,
+        x_label=f"{axis} (logarithmic)" if wide else axis,
+        y_label=unit,
+        series=tuple(series),
+        kind="bars" if len(names) == 1 else "lines",
+        x_ticks=tuple((place(count), str(count)) for count in counts),
+        y_max=max(1.0, highest) * 1.05 if percent else None,
+        percent=percent,
+        notes=(note,),
+        practice=any(row.practice for row in values),
+    )

@@ -32,8 +32,10 @@ from labtui.results.rows import (
     CIFAR10_IMAGES,
     Configuration,
     LeftOut,
+    ProgramRow,
     ResultRow,
     Results,
+    baseline_text,
     configuration_of,
     contradicts,
     find_baseline,
@@ -42,6 +44,7 @@ from labtui.results.rows import (
     reading_order,
     same_work,
 )
+from labtui.training_logs.patterns import BASELINE
 
 
 def group_runs(
@@ -99,7 +102,9 @@ def compute_results(
     even then (`insist`: a person gave them). Without them the log's steps and batch bound the throughput, or it is
     absent.
     """
-    groups, left_out = group_runs(runs, images, insist=insist)
+    runs = tuple(runs)
+    trained = [run for run in runs if run.run.program is None]
+    groups, left_out = group_runs(trained, images, insist=insist)
     rows = {
         configuration: _measure(configuration, tuple(members), images)
         for configuration, members in groups.items()
@@ -114,6 +119,7 @@ def compute_results(
         predictions=predictions,
         left_out=left_out,
         notes=(*_overall_notes(compared), *unpredicted),
+        programs=program_rows(runs),
     )
 
 
@@ -422,3 +428,82 @@ def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:
     if any(row.live for row in rows):
         notes.append("Some runs are still going; their numbers will move.")
     return tuple(notes)
+
+
+# --------------------------------------------------------------------------- programs that are timed without epochs
+
+
+def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ProgramRow, ...]:
+    """The rows of the runs that are a program's, by program, size and processes; others are left out."""
+    groups: dict[tuple[bool, str, str, int], list[MeasuredRun]] = {}
+    for run in runs:
+        parsed = run.run
+        if parsed.program is not None and parsed.processes and parsed.epochs:
+            key = (run.practice or parsed.practice, parsed.program.name, parsed.size, parsed.processes)
+            groups.setdefault(key, []).append(run)
+    rows = [
+        row for key in sorted(groups, key=_program_order) if (row := _timed_row(key, groups[key])) is not None
+    ]
+    return tuple(_program_compared(row, rows) for row in rows)
+
+
+def _program_order(key: tuple[bool, str, str, int]) -> tuple[object, ...]:
+    practice, name, size, processes = key
+    return practice, name, work_of(size) or 0, processes, size
+
+
+def _timed_row(key: tuple[bool, str, str, int], members: Sequence[MeasuredRun]) -> ProgramRow | None:
+    practice, _, size, processes = key
+    samples = [(run, sample) for run in members for sample in run.run.epochs]
+    seconds = mean_interval([sample.seconds for _, sample in samples])
+    program = members[0].run.program
+    if seconds is None or program is None or seconds.lo <= 0:
+        return None
+    return ProgramRow(
+        program=program,
+        size=size,
+        processes=processes,
+        practice=practice,
+        seconds=seconds,
+        runs=len(members),
+        run_ids=tuple(run.run_id for run in members if run.run_id is not None),
+        tasks=tuple(dict.fromkeys(run.task_id for run in members if run.task_id)),
+        origins=tuple(run.origin(sample) for run, sample in samples),
+        baseline=mean_interval(
+            [
+                Interval(*(sample.metrics[name] for name in BASELINE))
+                for _, sample in samples
+                if sample.metrics.keys() >= set(BASELINE)
+            ]
+        ),
+    )
+
+
+def work_of(size: str) -> int | None:
+    """The work that a size stands for: its numbers multiplied; None where it tells none."""
+    numbers = size.split("x")
+    return math.prod(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
+
+
+def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow:
+    """The row with its ratios to the time of one process."""
+    weak = row.program.scaling == "weak"
+    alike = [one for one in rows if (one.program.name, one.practice) == (row.program.name, row.practice)]
+    first = next((one for one in alike if one.processes == 1 and (weak or one.size == row.size)), None)
+    if first is None and row.baseline is not None and not weak and row.baseline.lo > 0:
+        ratio = row.baseline.over(row.seconds)
+        own = f"Compared with the time of {baseline_text(row.program)} in its own line."
+        return replace(
+            row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes), notes=(*row.notes, own)
+        )
+    if first is None:
+        missing = f"There is no time of {baseline_text(row.program)} to compare with."
+        return replace(row, notes=(*row.notes, missing))
+    ratio = Interval.exact(1.0) if first is row else first.seconds.over(row.seconds)
+    if not weak:
+        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
+    one, mine = work_of(first.size), work_of(row.size)
+    if one is not None and mine is not None and mine != one * row.processes:
+        grown = f"Its size is not {row.processes:,} times that of one process: this is no weak scaling."
+        return replace(row, notes=(*row.notes, grown))
+    return replace(row, weak_efficiency=ratio)

@@ -157,6 +157,9 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         framework=run.framework,
         contradictions=tuple(found.text for found in run.diagnosis if found.kind == "contradiction"),
         tuning=spec.tuning,
+        program=spec.program,
+        processes=spec.processes or None,
+        size=spec.size,
         last_line=totals.line if totals is not None and totals.line else 1,
         **totals_of_run,
     )

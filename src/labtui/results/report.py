@@ -20,6 +20,7 @@ from labtui.results.cost import (
 )
 from labtui.results.measured import MeasuredRun, cite
 from labtui.results.numbers import (
+    ABSENT,
     AS_PRINTED,
     PLAIN_MODEL,
     PRECISE,
@@ -36,7 +37,7 @@ from labtui.results.numbers import (
     ratio_text,
     text_table,
 )
-from labtui.results.rows import ResultRow, Results
+from labtui.results.rows import ProgramRow, ResultRow, Results
 
 NAMING = 3
 """The first columns say which run it is: model, device, global batch."""
@@ -149,7 +150,30 @@ def _tables(results: Results, width: int | None) -> str:
         ),
         _reading("As printed: whole seconds of epoch 2, as textbooks do", printed, AS_PRINTED, width),
     )
-    return "\n".join(filter(None, texts))
+    return "\n".join(filter(None, (*texts, *_programs(results, width))))
+
+
+def _programs(results: Results, width: int | None) -> list[str]:
+    """Programs that are timed without epochs: a table for each kind of scaling, which are never mixed."""
+    texts = []
+    for scaling in ("strong", "weak"):
+        rows = [row for row in results.programs if row.program.scaling == scaling]
+        if rows:
+            headings, body = program_table(rows)
+            grid = [headings, *body]
+            widths = [max(len(line[place]) for line in grid) for place in range(len(headings))]
+            lines = [_padded(line, widths) for line in grid]
+            title = f"Programs, {scaling} scaling (± hidden by printing)"
+            notes = dict.fromkeys(note for row in rows for note in row.notes)
+            texts.append("".join(f"{line}\n" for line in (title, *lines, *fitted_lines(list(notes), width))))
+    return texts
+
+
+def _padded(line: Sequence[str], widths: Sequence[int]) -> str:
+    cells_of = zip(line, widths, range(len(line)), strict=True)
+    return "  ".join(
+        cell.rjust(size) if place > 1 else cell.ljust(size) for cell, size, place in cells_of
+    ).rstrip()
 
 
 def _reading(title: str, rows: Sequence[ResultRow], columns: Sequence[Column], width: int | None) -> str:
@@ -286,3 +310,37 @@ def _form_line(each: FormsOfSizes) -> str:
 def devices(n_gpus: int) -> str:
     """What a training ran on, in words."""
     return "the CPU" if n_gpus == 0 else f"{n_gpus} GPU{'s' if n_gpus != 1 else ''}"
+
+
+# --------------------------------------------------------------------------- programs that are timed without epochs
+
+
+def program_table(rows: Sequence[ProgramRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and cells; strong and weak scaling have columns of their own, where they occur."""
+    units = {row.program.shown_in for row in rows}
+    unit = units.pop() if len(units) == 1 else ""
+    strong = any(row.program.scaling == "strong" for row in rows)
+    weak = any(row.program.scaling == "weak" for row in rows)
+    headings = ["program", "size", counts_of(rows), f"time, {unit}" if unit else "time", "±"]
+    headings += ["speedup", "efficiency"] if strong else []
+    headings += ["weak efficiency"] if weak else []
+    return tuple(headings), [_cells(row, unit, strong=strong, weak=weak) for row in rows]
+
+
+def _cells(row: ProgramRow, unit: str, *, strong: bool, weak: bool) -> tuple[str, ...]:
+    name = row.program.name + (" (practice)" if row.practice else "")
+    time = time_text(row) if unit else f"{time_text(row)} {row.program.shown_in}"
+    cells = [name, row.size or ABSENT, f"{row.processes:,}", time, f"{row.shown.half_width:.2g}"]
+    cells += [ratio_text(row.speedup), percent_text(row.efficiency)] if strong else []
+    cells += [percent_text(row.weak_efficiency)] if weak else []
+    return tuple(cells)
+
+
+def time_text(row: ProgramRow) -> str:
+    """The time in the program's unit, without it: two decimals."""
+    return f"{row.shown.value:,.2f}"
+
+
+def counts_of(rows: Sequence[ProgramRow]) -> str:
+    """What the rows differ by: ``processes``, ``GPUs``, or both."""
+    return " or ".join(dict.fromkeys(row.program.counts for row in rows)) or "processes"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labtui.domain.model import Interval, WorkUnit
+from labtui.domain.model import Interval, Program, WorkUnit
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, Scatter
 
 CIFAR10_IMAGES = 50_000
@@ -342,6 +342,50 @@ class ResultRow:
         return self.throughput.scaled(1 / self.n_gpus)
 
 
+_SCALES = {"s": 1.0, "ms": 1e3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRow:
+    """The time of a program on so many processes, in seconds; repetitions are pooled.
+
+    `size` is that of the problem, "" where nothing tells it. `speedup` and `efficiency` are strong scaling's,
+    `weak_efficiency` is weak scaling's; None where there is no time to compare with. `baseline` is the time of one
+    process that the run's own line repeats: compared with where there is no run of one process.
+    """
+
+    program: Program
+    size: str
+    processes: int
+    practice: bool
+    seconds: Interval
+    runs: int
+    run_ids: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    speedup: Interval | None = None
+    efficiency: Interval | None = None
+    weak_efficiency: Interval | None = None
+    notes: tuple[str, ...] = ()
+    baseline: Interval | None = None
+
+    @property
+    def series(self) -> str:
+        """What its marks are called: the program, and the size of strong scaling's problem."""
+        weak = self.program.scaling == "weak" or not self.size
+        return self.program.name if weak else f"{self.program.name} ({self.size})"
+
+    @property
+    def shown(self) -> Interval:
+        """The time in the program's own unit."""
+        return self.seconds.scaled(_SCALES[self.program.shown_in])
+
+
+def baseline_text(program: Program) -> str:
+    """What the others are compared with: ``the sequential program``, ``1 process``, ``1 GPU``."""
+    return "the sequential program" if program.sequential else program.counted(1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LawFit:
     """One law fitted to the rows that share a baseline.
@@ -408,7 +452,8 @@ class LeftOut:
 class Results:
     """All numbers of a lab folder or of some logs.
 
-    `images` per epoch are those of the command line or the edition, else the lab's; each row has its own.
+    `images` per epoch are those of the command line or the edition, else the lab's; each row has its own. `programs`
+    are timed without epochs and are in none of the other fields.
     """
 
     images: int
@@ -417,6 +462,7 @@ class Results:
     predictions: tuple[Prediction, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
+    programs: tuple[ProgramRow, ...] = ()
 
     @property
     def measured(self) -> tuple[ResultRow, ...]:

@@ -21,7 +21,7 @@ from labtui.results.cost import (
     sweet_spots,
 )
 from labtui.results.measured import SHORTEST, Origin, steady_samples
-from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
+from labtui.results.rows import LawFit, LeftOut, Prediction, ProgramRow, ResultRow, Results, baseline_text
 
 Json = dict[str, Any]
 _TIMED_BY_BATCHES = ("pytorch",)
@@ -46,6 +46,7 @@ def results_json(results: Results) -> Json:
         "without_steady_time": [_unsteady(row) for row in results.rows if not row.is_measured],
         "left_out": [_left_out(left) for left in results.left_out],
         "notes": list(results.notes),
+        "programs": [program_json(row) for row in results.programs],
     }
 
 
@@ -340,6 +341,9 @@ def run_json(run: ParsedRun, row: ResultRow) -> Json:
         "contradictions": list(run.contradictions),
         "notes": list(notes_of_run(run, row)),
         "interleaved": run.interleaved,
+        "program": None if run.program is None else run.program.name,
+        "processes": run.processes,
+        "size": run.size or None,
         "practice": run.practice,
         "framework": run.framework,
         "first_line": run.first_line,
@@ -383,7 +387,7 @@ def step_seconds(sample: EpochSample) -> Interval | None:
 
 def notes_of_run(run: ParsedRun, row: ResultRow) -> tuple[str, ...]:
     """The reader's notes; those of the numbers only where there are numbers."""
-    if not run.epochs and run.throughput is None:
+    if run.program is not None or (not run.epochs and run.throughput is None):
         return run.notes
     return tuple(
         note for note in row.notes if " of these runs " not in note
@@ -438,3 +442,26 @@ def _values(row: ResultRow) -> Iterable[tuple[str, float]]:
                 yield "epoch_seconds", sample.seconds.value
                 if images is not None:
                     yield "throughput", images / sample.seconds.value
+
+
+def program_json(row: ProgramRow) -> dict[str, Any]:
+    """A row as plain JSON values: seconds, a ratio, fractions of 1."""
+    return {
+        "program": row.program.name,
+        "scaling": row.program.scaling,
+        "size": row.size or None,
+        "counts": row.program.counts,
+        "processes": row.processes,
+        "runs": row.runs,
+        "seconds": interval_json(row.seconds),
+        "baseline": baseline_text(row.program),
+        "speedup": interval_json(row.speedup),
+        "efficiency": interval_json(row.efficiency),
+        "weak_efficiency": interval_json(row.weak_efficiency),
+        "practice": row.practice,
+        "notes": list(row.notes),
+        "sources": [
+            {"path": each.source, "job_id": each.job_id or None, "run": each.run_id, "line": each.line}
+            for each in row.origins
+        ],
+    }

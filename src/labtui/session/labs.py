@@ -276,7 +276,7 @@ def _chart_of(stem: str) -> ChartKey | None:
     """Which of the charts that a task may ask for a file's name tells of."""
     if any(other in stem for other in _OTHER_CHARTS):
         return None
-    return next((key for key in _CHARTS if key in stem), None)
+    return max((key for key in _CHARTS if key in stem), key=len, default=None)
 
 
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:

@@ -111,6 +111,8 @@ def _spec(text: str) -> RunSpec | None:
         batch_option="per-gpu" if values.get("batch_option") == "per-gpu" else "global",
         data_set=values.get("data_set", ""),
         variant=values.get("variant", ""),
+        processes=_number(values.get("processes", "")),
+        size=values.get("size", ""),
         extra_args=tuple(word for word in values.get("options", "").split(",") if word),
     )
 

@@ -61,6 +61,7 @@ class SubmissionReader:
         `patterns` are the lab's own forms of log lines.
         """
         self._patterns = [own_pattern(text) for text in patterns]
+        self._programs = tuple(dict.fromkeys(spec.program for spec in planned if spec.program is not None))
         self.token = submission.token
         self._run_ids = submission.run_ids
         self._own = bool(submission.job_file)
@@ -76,7 +77,9 @@ class SubmissionReader:
     def restart(self, stream: Stream) -> None:
         """The log begins anew."""
         plan = self._plan if stream == "out" else ()
-        self._readers[stream] = LogReader(stream=stream, plan=plan, patterns=self._patterns)
+        self._readers[stream] = LogReader(
+            stream=stream, plan=plan, patterns=self._patterns, programs=self._programs
+        )
         self.parsed[stream] = 0
         if stream == "out":
             self._runs.clear()
@@ -302,6 +305,8 @@ def agrees(spec: RunSpec, read: ParsedRun) -> bool:
     """
     if read.model is not None and "model" not in spec.unknown and read.model != spec.model:
         return False
+    if spec.program is not None:
+        return read.processes == spec.processes and read.size in ("", spec.size)
     known = "n_gpus" not in spec.unknown
     if known and spec.device == "gpu" and read.n_gpus not in (None, 0, spec.n_gpus):
         return False

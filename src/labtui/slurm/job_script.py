@@ -210,7 +210,6 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "job_name": draft.job_name,
         "account_lines": _account_lines(draft, profile),
         "time": time_text(draft.time_limit_minutes),
-        "cpus": str(draft.cpus),
         "token": context.token,
         "edition": context.edition,
         "task": draft.task_id,
@@ -220,13 +219,46 @@ def job_script(draft: SubmissionDraft, profile: Profile, context: JobContext, te
         "setup_lines": "\n".join(_setup_lines(draft, profile, context)),
         "run_lines": "\n".join(_one_line(_run_line(run, draft, profile, context)) for run in draft.runs),
     }
-    if draft.form != "cpu":
+    if draft.form != "mpi":
+        values["cpus"] = str(draft.cpus)
+    if draft.form == "mpi":
+        values |= _program_values(draft, profile)
+    elif draft.form != "cpu":
         values |= {"gpus": str(draft.gpus), "gres": profile.gres, "cpus_per_gpu": str(profile.cpus_per_gpu)}
     if draft.form == "task-per-gpu":
         values["cpus"] = str(max(1, draft.cpus // draft.gpus))  # Slurm counts them for each task
     if draft.form in MANY_NODES:
         values |= {"nodes": str(draft.nodes), "all_gpus": str(draft.all_gpus)}
     return with_started_guard(render(template.replace("\r\n", "\n"), values))
+
+
+def _program_values(draft: SubmissionDraft, profile: Profile) -> dict[str, str]:
+    """What only a job of programs has: its processes, and how they are built."""
+    tasks = max(run.processes for run in draft.runs)
+    programs = dict.fromkeys(run.program for run in draft.runs if run.program is not None)
+    build = dict.fromkeys(_one_line(line) for program in programs for line in program.build)
+    return {
+        "nodes": str(draft.nodes),
+        "tasks": str(tasks),
+        "cpus_per_task": str(_cpus_per_task(draft)),
+        "gres_lines": f"#SBATCH --gres={profile.gres}:{draft.gpus}" if draft.gpus else "",
+        "all_gpus": str(draft.all_gpus),
+        "build_lines": "\n".join("build " + shlex.join(shlex.split(line)) for line in build),
+    }
+
+
+def _cpus_per_task(draft: SubmissionDraft) -> int:
+    """CPU cores of each process, where the largest run fills the nodes evenly."""
+    each = -(-max(run.processes for run in draft.runs) // draft.nodes)
+    return max(1, draft.cpus // each)
+
+
+def _program_command(run: RunSpec, draft: SubmissionDraft) -> tuple[str, ...]:
+    if run.launcher == "mpirun":
+        return ("mpirun", "-np", str(run.processes), *run.arguments, *run.extra_args)
+    # srun takes neither the nodes nor the cores of a smaller step by itself.
+    step = (f"--nodes={run.nodes}", f"--ntasks={run.processes}", f"--cpus-per-task={_cpus_per_task(draft)}")
+    return ("srun", *step, *run.arguments, *run.extra_args)
 
 
 def with_started_guard(script: str) -> str:
@@ -243,6 +275,8 @@ def with_started_guard(script: str) -> str:
 
 def _run_line(run: RunSpec, draft: SubmissionDraft, profile: Profile, context: JobContext) -> str:
     """The line of the job that trains one run; where processes meet is the template's, in shell variables."""
+    if run.program is not None:
+        return "run " + shlex.join(_program_command(run, draft))
     words = training_command(run, draft, profile, context)
     if draft.form == "srun-python":
         return f'run srun "${{step[@]}}" {shlex.join(words)}'
@@ -329,6 +363,10 @@ def _check(draft: SubmissionDraft) -> None:
         )
     if draft.cpus < 1 or draft.time_limit_minutes < 1:
         raise TemplateError("A job needs at least one CPU core and one minute.")
+    if draft.form == "mpi":
+        if any(run.program is None or run.processes < 1 for run in draft.runs):
+            raise TemplateError("A job of this form runs programs, each on one process or more.")
+        return
     if (draft.form == "cpu") != (draft.gpus == 0) or draft.gpus < 0:
         raise TemplateError(
             f"The job form {draft.form} does not fit {draft.gpus} GPUs.",
@@ -348,6 +386,9 @@ def _check(draft: SubmissionDraft) -> None:
 def _title(draft: SubmissionDraft) -> str:
     """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
     parts = []
+    if (program := draft.runs[0].program) is not None:
+        numbers = ", ".join(str(run.processes) for run in draft.runs)
+        return f"Task {draft.task_id}: {program.name} on {numbers} {program.counts}"
     for model in dict.fromkeys(run.model for run in draft.runs):
         counts = list(
             dict.fromkeys(run.n_gpus for run in draft.runs if run.model == model and run.device == "gpu")
@@ -392,7 +433,9 @@ def run_facts(number: int, run: RunSpec) -> str:
         "epochs": run.epochs,
         "script": run.script,
     }
-    if run.launcher != "python":
+    if run.program is not None:
+        facts |= {"launcher": run.launcher, "processes": run.processes, "size": run.size}
+    elif run.launcher != "python":
         facts |= {"nodes": run.nodes, "launcher": run.launcher, "batch_option": run.batch_option}
     if run.data_set:
         facts["data_set"] = run.data_set
@@ -411,11 +454,16 @@ def run_facts(number: int, run: RunSpec) -> str:
 def _setup_lines(draft: SubmissionDraft, profile: Profile, context: JobContext) -> list[str]:
     launch = profile.launch
     lines = []
-    if launch.modules:
+    modules = launch.modules
+    if (program := draft.runs[0].program) is not None:
+        modules = profile.toolchains.get(program.toolchain, ())
+    if modules:
         if launch.purge:
             lines.append("module purge")
-        lines += [f"module load {shlex.quote(module)}" for module in launch.modules]
+        lines += [f"module load {shlex.quote(module)}" for module in modules]
     lines += launch.setup
+    if program is not None:
+        return [_one_line(line) for line in lines]
     folders = any(run.reads_folder for run in draft.runs)  # named in the command instead
     data = "" if folders else _filled(draft.data_dir or profile.data_dir, draft, profile, context)
     for name, value in launch.env.items():

@@ -1,4 +1,4 @@
-r"""Log lines described by named groups: the common hand-written forms, tqdm's bars, and a person's own patterns.
+r"""Log lines described by named groups: the common hand-written forms, tqdm's bars, a person's own, a program's.
 
 A group's name says what it holds: `epoch`, `epochs` (planned), `steps`; the epoch's time as `hours`, `minutes`,
 `seconds`, `milliseconds` (added up) or as `clock` (``1:02:03``), or as `step_seconds` or `step_milliseconds` of each of
@@ -6,6 +6,9 @@ its `steps`; `rate` in images per second. Any other group is a metric. One line 
 
 What such a line does not prove is left out: epochs that are not printed one by one (is it the time of one, or of all
 since the last line?), times that grow like a running total, a number without a unit.
+
+A program that is timed without epochs has lines that an edition writes as they are printed, with what changes in
+braces: `line_pattern` says how.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 
 from labtui.domain.errors import DataError
-from labtui.domain.model import EpochSample, Interval
+from labtui.domain.model import EpochSample, Interval, Program
 from labtui.training_logs.run_tracker import RunTracker
 from labtui.training_logs.runs import OpenRun, RunFacts
 
@@ -391,3 +394,114 @@ def _like_a_total(times: Sequence[float]) -> bool:
         return False
     growth = [later - earlier for earlier, later in itertools.pairwise(times)]
     return all(more >= (0.8 if len(times) == 2 else 0.5) * times[0] for more in growth)
+
+
+# --------------------------------------------------------------------------- programs that are timed without epochs
+
+SOURCE = "program"
+"""`EpochSample.source` of a program's time."""
+BASELINE = ("baseline_seconds", "baseline_lo", "baseline_hi")
+"""Metrics of such a time: that of one process, where the line repeats it."""
+LONGEST_LINE = 400
+"""Characters of the longest line that is read."""
+_TIME_PARTS = {"seconds": 1.0, "milliseconds": 1e-3}
+_BASELINES = {f"baseline_{name}": scale for name, scale in _TIME_PARTS.items()}
+_PRINTED = r"\d{1,12}(?:\.\d{1,9})?"
+_PROGRAM_PARTS = {
+    **dict.fromkeys((*_TIME_PARTS, *_BASELINES), _PRINTED),
+    "processes": r"\d{1,7}",
+    "size": r"\d{1,15}(?:x\d{1,15})?",
+    "number": r"-?" + _PRINTED,
+}
+_CUT = re.compile(r"(\{[^{}]*\}|\s+)")
+
+
+def line_pattern(line: str) -> re.Pattern[str]:
+    """What a declared line matches.
+
+        Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms
+        {size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}
+
+    It is one time, `seconds` or `milliseconds`, of so many `processes` (one, where the line does not say) on a problem
+    of a `size`; `baseline_seconds` or `baseline_milliseconds` is the time of one process that the line repeats, and
+    `number` any number. A time lies within half of its last printed place. Blanks may vary. The whole line has to
+    match, by bounded repeats one after the other: no log can make that slow.
+
+    Raises:
+        DataError: when it names no time, something twice, or what is not known.
+    """
+    shown, found = repr(line[:80]), list[str]()
+    pieces = []
+    for piece in _CUT.split(line.strip()):
+        if piece.startswith("{") and piece.endswith("}"):
+            name = piece[1:-1]
+            if name not in _PROGRAM_PARTS:
+                raise DataError(f"The line {shown} has {piece}; known are {', '.join(_PROGRAM_PARTS)}.")
+            if name in found and name != "number":
+                raise DataError(f"The line {shown} has {piece} twice.")
+            found.append(name)
+            group = _PROGRAM_PARTS[name] if name == "number" else f"(?P<{name}>{_PROGRAM_PARTS[name]})"
+            pieces.append(rf"[ \t]{{0,20}}{group}")
+        elif piece.strip():
+            pieces.append(re.escape(piece))
+        elif piece:
+            pieces.append(r"[ \t]{1,20}")
+    if len(set(found) & _TIME_PARTS.keys()) != 1 or len(set(found) & _BASELINES.keys()) > 1:
+        raise DataError(f"The line {shown} needs one time: {{seconds}} or {{milliseconds}}.")
+    if len(line) > LONGEST_LINE:
+        raise DataError(f"The line {shown} has more than {LONGEST_LINE} characters.")
+    return re.compile("".join(pieces).replace(r"[ \t]{1,20}[ \t]{0,20}", r"[ \t]{1,20}"), re.ASCII)
+
+
+class ProgramReader:
+    """Recognises the lines of some programs; each is a run, and over."""
+
+    def __init__(self, tracker: RunTracker, programs: Sequence[Program]) -> None:
+        self._tracker = tracker
+        self._lines = [(program, line_pattern(line)) for program in programs for line in program.lines]
+
+    def take(self, line: int, text: str) -> bool:
+        """Take a line that one of the programs prints; True when it was one."""
+        text = text.strip() if len(text) <= LONGEST_LINE else ""
+        for program, regex in self._lines if text else ():
+            if (match := regex.fullmatch(text)) is not None:
+                self._keep(line, program, match.groupdict())
+                return True
+        return False
+
+    def _keep(self, line: int, program: Program, groups: dict[str, str]) -> None:
+        count, size = int(groups.get("processes", "1")), groups.get("size")
+        seconds, baseline = _seconds(groups, _TIME_PARTS), _seconds(groups, _BASELINES)
+        if seconds is None or count < 1:
+            return
+        one = {} if baseline is None else dict(zip(BASELINE, _bounds(baseline), strict=True))
+        gpus = program.counts == "GPUs"
+        facts = RunFacts(
+            model=program.name,
+            device="gpu" if gpus else "cpu",
+            n_gpus=count if gpus else 0,
+            program=program,
+            processes=count,
+            size=size,
+        )
+        run = self._tracker.begin(line, facts)
+        run.success = True
+        sample = EpochSample(epoch=1, seconds=seconds, metrics=one, source=SOURCE, line=line)
+        self._tracker.store(run, sample)
+        self._tracker.close()
+
+
+def _bounds(interval: Interval) -> tuple[float, float, float]:
+    return interval.value, interval.lo, interval.hi
+
+
+def _seconds(groups: dict[str, str], scales: dict[str, float]) -> Interval | None:
+    """The time in one of these groups, in seconds, and what its printed digits leave open."""
+    for name, scale in scales.items():
+        if name in groups:
+            number = Decimal(groups[name])
+            exponent = number.as_tuple().exponent
+            half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
+            low, high = max(Decimal(0), number - half), number + half
+            return Interval(float(number) * scale, float(low) * scale, float(high) * scale)
+    return None

@@ -16,7 +16,7 @@ from labtui.training_logs.keras import read_first_step, read_header, read_summar
 from labtui.training_logs.keras_runs import take_first_step, take_header, take_summary
 from labtui.training_logs.lines import BINARY_LOOK, RANK, LineCutter, LogLine, Utf8
 from labtui.training_logs.mlperf import read_record, take_record
-from labtui.training_logs.patterns import PatternReader
+from labtui.training_logs.patterns import PatternReader, ProgramReader
 from labtui.training_logs.run_headers import (
     PROCESS_WORDS,
     TrainingCommand,
@@ -40,7 +40,7 @@ from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFa
 from labtui.training_logs.trainers import Trainers
 
 if TYPE_CHECKING:
-    from labtui.domain.model import Diagnosis, ParsedRun, Stream
+    from labtui.domain.model import Diagnosis, ParsedRun, Program, Stream
 
 WORDS = (
     *("Epoch", "/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "EPOCH", ":::ML"),
@@ -106,7 +106,7 @@ class LogReader:
 
     `stream` is kept in each diagnosis. `job_name` is Slurm's, when known: it tells the model and device of
     runs that say nothing better. `plan` are the runs that the job's script starts, in order: they fill gaps, too.
-    `patterns` are a person's own forms of lines (`patterns.own_pattern`).
+    `patterns` are a person's own forms of lines (`patterns.own_pattern`), `programs` those whose times it may hold.
     """
 
     def __init__(
@@ -116,6 +116,7 @@ class LogReader:
         job_name: str = "",
         plan: Sequence[RunFacts] = (),
         patterns: Sequence[re.Pattern[str]] = (),
+        programs: Sequence[Program] = (),
     ) -> None:
         self._utf8 = Utf8()
         self._cutter = LineCutter(WORDS)
@@ -123,7 +124,8 @@ class LogReader:
         self._diagnoser = Diagnoser(stream)
         self._trainers = Trainers(self._tracker)
         self._patterns = PatternReader(self._tracker, patterns)
-        self._read_all = bool(patterns)
+        self._programs = ProgramReader(self._tracker, programs) if programs else None
+        self._read_all = bool(patterns or programs)
         self._cutter.every_line = self._read_all
         self._chief: Writer | None = None
         self._mention: tuple[int, str] | None = None
@@ -253,7 +255,7 @@ class LogReader:
 
     def _dispatch(self, line: LogLine, text: str, takeover: bool) -> bool:
         tracker, number = self._tracker, line.number
-        if self._read_all and self._patterns.take_own(number, text):
+        if self._read_all and self._declared(number, text):
             return True
         if text.startswith(("Epoch: [", "Test: [")) and self._trainers.take(number, text):
             return True  # by far the most lines of a log of PyTorch's ImageNet example
@@ -273,6 +275,11 @@ class LogReader:
         else:
             return self._announcement(number, text, takeover)
         return True
+
+    def _declared(self, number: int, text: str) -> bool:
+        """Whether an edition's program or a person's own pattern describes the line."""
+        programs = self._programs
+        return (programs is not None and programs.take(number, text)) or self._patterns.take_own(number, text)
 
     def _announcement(self, number: int, text: str, takeover: bool) -> bool:
         """Lines of a head: banners, batch sizes, job headers, echoed commands."""
@@ -372,9 +379,10 @@ def parse_log(
     stream: Stream = "out",
     job_name: str = "",
     patterns: Sequence[re.Pattern[str]] = (),
+    programs: Sequence[Program] = (),
 ) -> LogReport:
     """Read a whole log, given at once or in chunks."""
-    reader = LogReader(stream=stream, job_name=job_name, patterns=patterns)
+    reader = LogReader(stream=stream, job_name=job_name, patterns=patterns, programs=programs)
     for chunk in (data,) if isinstance(data, bytes) else data:
         reader.feed(chunk)
     reader.finish()

@@ -14,6 +14,7 @@ from labtui.domain.model import (
     Interval,
     Outcome,
     ParsedRun,
+    Program,
     Stream,
     tuning_of,
 )
@@ -159,6 +160,9 @@ class RunFacts:
     batch_per_gpu: int | None = None
     tuning: tuple[str, ...] | None = None
     sequence_length: int | None = None
+    program: Program | None = None
+    processes: int | None = None
+    size: str | None = None
 
 
 @dataclass(slots=True)
@@ -334,6 +338,9 @@ class OpenRun:
             framework=facts.framework or "",
             first_line=self.first_line,
             last_line=self.last_line,
+            program=facts.program,
+            processes=facts.processes,
+            size=facts.size or "",
         )
 
     def _batch_interval(self) -> Interval | None:

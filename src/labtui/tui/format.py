@@ -141,6 +141,8 @@ def bytes_size(count: int) -> str:
 
 def epoch_progress(run: RunState) -> str:
     """``epoch 3 of 5``: the epoch being trained now; ``epoch 3`` where nothing tells how many there are."""
+    if run.spec.program is not None:
+        return "running"
     if "epochs" in run.spec.unknown:
         return f"epoch {len(run.epochs) + 1}"
     current = min(len(run.epochs) + 1, run.spec.epochs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -43,6 +44,7 @@ FORMS = {
     "torchrun": "torchrun",
     "task-per-gpu": "srun, a task each GPU",
     "srun-python": "srun python",
+    "mpi": "all of it",
     "own": "your file",
 }
 UNKNOWN = "?"
@@ -55,6 +57,17 @@ def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str
     limit = f"{draft.time_limit_minutes} min" if draft and draft.time_limit_minutes else words.NOTHING
     rate = "script's" if spec.learning_rate is None else f"{spec.learning_rate:g}"
     job = f"  {number}: {FORMS[draft.form]}" if draft is not None else "  left out"
+    if spec.program is not None:
+        return (
+            "✔" if row.included else "○",
+            f" {spec.model}",
+            f" {spec.processes}",
+            f" {spec.size}",
+            *[f" {words.NOTHING}"] * 3,
+            f" {limit}",
+            f"{job:<12}",
+            f"  {shlex.join(_started(spec))}",
+        )
     gpus = str(spec.n_gpus) if spec.device == "gpu" else "CPU"
     if draft is not None and draft.form != "own" and draft.nodes > 1:
         gpus = f"{gpus} on {draft.nodes} nodes"
@@ -72,6 +85,22 @@ def cells(row: PlanRow, draft: SubmissionDraft | None, number: int) -> tuple[str
         f"{job:<12}",
         f"  {shlex.join(spec.extra_args) or words.NOTHING}",
     )
+
+
+def _started(spec: RunSpec) -> tuple[str, ...]:
+    """The words that start a program, without those of srun's step."""
+    count = ("-np", str(spec.processes)) if spec.launcher == "mpirun" else (f"--ntasks={spec.processes}",)
+    return (spec.launcher, *count, *spec.arguments, *spec.extra_args)
+
+
+def columns_of(columns: Sequence[TableColumn], rows: Sequence[PlanRow]) -> tuple[TableColumn, ...]:
+    """The plan table's columns; for programs with what their runs differ by."""
+    programs = [row.spec.program for row in rows if row.spec.program is not None]
+    if not programs or len(programs) < len(rows):
+        return tuple(columns)
+    counts = " or ".join(dict.fromkeys(program.counts for program in programs))
+    titles = {"model": " program", "gpus": f" {counts}", "batch": " size", "options": "  command"}
+    return tuple(replace(each, title=titles.get(each.key, each.title)) for each in columns)
 
 
 def runs_title(shown: Path | None, files: Sequence[Path]) -> str:
@@ -354,6 +383,8 @@ def question(
 def _run_words(spec: RunSpec) -> str:
     """A run in a line; what nothing tells is left out."""
     parts = [spec.label]
+    if spec.program is not None:
+        return spec.label
     if "batch_size" not in spec.unknown:
         parts.append(f"{'global ' if spec.n_gpus > 1 else ''}batch {spec.batch_size:,}")
     if "epochs" not in spec.unknown:

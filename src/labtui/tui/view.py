@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labtui.domain.events import LabState, RunState, SubmissionState
-from labtui.domain.model import RunPhase, SubmissionStatus
+from labtui.domain.model import Program, RunPhase, SubmissionStatus
 from labtui.tui import format as words
 from labtui.tui.format import NO_LINE, job_sentences, submission_sentences
 
@@ -185,6 +185,8 @@ def live_progress(view_state: ViewState) -> tuple[RunProgress, ...]:
         if run.phase is RunPhase.RUNNING and not words.ended_unread(run, view_state.submission_of(run)):
             left = remaining_seconds(run.spec.epochs, len(run.epochs), rows.get(run.run_id))
             name = _short(run.spec.model, run.spec.n_gpus)
+            if run.spec.program is not None:
+                name = f"{run.spec.model} {run.spec.program.counted(run.spec.processes)}"
             seconds = left.value if left is not None else None
             shown.append(RunProgress(run.run_id, name, len(run.epochs), run.spec.epochs, seconds))
     return tuple(shown)
@@ -193,12 +195,13 @@ def live_progress(view_state: ViewState) -> tuple[RunProgress, ...]:
 def task_progress(view_state: ViewState) -> tuple[float, float]:
     """Epochs trained and epochs there are to train, over the task's planned runs and those under way."""
     task = view_state.task
-    wanted: dict[tuple[str, int], int] = {}
+    wanted: dict[tuple[str, int, int, str], int] = {}
     for plan in task.runs if task is not None else ():
-        wanted[plan.model, 0 if plan.device == "cpu" else plan.gpus] = plan.epochs
-    done: dict[tuple[str, int], int] = {}
+        gpus = 0 if plan.device == "cpu" else plan.gpus
+        wanted[plan.model, gpus, plan.processes, plan.size] = plan.epochs
+    done: dict[tuple[str, int, int, str], int] = {}
     for run in view_state.runs:
-        key = (run.spec.model, run.spec.n_gpus)
+        key = (run.spec.model, run.spec.n_gpus, run.spec.processes, run.spec.size)
         if run.phase in LIVE_WORDS or run.phase is RunPhase.DONE:
             wanted[key] = run.spec.epochs
             done[key] = max(done.get(key, 0), len(run.epochs))
@@ -241,8 +244,31 @@ def run_rows(view_state: ViewState, runs: tuple[RunState, ...] | None = None) ->
     )
 
 
+def _program_row(view_state: ViewState, run: RunState, program: Program) -> RunRow:
+    """A program's run: its time in the program's unit, and the ratios of its kind of scaling."""
+    timed = view_state.results.programs if view_state.results is not None else ()
+    row = next((each for each in timed if run.run_id in each.run_ids), None)
+    share = None if row is None else row.weak_efficiency or row.efficiency
+    return RunRow(
+        run.run_id,
+        run.phase,
+        str(run.run_id),
+        program.name,
+        str(run.spec.processes),
+        run.spec.size,
+        "",
+        ("* " if run.run_id in view_state.marked else "") + _mark(view_state, run) + _state(view_state, run),
+        words.NOTHING if row is None else f"{row.shown.value:,.2f} {program.shown_in}",
+        "",
+        words.ratio(row.speedup if row else None),
+        words.percent(share),
+    )
+
+
 def _run_row(view_state: ViewState, run: RunState, row: ResultRow | None) -> RunRow:
     spec = run.spec
+    if spec.program is not None:
+        return _program_row(view_state, run, spec.program)
     return RunRow(
         run.run_id,
         run.phase,
@@ -404,6 +430,12 @@ def number_rows(view_state: ViewState, models: frozenset[str] | None = None) -> 
     ]
     names = Counter(_row_name(row) for row in shown)
     rows: list[tuple[str, ...]] = []
+    for timed in view_state.results.programs if view_state.results is not None else ():
+        if timed.practice is view_state.practice and (models is None or timed.program.name in models):
+            time = f"{timed.shown.value:,.2f} {timed.program.shown_in}"
+            share = words.percent(timed.weak_efficiency or timed.efficiency)
+            name = f"{timed.series} {timed.program.counted(timed.processes)}"
+            rows.append((name, time, words.NOTHING, words.ratio(timed.speedup), share))
     for row in shown:
         name = _row_name(row)
         batch = f", batch {row.batch_size:,}" if names[name] > 1 and row.batch_size else ""

@@ -169,11 +169,12 @@ class ViewModel:
         if results is None:
             return ()
         if self._charts[0] is not results:
-            from labtui.results.chart_catalog import says_something
+            from labtui.results.chart_catalog import program_charts, says_something
             from labtui.results.charts import task_charts
             from labtui.results.comparison_charts import cpu_gpu_charts
 
-            charts = (*task_charts(results), *cpu_gpu_charts(results))
+            timed = program_charts(results.programs)
+            charts = (*timed, *task_charts(results), *cpu_gpu_charts(results))
             self._charts = (results, tuple(chart for chart in charts if says_something(chart)))
         return self._charts[1]
 
@@ -189,7 +190,9 @@ class ViewModel:
             mine = tuple(row for row in results.rows if not models or row.model in models)
             # Small runs of a real lab are rehearsals too (marked so); they are drawn until there are real ones.
             rows = tuple(row for row in mine if row.practice is self.practice) or mine
-            self._narrowed = (results, self.task_id, of_rows(results, rows))
+            timed = tuple(row for row in results.programs if not models or row.program.name in models)
+            timed = tuple(row for row in timed if row.practice is self.practice) or timed
+            self._narrowed = (results, self.task_id, replace(of_rows(results, rows), programs=timed))
         return self._narrowed[2]
 
     def models(self) -> frozenset[str]:

@@ -121,7 +121,7 @@ class PlanScreen(PlanFixing):
             Row(str(index), plan_words.cells(row, jobs.get(index), self._job_number(jobs.get(index))))
             for index, row in enumerate(self.rows)
         ]
-        self.query_one("#plan-table", KeyedTable).sync(COLUMNS, shown)
+        self.query_one("#plan-table", KeyedTable).sync(plan_words.columns_of(COLUMNS, self.rows), shown)
         self._ticket += 1
         self._preview(self._ticket, self.drafts, dict(self.scripts))
 

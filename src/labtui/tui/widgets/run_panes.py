@@ -47,6 +47,17 @@ COLUMNS = (
     TableColumn("speedup", "speedup", right=True, width=7),
     TableColumn("efficiency", "eff.", right=True, width=5),
 )
+PROGRAM_COLUMNS = (
+    TableColumn("number", "#", right=True, width=3),
+    TableColumn("model", "program", width=14),
+    TableColumn("gpus", "processes", right=True, width=9),
+    TableColumn("batch", "size", right=True, width=12),
+    TableColumn("state", "state", width=14),
+    TableColumn("epoch", "time", right=True, width=13),
+    TableColumn("speedup", "speedup", right=True, width=7),
+    TableColumn("efficiency", "eff.", right=True, width=6),
+)
+"""For runs that are timed without epochs."""
 NARROW = {"number": 2, "model": 9, "batch": 5, "state": 16, "epoch": 12, "rate": 6, "efficiency": 5}
 """Widths in a window of 80 columns; the others stay."""
 WIDE = 93
@@ -93,9 +104,10 @@ class RunsPane(Vertical):
             return  # not laid out yet; the first resize comes back here
         styles = roles(self.app)
         narrow = self.size.width < WIDE
-        rows = [Row(str(row.run_id), _cells(row, styles)) for row in run_rows(view_state)]
+        timed = timed_only(view_state)
+        rows = [Row(str(row.run_id), _cells(row, styles, timed=timed)) for row in run_rows(view_state)]
         table = self.query_one(KeyedTable)
-        table.sync(_columns(narrow), rows)
+        table.sync(_program_columns(view_state, narrow) if timed else _columns(narrow), rows)
         box = self.query_one("#runs-box")
         box.set_class(not rows, "-empty")
         box.border_title = _title(view_state)
@@ -159,7 +171,8 @@ def _title(view_state: ViewState) -> str:
 def glance_chart(view_state: ViewState) -> ChartSpec | None:
     """What the runs show by now: scaling, else CPU against GPU where the task is about one GPU, else epoch times."""
     several = any(run.spec.n_gpus > 1 for run in view_state.runs)
-    kinds = ("speedup", "epoch-time") if several else ("speedup", "cpu-gpu", "epoch-time")
+    timed = ("speedup", "program-speedup", "weak-efficiency", "program-time")
+    kinds = (*timed, "epoch-time") if several else (*timed, "cpu-gpu", "epoch-time")
     found = (chart for kind in kinds for chart in view_state.charts if chart.key.startswith(kind))
     return next((chart for chart in found if not chart.empty), None)
 
@@ -171,7 +184,7 @@ def progress_text(view_state: ViewState, styles: Roles, width: int) -> Text:
     for each in live_progress(view_state)[:4]:
         full, empty = words.bar(each.share, cells)
         text.append(f"{each.name:<18} ").append(full, styles.busy).append(empty, styles.quiet)
-        text.append(f" {each.done} of {each.epochs or '?'} epochs")
+        text.append(" running" if timed_only(view_state) else f" {each.done} of {each.epochs or '?'} epochs")
         left = "" if each.seconds_left is None else f", about {words.duration(each.seconds_left)} left"
         text.append(f"{left}\n")
     done, wanted = task_progress(view_state)
@@ -180,8 +193,26 @@ def progress_text(view_state: ViewState, styles: Roles, width: int) -> Text:
         text.append(f"{'Task ' + view_state.task_id:<18} ").append(full, styles.good).append(
             empty, styles.quiet
         )
-        text.append(f" {done:g} of {wanted:g} epochs")
+        text.append(f" {done:g} of {wanted:g} {'runs' if timed_only(view_state) else 'epochs'}")
     return text
+
+
+def timed_only(view_state: ViewState) -> bool:
+    """Whether all runs of the task are a program's, which have a time and no epochs."""
+    return bool(view_state.runs) and all(run.spec.program is not None for run in view_state.runs)
+
+
+def _program_columns(view_state: ViewState, narrow: bool) -> tuple[TableColumn, ...]:
+    """The columns of programs, with what their runs differ by: processes or GPUs."""
+    programs = [run.spec.program for run in view_state.runs if run.spec.program is not None]
+    counts = " or ".join(dict.fromkeys(program.counts for program in programs))
+    columns = []
+    for each in PROGRAM_COLUMNS:
+        title = counts if each.key == "gpus" else each.title
+        less = 2 if narrow and each.key in ("model", "state", "epoch") else 0
+        gap = "" if each.key == "number" else " "
+        columns.append(TableColumn(each.key, gap + title, each.right, (each.width or 0) - less + len(gap)))
+    return tuple(columns)
 
 
 def _columns(narrow: bool) -> tuple[TableColumn, ...]:
@@ -193,19 +224,22 @@ def _columns(narrow: bool) -> tuple[TableColumn, ...]:
     return tuple(columns)
 
 
-def _cells(row: RunRow, styles: Roles) -> tuple[str | Text, ...]:
+def _cells(row: RunRow, styles: Roles, *, timed: bool = False) -> tuple[str | Text, ...]:
     style = getattr(styles, PHASE_ROLES.get(row.phase, ""), "")
+    state = Text(f" {row.state}", style=style)
     cells = (
         row.model,
         row.gpus,
         row.batch,
         row.per_gpu,
-        Text(f" {row.state}", style=style),
+        state,
         row.epoch,
         row.rate,
         row.speedup,
         row.efficiency,
     )
+    if timed:
+        cells = (row.model, row.gpus, row.batch, state, row.epoch, row.speedup, row.efficiency)  # type: ignore[assignment]  # fewer columns
     return (row.number, *(each if isinstance(each, Text) else f" {each}" for each in cells))
 
 

@@ -220,6 +220,10 @@ def _planned(page: Text, task: Task) -> None:
 
 
 def _run(run: RunPlan) -> str:
+    if run.form == "mpi":
+        many = "GPU" if run.gpus else "process"
+        plural = "" if run.processes == 1 else "s" if run.gpus else "es"
+        return f"{run.model}, size {run.size}, on {run.processes} {many}{plural}"
     where = "CPU" if run.device == "cpu" else f"{run.gpus} GPU{'s' if run.gpus != 1 else ''}"
     batch = (
         f"batch {run.batch_size:,}"

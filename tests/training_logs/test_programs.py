@@ -1,0 +1,122 @@
+"""Lines of programs that are timed without epochs, as an edition declares them."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labtui.domain.errors import DataError
+from labtui.domain.model import Program
+from labtui.training_logs.patterns import line_pattern
+from labtui.training_logs.reader import LogReader, parse_log
+
+PI = Program(
+    name="pi",
+    lines=(
+        "Sequential execution time: {milliseconds} ms",
+        "Parallel execution time with {processes} processes: {milliseconds} ms",
+    ),
+)
+WEAK = Program(
+    name="pi-weak",
+    scaling="weak",
+    lines=("Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms",),
+)
+JACOBI = Program(
+    name="jacobi",
+    counts="GPUs",
+    lines=(
+        "{size}: 1 GPU: {baseline_seconds}s, {processes} GPUs: {seconds}s, speedup: {number}, efficiency: {number}",
+    ),
+)
+ALL = (PI, WEAK, JACOBI)
+LOG = b"""\
+pi is about 3.141592653590
+Sequential execution time: 4430.33 ms
+0: Parallel execution time with 64 processes: 216.27 ms
+Parallel execution time with 4 processes and n = 17179869184: 4215.08 ms\r
+16384x16384:  1 GPU: 648.9119s,   4 GPUs: 165.7268s, speedup:     3.92, efficiency:    97.89
+Parallel execution time with many processes: 1 ms
+"""
+
+
+def test_each_line_is_a_run_with_what_its_digits_leave_open():
+    runs = parse_log(LOG, programs=ALL).runs
+    assert [(run.model, run.processes, run.size, run.n_gpus) for run in runs] == [
+        ("pi", 1, "", 0), ("pi", 64, "", 0), ("pi-weak", 4, "17179869184", 0), ("jacobi", 4, "16384x16384", 4),
+    ]  # fmt: skip
+    assert all(run.outcome == "completed" and len(run.epochs) == 1 for run in runs)
+    times = [run.epochs[0].seconds for run in runs]
+    bounds = [number for each in times[:2] for number in (each.lo, each.value, each.hi)]
+    assert bounds == pytest.approx([4.430325, 4.43033, 4.430335, 0.216265, 0.21627, 0.216275], abs=1e-9)
+    assert runs[3].epochs[0].metrics == {
+        "baseline_seconds": 648.9119, "baseline_lo": 648.91185, "baseline_hi": 648.91195,
+    }  # fmt: skip
+    assert [run.epochs[0].line for run in runs] == [2, 3, 4, 5]
+
+
+def test_without_the_edition_such_a_log_tells_nothing():
+    assert parse_log(LOG).runs == ()
+
+
+@given(st.lists(st.integers(1, len(LOG) - 1), max_size=8))
+def test_any_chunking_gives_the_same(cuts):
+    places = [0, *sorted(cuts), len(LOG)]
+    reader = LogReader(programs=ALL)
+    for start, end in pairwise(places):
+        reader.feed(LOG[start:end])
+    reader.finish()
+    assert reader.report.runs == parse_log(LOG, programs=ALL).runs
+
+
+@given(st.floats(0.001, 1e9), st.integers(0, 9), st.integers(1, 9_999_999))
+def test_a_printed_time_lies_in_its_interval(seconds, places, count):
+    program = Program(name="p", lines=("{processes} took {seconds} s",))
+    (run,) = parse_log(f"{count} took {seconds:.{places}f} s\n".encode(), programs=(program,)).runs
+    assert run.processes == count
+    assert run.epochs[0].seconds.lo <= seconds * (1 + 1e-12)
+    assert run.epochs[0].seconds.hi >= seconds * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("no time at all", "needs one time"),
+        ("{seconds} s or {milliseconds} ms", "needs one time"),
+        ("{seconds} s, {seconds} s", "twice"),
+        ("{hours} h, {seconds} s", "has {hours}"),
+        ("{seconds} s " + "x" * 500, "more than 400"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_refused_in_a_sentence(line, words):
+    with pytest.raises(DataError) as caught:
+        line_pattern(line)
+    assert words in caught.value.sentence
+
+
+def test_what_a_line_says_is_text_and_no_expression():
+    regex = line_pattern("(a+)+$ took {seconds} s")
+    assert regex.fullmatch("(a+)+$ took 3.5 s")
+    assert not regex.fullmatch("aaaa took 3.5 s")
+
+
+def test_no_log_makes_a_line_slow():
+    """Blanks and digits wherever they may stand; time grows with the log, not with its lines' cleverness."""
+    hostile = [
+        " " * 5000,
+        "1" * 5000,
+        ("1 " * 200) + "s",
+        "Parallel execution time with" + " " * 360,
+        "1x" * 190,
+    ]
+    small, large = ((("\n".join(hostile) + "\n") * n).encode() for n in (2, 20))
+    spent = []
+    for log in (small, large):
+        began = time.process_time()
+        parse_log(log, programs=ALL)
+        spent.append(time.process_time() - began)
+    assert spent[1] < 200 * max(spent[0], 1e-3)
