@@ -124,6 +124,19 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
     assert "epoch 4 of 5" in painted[0]
 
 
+async def test_keys_of_the_log_do_nothing_before_it_was_opened(
+    evening_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(evening_session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Chapter 10" in text_of(app))
+        for key in "VCSwn":
+            await pilot.press(key)
+        await pilot.pause()
+        assert not main_of(app).query("#pane-log")
+        assert app.is_running
+
+
 async def test_a_folder_without_runs_begins_with_the_first_task(
     session: ReplayedSession, app_of: Make
 ) -> None:

@@ -210,7 +210,8 @@ class MainScreen(StateScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of a pane work only there."""
-        if action in {"streams", "records", "search", "search_next", "follow", "wrap_lines"}:
+        selecting = {"select_lines", "copy_lines", "save_lines"}
+        if action in {"streams", "records", "search", "search_next", "follow", "wrap_lines"} | selecting:
             return self.pane == "log"
         if action == "write_answer":
             return self.pane == "answers"
