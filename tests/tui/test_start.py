@@ -19,6 +19,7 @@ from labtui.tui import themes
 from labtui.tui.actions import ACTIONS
 from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
+from labtui.tui.session_app import StateArrived
 from labtui.tui.widgets.frame import HeaderBar
 from tests.tui.replay import lab_session, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
@@ -230,3 +231,14 @@ async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(t
                 pilot, lambda: "A practice cluster runs" in text_of(app) and "start that." in text_of(app)
             )
             assert "Nothing is wrong but the connection." in text_of(app)
+
+
+async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(tmp_path: Path) -> None:
+    make_folder(tmp_path / "lab")
+    session = open_session(tmp_path / "lab", start=False)
+    app = LabApp(session, start=False)
+    async with app.run_test(size=(80, 24)):
+        state = session.state
+    assert not app.screen_stack
+    app.on_state_arrived(StateArrived(state))
+    session.close()

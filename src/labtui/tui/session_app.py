@@ -314,6 +314,8 @@ class SessionApp(HarmlessApp[int]):
 
     def _toast_new_problems(self, state: LabState) -> None:
         """New problems as messages, where the screen has no lines of its own for them."""
+        if not self.screen_stack:
+            return  # the program ends: its last states still arrive
         keys = frozenset(problem.key for problem in state.problems)
         for problem in () if self.screen.query(ProblemLines) else state.problems:
             if problem.key not in self._known_problems:
