@@ -91,10 +91,13 @@ BEGINS = {
         ("session/journal.py", "Journal._tell"),
         ("tui/session_app.py", "SessionApp.repaint"),
         ("tui/widgets/chart.py", "ChartView.render"),
+        ("tui/view_model.py", "ViewModel._results_now"),  # whoever looks first
+        ("tui/view_model.py", "ViewModel._charts_now"),
     ),
     "key": (
         ("tui/screens/plan.py", "PlanScreen._sent"),
-        ("session/cluster_worker.py", "ClusterWorker._run"),
+        ("session/cluster_worker.py", "ClusterWorker._send"),
+        ("session/submitter.py", "Submitter._ask.<locals>.done"),
         ("session/cluster_worker.py", "ClusterWorker._run_in_background.<locals>.ask"),
         ("session/journal.py", "Journal._tell"),
         ("tui/session_app.py", "SessionApp.repaint"),
@@ -142,13 +145,15 @@ def _place(frame: FrameType) -> tuple[str, str]:
 
 
 class Watched:
-    """Profiles every thread that starts while it is on; walks are taken one after another."""
+    """Profiles every thread that starts while it is on, for the walks that are not complete."""
 
-    walk: Walk | None = None
+    def __init__(self) -> None:
+        self.walks: tuple[Walk, ...] = ()
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if self.walk is not None:
-            self.walk(frame, event, argument)
+        for walk in self.walks:
+            if walk.missing:
+                walk(frame, event, argument)
 
 
 @contextmanager
@@ -202,13 +207,14 @@ async def test_the_two_walks_are_as_the_page_has_them(
             await come_to(pilot, lambda: len(plan.previews) == len(plan.drafts), lambda: "its cost")
             await pilot.press("s")
             await come_to(pilot, lambda: isinstance(app.screen, Confirm), lambda: "the last question")
-            key = watcher.walk = Walk(KEY, BEGINS["key"])
-            await pilot.press("y")
-            await come_to(pilot, lambda: not key.missing, lambda: key.missing)
-            byte = watcher.walk = Walk(BYTE, BEGINS["byte"])
-            await pilot.press("c")
-            await come_to(pilot, lambda: not byte.missing, lambda: byte.missing)
-            watcher.walk = None
+            key, byte = watcher.walks = (Walk(KEY, BEGINS["key"]), Walk(BYTE, BEGINS["byte"]))
+            await pilot.press("y", "c")
+            await come_to(pilot, lambda: not key.missing | byte.missing, lambda: key.missing | byte.missing)
+            await come_to(
+                pilot,
+                lambda: all(run.outcome for run in session.state.runs.values()),
+                lambda: "the job's end",
+            )
         session.close()
     for name, walk, title in (("byte", byte, "One byte"), ("key", key, "The key")):
         record_property(name, len(walk.files))

@@ -263,7 +263,8 @@ class SessionApp(HarmlessApp[int]):
 
     def on_state_arrived(self, message: StateArrived) -> None:
         """The session's newest state; also the tick that lets logs look at their files again."""
-        self.lab = message.state
+        if self.screen_stack:  # none is left while the app closes
+            self.lab = message.state
 
     def watch_lab(self, old: LabState, new: LabState) -> None:
         """The first state is painted at once, the last one always; checks when what they rest on may have changed."""
