@@ -410,7 +410,7 @@ def job_name(specs: Sequence[RunSpec]) -> str:
     if specs[0].program is not None:
         most = max(specs, key=lambda spec: spec.processes)
         size = f"-{most.size}" if specs[0].program.scaling == "strong" else ""
-        return f"{models}{size}-{most.processes}{most.program.counts if most.program else ''}"
+        return f"{models}{size}-{specs[0].program.counted(most.processes).replace(' ', '')}"
     if all(spec.device == "cpu" for spec in specs):
         return f"{models}-cpu"
     models = "-".join([models, *dict.fromkeys(spec.data_set for spec in specs if spec.data_set)])

@@ -387,8 +387,9 @@ def _title(draft: SubmissionDraft) -> str:
     """What the job trains, in words: ``Task 10.5: ResNet50 on 1, 2, 4 GPUs``."""
     parts = []
     if (program := draft.runs[0].program) is not None:
-        numbers = ", ".join(str(run.processes) for run in draft.runs)
-        return f"Task {draft.task_id}: {program.name} on {numbers} {program.counts}"
+        *before, last = (run.processes for run in draft.runs)
+        numbers = "".join(f"{number}, " for number in before) + program.counted(last)
+        return f"Task {draft.task_id}: {program.name} on {numbers}"
     for model in dict.fromkeys(run.model for run in draft.runs):
         counts = list(
             dict.fromkeys(run.n_gpus for run in draft.runs if run.model == model and run.device == "gpu")

@@ -184,7 +184,8 @@ def _cost_bar(text: Text, name: str, share: float, figure: str, style: str) -> N
 def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], styles: Roles) -> Text:
     """What the table itself gives reason to doubt: batches per GPU that differ, or that did not fit before."""
     text = Text()
-    specs = [spec for draft in drafts for spec in draft.runs if spec.device == "gpu"]
+    trained = [spec for draft in drafts for spec in draft.runs if spec.program is None]
+    specs = [spec for spec in trained if spec.device == "gpu"]
     for model, boundary in known.items():
         mine = [spec for spec in specs if spec.model == model]
         batches = sorted({spec.per_gpu_batch for spec in mine})
