@@ -45,6 +45,7 @@ def test_how_long_a_job_lasts_is_by_the_clusters_clock_whatever_ours_says() -> N
         LabState(), [OtherJobsSeen(at=5.0, jobs=(waits, runs)), Refreshed(at=5.0, cluster_time=10_000.0)]
     )
     assert [job.lasted_s for job in my_jobs(read, profile)] == [1_000.0, 100.0]
+    assert [job.since for job in my_jobs(read, profile)] == [9_000.0, 9_900.0]
     unread = reduce_all(LabState(), [OtherJobsSeen(at=5.0, jobs=(waits, runs)), Refreshed(at=5.0)])
     assert [job.lasted_s for job in my_jobs(unread, profile)] == [None, None]
 

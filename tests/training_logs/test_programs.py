@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labtui.commands.parse import run_title
 from labtui.domain.errors import DataError
 from labtui.domain.model import Program
 from labtui.training_logs.patterns import line_pattern
@@ -16,6 +17,7 @@ from labtui.training_logs.reader import LogReader, parse_log
 
 PI = Program(
     name="pi",
+    shown_in="ms",
     lines=(
         "Sequential execution time: {milliseconds} ms",
         "Parallel execution time with {processes} processes: {milliseconds} ms",
@@ -23,6 +25,7 @@ PI = Program(
 )
 WEAK = Program(
     name="pi-weak",
+    shown_in="ms",
     scaling="weak",
     lines=("Parallel execution time with {processes} processes and n = {size}: {milliseconds} ms",),
 )
@@ -57,6 +60,12 @@ def test_each_line_is_a_run_with_what_its_digits_leave_open():
         "baseline_seconds": 648.9119, "baseline_lo": 648.91185, "baseline_hi": 648.91195,
     }  # fmt: skip
     assert [run.epochs[0].line for run in runs] == [2, 3, 4, 5]
+    assert [run_title(run) for run in runs] == [
+        "pi, 1 process, 4,430.330 ±0.005 ms",
+        "pi, 64 processes, 216.270 ±0.005 ms",
+        "pi-weak, size 17179869184, 4 processes, 4,215.080 ±0.005 ms",
+        "jacobi, size 16384x16384, 4 GPUs, 165.72680 ±0.00005 s",
+    ]
 
 
 def test_without_the_edition_such_a_log_tells_nothing():

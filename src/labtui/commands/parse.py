@@ -354,10 +354,15 @@ def _nothing_read(report: LogReport) -> list[str]:
 
 
 def _program_title(run: ParsedRun, program: Program) -> str:
-    """``pi, 4 processes, 1198.3 ms``."""
+    """``pi, 4 processes, 1,198.300 ±0.005 ms``: what the printed digits leave open of the time."""
     size = (f"size {run.size}",) if run.size else ()
     scale = 1000 if program.shown_in == "ms" else 1
-    times = (f"{sample.seconds.value * scale:,.4f} {program.shown_in}" for sample in run.epochs)
+    shown = [sample.seconds.scaled(scale) for sample in run.epochs]
+    places = [max(0, math.ceil(-math.log10((time.half_width or 0.5) * 1.0000001))) for time in shown]
+    times = (
+        f"{time.value:,.{place}f} ±{time.half_width:.{place}f} {program.shown_in}"
+        for time, place in zip(shown, places, strict=True)
+    )
     return ", ".join([program.name, *size, program.counted(run.processes or 0), *times])
 
 

@@ -116,7 +116,7 @@ _SIGNS = {
     **dict.fromkeys("…·•⋯", "."),
     "×": "x",
     "±": "~",
-    "σ": "s",
+    "σ": "S",  # a small one would be read as seconds
     "≤": "<",
     "≥": ">",
     **dict.fromkeys("‘’", "'"),

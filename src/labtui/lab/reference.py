@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 
 from labtui.domain.events import LabState, RunState, SubmissionState, TotalsSeen
@@ -153,7 +154,9 @@ def _timed_run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, ru
         for number, value in zip(times.processes, times.seconds, strict=True)
         if (times.program, number, size_of(edition, times, number)) == wanted
     )
-    sample = EpochSample(epoch=1, seconds=Interval.exact(seconds), source=SOURCE, line=run_id)
+    digits = Decimal(repr(seconds)).as_tuple().exponent
+    printed = Interval.around(seconds, 0.5 * 10.0 ** int(digits))
+    sample = EpochSample(epoch=1, seconds=printed, source=SOURCE, line=run_id)
     return RunState(
         run_id=run_id,
         token=f"reference-{run_id}",

@@ -265,9 +265,10 @@ def other_jobs(state: LabState, rows: Iterable[JobRow]) -> tuple[OtherJob, ...]:
 class MyJob:
     """A row of the list of all the student's jobs.
 
-    `token` and `run_ids` are empty for a job that this folder did not send. `lasted_s` is how long it had run, or
-    waited, at `LabState.refreshed_at`, in the cluster's seconds; None when that is not known. `holds_slot` says that
-    its queue takes no further job of the student while it lives.
+    `token` and `run_ids` are empty for a job that this folder did not send. `since` is when it started, or was
+    submitted, by the cluster's clock (UNIX seconds, which on a practice cluster run fast). `lasted_s` is how long it
+    had run, or waited, at `LabState.refreshed_at`, in the cluster's seconds; None when that is not known.
+    `holds_slot` says that its queue takes no further job of the student while it lives.
     """
 
     job_id: str
@@ -277,6 +278,7 @@ class MyJob:
     reason: str = ""
     queue: str = ""
     node: str = ""
+    since: float | None = None
     lasted_s: float | None = None
     time_limit_s: float | None = None
     token: str = ""
@@ -291,8 +293,12 @@ def my_jobs(state: LabState, profile: Profile) -> tuple[MyJob, ...]:
     return (*rows, *(_other(job, profile, state.cluster_time) for job in state.other_jobs))
 
 
+def _since(job: JobView | OtherJob) -> float | None:
+    return (job.submit_time if job.phase is JobPhase.QUEUED else job.start_time) or None
+
+
 def _lasted(job: JobView | OtherJob, cluster_time: float | None) -> float | None:
-    began = job.submit_time if job.phase is JobPhase.QUEUED else job.start_time
+    began = _since(job)
     return max(0.0, cluster_time - began) if began and cluster_time is not None else None
 
 
@@ -307,6 +313,7 @@ def _ours(item: SubmissionState, profile: Profile, cluster_time: float | None) -
         reason=job.reason,
         queue=queue,
         node=job.node,
+        since=_since(job),
         lasted_s=_lasted(job, cluster_time),
         time_limit_s=job.time_limit_s,
         token=item.token,
@@ -326,6 +333,7 @@ def _other(job: OtherJob, profile: Profile, cluster_time: float | None) -> MyJob
         reason=job.reason,
         queue=queue,
         node=job.node,
+        since=_since(job),
         lasted_s=_lasted(job, cluster_time),
         time_limit_s=job.time_limit_s,
         held="JobHeld" in job.reason,
