@@ -258,6 +258,28 @@ def test_an_axis_of_doublings_says_the_gpus_in_powerpoint(kind):
     assert chart.category_axis.axis_title.text_frame.text == "GPUs (logarithmic)"
 
 
+def test_ticks_of_the_ideal_over_bars_are_named_in_powerpoint():
+    from pptx import Presentation
+
+    from labtui.export.pptx_charts import add_chart
+
+    bars = tuple(
+        Series(name=name, points=tuple(Point(x=n, y=0.9 * n, label=f"{0.9 * n}") for n in (1, 2, 4)))
+        for name in ("a", "b")
+    )
+    ideal = Series(name="ideal", role="ideal", points=tuple(Point(x=n, y=n) for n in (1, 2, 4)))
+    spec = ChartSpec(
+        key="speedup", title="t", x_label="GPUs", y_label="times", kind="bars", series=(*bars, ideal),
+        x_ticks=tuple((float(n), str(n)) for n in (1, 2, 4)),
+    )  # fmt: skip
+    slide = Presentation().slides.add_slide(Presentation().slide_layouts[6])
+    chart = add_chart(slide, spec, (0, 0, 4_000_000, 3_000_000), 400).chart
+    (ticks,) = chart.plots[1].series
+    assert ticks.name == "ideal"
+    (label,) = ticks._element.iter("{*}dLbl")
+    assert label.find("{*}idx").get("val") == "2" and label.find("{*}showSerName").get("val") == "1"
+
+
 @pytest.mark.parametrize(
     ("label", "form"),
     [("84.0 %", "0.0\\ %"), ("6,174", "#,##0"), ("8.099", "#,##0.000"), ("1.68", "#,##0.00")],

@@ -405,7 +405,10 @@ def _literal(values: Sequence[float]) -> str:
 
 
 def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
-    """Move a series of a column chart into a line chart on the same axes: a tick over each group, without a line."""
+    """Move a series of a column chart into a line chart on the same axes: a tick over each group, without a line.
+
+    Over the last one stands the name of the series: the legend shows a line's mark, and these have none.
+    """
     series = drawn._element
     bars = plot._element
     axes = [axis.get("val") for axis in bars.findall(qn("c:axId"))]
@@ -415,6 +418,10 @@ def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
     _look(series, "<a:ln><a:noFill/></a:ln>")
     series.find(qn("c:spPr")).addnext(_marker("dash", size, _INK, _INK))
     series.append(parse_xml(f'<c:smooth {NS} val="0"/>'))
+    last = max(int(point.get("idx")) for point in series.find(qn("c:val")).iter(qn("c:pt")))
+    name = _label_xml(last, "General", "t", _INK, {"showSerName"})
+    hidden = "".join(f'<c:{each} val="0"/>' for each in _SHOWN)
+    _insert(series, parse_xml(f"<c:dLbls {NS}>{name}{hidden}</c:dLbls>"), ("c:cat", "c:val"))
     line = parse_xml(
         f'<c:lineChart {NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
         f'<c:axId val="{axes[0]}"/><c:axId val="{axes[1]}"/></c:lineChart>'
