@@ -23,7 +23,7 @@ ROOMS = {
     *("commands", "tui", "export", "session", "practice", "doctor", "cluster"),
     *("lab", "preflight", "results", "training_logs", "slurm", "domain"),
 }
-BOUNDS = {"files": 196, "modules with one importer": 35}
+BOUNDS = {"files": 196, "modules with one importer": 34}
 """What holds now, so that it can only get better. The aim is 190 files and 30 modules with one importer."""
 PROGRAMS = {
     *("__main__", "practice.programs", "practice.rehearse", "practice.srun"),
