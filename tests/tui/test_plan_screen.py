@@ -184,6 +184,7 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, 
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await open_plan(app, pilot)
+        await until(pilot, lambda: "Press i to ask Slurm" in text_of(app))
         await pilot.press("J", "i")
         await until(pilot, lambda: len(session.asked) == 3)
         session.asked[0][2].set_result(TestOnly(ok=True, sentence="Slurm would take this job."))
@@ -194,6 +195,7 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, 
         await until(pilot, lambda: "Job 3: The line broke. Try again." in text_of(app))
         assert "Job 1: ✔ Slurm would take this job." in text_of(app)
         assert "Job 2: ✘ No such [QoS]. Ask your teacher." in text_of(app)
+        assert "Press i to ask Slurm" not in text_of(app)
 
 
 async def test_submitting_asks_once_and_sends_every_job(session: ReplayedSession, app_of: Make) -> None:

@@ -260,14 +260,16 @@ def finding_text(
     draft: SubmissionDraft | None,
     finding: Finding | None,
     reasons: Mapping[FindingKey, str],
+    verdict: str = "",
 ) -> Text:
-    """The finding under the cursor, or what is known instead of one."""
+    """The finding under the cursor, or what is known instead of one; `verdict` is Slurm's own, once it was asked."""
     if preview is None:
         return Text("Checking the files ..." if draft is not None else "Every run is left out.")
     if isinstance(preview, LabError):
         return Text(f"{preview.sentence}\n{preview.hint}")
     if finding is None:
-        return Text("No problem found in the scripts and the job file. Press i to ask Slurm itself.")
+        ask = "" if verdict else " Press i to ask Slurm itself."
+        return Text(f"No problem found in the scripts and the job file.{ask}")
     text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
     text.append(" ".join(finding.effect.split()), style="not bold")
     if reason := reasons.get(finding.key):

@@ -189,8 +189,9 @@ class PlanScreen(PlanFixing):
         rows = plan_words.finding_rows(preview, styles, self._reasons)
         findings.sync(plan_words.FINDING_COLUMNS, rows)
         findings.display = bool(rows)
+        verdict = self.verdicts.get(draft, "") if draft is not None else ""
         self.query_one("#plan-finding", Static).update(
-            plan_words.finding_text(preview, draft, self.finding, self._reasons)
+            plan_words.finding_text(preview, draft, self.finding, self._reasons, verdict)
         )
         self.query_one("#plan-check").border_title = plan_words.findings_title(preview, self.current)
         self._show_page(preview, draft)
