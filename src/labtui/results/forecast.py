@@ -141,8 +141,8 @@ def _predict(family: Family, n: int) -> Prediction | str:
         models=step.models,
         batch_ceiling=None if steps is None or not first.steps else first.steps / steps.lo / n,
         note=(
-            f"Beyond what was measured ({alike[-1].n_gpus} GPUs): exact steps x the band of step times that the "
-            f"measured ones do not refute within {_SHARE} ({', '.join(step.models)}). "
+            f"A forecast: measured up to {alike[-1].n_gpus} GPUs. The steps are counted; the time of a step is the "
+            f"band of the models that fit the measured ones within {_SHARE} ({', '.join(step.models)}). "
             "A second node would add its network, which no model knows."
         ),
         baseline=first.configuration,
