@@ -4,9 +4,9 @@
 set -eu
 [ "$(uname -s)" = Linux ] && [ -f /etc/debian_version ] && [ "$(id -u)" = 0 ] || exit 0
 
-# The real cluster on loopback, its submit plugin and its PAM module; terminals and processes; documents.
+# The real cluster on loopback, its submit plugin and its PAM module, MPI programs; terminals and processes; documents.
 packages="slurm-wlm slurmdbd munge mariadb-server openssh-server openssh-client openssl gcc libc6-dev
-    iproute2
+    iproute2 openmpi-bin libopenmpi-dev
     tmux procps shellcheck poppler-utils libreoffice-impress-nogui fontconfig fonts-dejavu-core
     texlive-latex-recommended texlive-science"
 missing=

@@ -16,6 +16,7 @@ from labtui.lab.plan import PlanOverrides, on_nodes, refuse_too_many_nodes, task
 from labtui.lab.plan_table import OTHER_FORM, changed, drafts_from, form_of, rows_of
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template
+from labtui.session.labs import load_edition
 from labtui.session.own_jobs import read_script_facts
 from labtui.session.settings import load_profile
 from labtui.slurm.job_script import JobContext, job_script
@@ -107,6 +108,20 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
     context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
     script = job_script(replace(job, job_name="vit-lt000001"), MN5, context, read_template("one-job"))
     assert script.count("torchrun --standalone --nproc_per_node=1 pytorch/train_ddp.py") == 3
+
+
+def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():
+    """One job for all would hold the largest size's nodes to its end; an unknown node is taken for large enough."""
+
+    def jobs(name: str, task: str, profile: str) -> list[tuple[int, list[int]]]:
+        wanted = PlanOverrides(account="nct_345", user="u1")
+        drafts = task_drafts(load_edition(name), task, load_profile(profile), wanted)
+        return [(draft.nodes, [run.processes for run in draft.runs]) for draft in drafts]
+
+    grid = [(1, [1, 2, 4]), (2, [8]), (4, [16]), (8, [32])]
+    assert jobs("hpc4ai-ch6", "6.7", "mn5") == grid * 3
+    assert jobs("hpc4ai-ch4", "4.5", "mn5") == [(1, [2, 4, 8, 16, 32, 64])]
+    assert jobs("hpc4ai-ch4", "4.5", "slurm") == [(1, [2, 4, 8, 16, 32, 64])]
 
 
 @pytest.mark.parametrize(

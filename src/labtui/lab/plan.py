@@ -111,7 +111,7 @@ def task_drafts(
     task = task_of(edition, task_id)
     wanted = overrides or PlanOverrides()
     drafts = []
-    for form, plans in _jobs(task, wanted):
+    for form, plans in _jobs(task, profile, wanted):
         specs = tuple(_spec(edition, plan, wanted) for plan in plans)
         drafts.append(_draft(edition, task, profile, wanted, form=form, specs=specs, plans=plans))
     return tuple(drafts)
@@ -256,7 +256,7 @@ def _launcher(plan: RunPlan, wanted: PlanOverrides) -> Launcher:
     return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
-def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[RunPlan]]]:
+def _jobs(task: Task, profile: Profile, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[RunPlan]]]:
     jobs: list[tuple[TemplateForm, list[RunPlan]]] = []
     for plan in task.runs:
         if not _kept(plan, wanted):
@@ -266,7 +266,7 @@ def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[Ru
             form = "job-per-size"
         last = jobs[-1][1][-1] if jobs and jobs[-1][0] == form else None
         together = form == "one-job" and last and (last.model, last.data_set) == (plan.model, plan.data_set)
-        if together or (last is not None and _same_measure(last, plan)):
+        if together or (last is not None and _same_measure(last, plan, profile)):
             jobs[-1][1].append(plan)
         else:
             jobs.append((form, [plan]))
@@ -276,9 +276,15 @@ def _jobs(task: Task, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[Ru
     ]
 
 
-def _same_measure(before: RunPlan, plan: RunPlan) -> bool:
-    """Whether a timing belongs into the job of the one before: each measure names its processes in rising order."""
-    return (before.form, before.model) == ("mpi", plan.model) and before.processes < plan.processes
+def _same_measure(before: RunPlan, plan: RunPlan, profile: Profile) -> bool:
+    """Whether a timing belongs into the job of the one before: each measure names its processes in rising order.
+
+    Those that need more nodes are a job of their own: one for all would hold them to its end.
+    """
+    if (before.form, before.model) != ("mpi", plan.model) or before.processes >= plan.processes:
+        return False
+    nodes = [_program_nodes(each.processes, each.gpus, profile) for each in (before, plan)]
+    return nodes[0] == nodes[1]
 
 
 # --------------------------------------------------------------------------- resources
@@ -346,8 +352,7 @@ def cores_of(specs: Sequence[RunSpec], gpus: int, nodes: int, profile: Profile) 
 def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
     """The run on as few of the cluster's nodes as hold its GPUs (or a program's processes), the same number on each."""
     if spec.program is not None:
-        each = profile.gpus_per_node if spec.n_gpus else profile.cpus_per_node
-        return replace(spec, nodes=-(-spec.processes // max(1, each)))
+        return replace(spec, nodes=_program_nodes(spec.processes, spec.n_gpus, profile))
     if spec.launcher not in MANY_NODES or spec.device == "cpu":
         return spec
     most = max(1, profile.gpus_per_node)
@@ -355,6 +360,12 @@ def on_nodes(spec: RunSpec, profile: Profile) -> RunSpec:
     while spec.n_gpus % nodes:
         nodes += 1
     return replace(spec, nodes=nodes)
+
+
+def _program_nodes(processes: int, gpus: int, profile: Profile) -> int:
+    """Nodes that hold a program's processes; one where nobody knows how many cores a node has."""
+    each = profile.gpus_per_node if gpus else profile.cpus_per_node
+    return 1 if each <= 1 and not gpus else -(-processes // max(1, each))
 
 
 def allocation(specs: Sequence[RunSpec]) -> tuple[int, int]:
