@@ -165,8 +165,8 @@ def try_practice(root: Path, user: str) -> Outcome:
     screen = Screen(terminal)
     try:
         for wanted, keys, limit_s in (
-            ("● online", "q", OPENING_S),
-            ("practice", "y", LEAVING_S),
+            ("● online", "", OPENING_S),
+            ("practice", "q", LEAVING_S),  # nothing was begun, so it leaves without a question
             ("", "", LEAVING_S),
         ):
             if not screen.come_to(wanted, limit_s):
