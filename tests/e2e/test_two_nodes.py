@@ -181,13 +181,13 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     trains(out)
     kill_rank(pair, killed, 1)
     port = listen_on_the_next_port(pair)
-    lost, out = submitted(labtui, pair, "--epochs", "3000")
+    lost, out = lost_out = submitted(labtui, pair, "--epochs", "3000")
     trains(out)
     assert f"--rdzv_endpoint=node1:{port + 1} " in out.read_text(), "the port of its own id is another job's"
     pair.lose_node(2)
     wait_until(lambda: pair.jobs()[lost] == "NODE_FAIL", what="the job to be given up with its node")
     pair.repair()
-    cut, out = submitted(labtui, pair, "--epochs", "3000", "--form", "task-per-gpu")
+    _, out = cut_out = submitted(labtui, pair, "--epochs", "3000", "--form", "task-per-gpu")
     trains(out)
     pair.cut_node(2)
     pair.as_root("scontrol", "update", "nodename=node2", "state=down", "reason=unreachable")
@@ -201,8 +201,11 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     assert "Rank 1 on node2 was killed" in said[2], said
     again = labtui("retry", "3", "--dry-run", "--offline").stdout
     assert "#SBATCH --nodes=2" in again and "--rdzv_endpoint" in again, again
-    assert "The node node2 failed" in said[3] and "Rank 1 on node2" in said[3], (lost, said)
-    assert "The node node2 failed" in said[4] and "Rank 1 on node2" in said[4], (cut, said)
+    for number, (job, out) in ((3, lost_out), (4, cut_out)):
+        assert "The node node2 failed" in said[number], (job, said)
+        # On a slow machine Slurm ends the job before the other rank has said whom it misses.
+        if "Rank 1 on node2" in out.with_suffix(".err").read_text():
+            assert "Rank 1 on node2" in said[number], (job, said)
 
 
 @pytest.mark.tensorflow
