@@ -171,17 +171,30 @@ def deck(lab: Path) -> None:
     path.write_text(sheet, encoding="utf-8")
     if labtui(["export", "--folder", str(lab), "--deck", "pdf", "--no-plots"]):
         raise SystemExit("the deck was not exported")
-    pages = subprocess.run(
-        ["pdftotext", str(lab / "deck.pdf"), "-"], check=True, capture_output=True, text=True
-    ).stdout.split("\f")
     for name, words in PAGES.items():
-        number = next((at for at, text in enumerate(pages, 1) if words in text), None)
-        if number is None:
-            continue
-        made = ["pdftoppm", "-png", "-singlefile", "-scale-to-x", "960", "-scale-to-y", "540"]
-        made += ["-f", str(number), "-l", str(number), str(lab / "deck.pdf"), str(PICTURES / name)]
-        subprocess.run(made, check=True)
-        print((PICTURES / f"{name}.png").relative_to(ROOT))  # noqa: T201
+        page(lab / "deck.pdf", words, name)
+
+
+def nodes(place: Path) -> None:
+    """A page of chapter 12's deck over the reference runs: what the book's tables look like on 1 to 32 GPUs."""
+    from labtui.export import export_lab
+    from tests.export.helpers import DAY, make_lab
+
+    lab = make_lab(place / "nodes", "hpc4ai-ch12")
+    export_lab(lab.folder.path, formats=("pdf",), reports=(), state=lab.state, today=DAY, plots=False)
+    page(lab.folder.path / "deck.pdf", "12.2", "deck-nodes")
+
+
+def page(pdf: Path, words: str, name: str) -> None:
+    """The first page that holds these words, as a PNG."""
+    text = subprocess.run(["pdftotext", str(pdf), "-"], check=True, capture_output=True, text=True).stdout
+    number = next((at for at, found in enumerate(text.split("\f"), 1) if words in found), None)
+    if number is None:
+        return
+    made = ["pdftoppm", "-png", "-singlefile", "-scale-to-x", "960", "-scale-to-y", "540"]
+    made += ["-f", str(number), "-l", str(number), str(pdf), str(PICTURES / name)]
+    subprocess.run(made, check=True)
+    print((PICTURES / f"{name}.png").relative_to(ROOT))  # noqa: T201
 
 
 def main() -> None:
@@ -200,6 +213,7 @@ def main() -> None:
             screens(lab)
         if "deck" in wanted:
             deck(lab)
+            nodes(Path(place))
         if "gallery" in wanted:
             gallery(lab)
 
