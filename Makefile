@@ -59,6 +59,7 @@ practice: $(VENV)/runtime.stamp  ## open labtui on the practice cluster (no acco
 
 .PHONY: test
 test: debian-packages $(VENV)/test.stamp .venv-extrap/stamp $(TORCH_STAMP)  ## set everything up and run all tests
+	@$(PYTEST) --collect-only --quiet $(PYTEST_ARGS) >/dev/null 2>&1 || true  # compiles the tests once, not in each worker
 	$(PYTEST) -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: fresh

@@ -1,8 +1,9 @@
-"""Make the pictures in `docs/pictures`: `python docs/make_pictures.py [screens] [deck] [gallery]`.
+"""Make the pictures in `docs/pictures`: `python docs/make_pictures.py [screens] [deck] [nodes] [gallery]`.
 
 They show a replayed lab session marked as practice, through the real screens over the real store, and pages of the deck
-it exports; no cluster is needed. Run it after every change of the screens or slides and look at what changed. The deck
-needs poppler's `pdftoppm` and `pdftotext`, the gallery (every screen at three sizes, dark and light) `chromium`.
+it exports; no cluster is needed. Those of several nodes show runs on the practice cluster (two minutes).
+Run it after every change of the screens or slides and look at what changed. The deck needs poppler's `pdftoppm` and
+`pdftotext`, the gallery (every screen at three sizes, dark and light) `chromium`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,17 @@ SHOTS = (
     Shot("plan", (120, 40), ("s",), "#!/bin/bash"),
     Shot("help", (120, 40), ("question_mark",), "Here and now"),
 )
+
+
+NODES_LAB, NODES_TASK, NODES_RUN = "hpc4ai-ch12", "12.2", 5
+NODES = (
+    Shot("nodes-plan", (120, 40), ("s",), "8 on 2 nodes"),
+    Shot("nodes-run", (120, 40), ("r",), "as01r1b[01-04]: COMPLETED"),
+    Shot("nodes-charts", (120, 40), ("c", "y"), "GPUs (logarithmic)"),
+    Shot("nodes-gpus", (120, 40), ("c", *["left"] * 4), "as01r1b02 GPU 3"),
+)
+"""A run of sixteen GPUs on four nodes, beside the other sizes; the last picture is of what its samplers saw."""
+FACTOR, PATIENCE_S = 200.0, 400.0
 
 
 SIZES = ((80, 24), (120, 40), (200, 55))
@@ -88,29 +101,30 @@ PAGES = {
 """Pages of the deck: the first one that holds these words."""
 
 
-async def take(shot: Shot, lab: Path) -> str:
-    """The SVG of one screen."""
+async def take(shot: Shot, lab: Path, task: str = "", run: int | None = None) -> str:
+    """The SVG of one screen; `task` and `run` are chosen first."""
     from labtui.tui.app import LabApp
-    from tests.tui.replay import NOW, open_session
+    from tests.tui.replay import NOW, online, open_session
     from tests.tui.waiting import text_of
 
     session = open_session(lab, start=False)
-    session.feed(*_online())
-    app = LabApp(session, factor=20, clock=lambda: NOW)
+    now = (session.state.refreshed_at or NOW) if task else NOW
+    session.feed(*online(now - 2))
+    app = LabApp(session, factor=20, clock=lambda: now)
     async with app.run_test(size=shot.size) as pilot:
         app.theme = shot.theme
         await _until(pilot, lambda: bool(app.view_model.checks))
-        await pilot.press(*shot.keys)
+        if task:
+            app.go_to_task(task)
+            app.view_model.choose_run(run)
+            app.repaint()
+        for key in shot.keys:
+            await pilot.press(key)
+            await pilot.pause(0.5 if task else 0)  # samplers are read beside the screens
         await _until(pilot, lambda: shot.words in text_of(app) and not app._notifications)
         svg = app.export_screenshot(title="labtui")
     session.close()
     return svg
-
-
-def _online() -> list[object]:
-    from tests.tui.replay import online
-
-    return online()  # type: ignore[return-value]
 
 
 async def _until(pilot: object, condition: Callable[[], bool]) -> None:
@@ -175,6 +189,35 @@ def deck(lab: Path) -> None:
         page(lab / "deck.pdf", words, name)
 
 
+def several_nodes(place: Path) -> None:
+    """Chapter 12's runs on 1 to 32 GPUs of the practice cluster, then their pictures."""
+    from labtui.lab.plan import framework_scripts, withheld_scripts
+    from labtui.practice.cluster import PracticeCluster
+    from labtui.session.folder import LabFolder
+    from labtui.session.labs import load_edition
+    from labtui.session.session import Session
+    from labtui.session.settings import Settings
+
+    edition = load_edition(NODES_LAB)
+    with PracticeCluster.start(factor=FACTOR) as cluster:
+        settings = Settings(edition=NODES_LAB, **cluster.login.settings_for(framework_scripts(edition)))
+        folder = LabFolder.create(place / "several", settings, withheld=withheld_scripts(edition))
+        session = Session.open(folder.path)
+        for draft in session.drafts(NODES_TASK):
+            session.submit(draft)
+        end = time.monotonic() + PATIENCE_S
+        while not all(run.outcome for run in session.state.runs.values()):
+            if time.monotonic() > end:
+                raise SystemExit("the runs on the practice cluster did not end")
+            time.sleep(1)
+        session.close()
+    for shot in NODES:
+        path = PICTURES / f"{shot.name}.svg"
+        svg = asyncio.run(take(shot, folder.path, NODES_TASK, NODES_RUN))
+        path.write_text(svg.rstrip() + "\n", newline="\n")
+        print(path.relative_to(ROOT))  # noqa: T201
+
+
 def nodes(place: Path) -> None:
     """A page of chapter 12's deck over the reference runs: what the book's tables look like on 1 to 32 GPUs."""
     from labtui.export import export_lab
@@ -201,7 +244,7 @@ def main() -> None:
     """Write the pictures that are asked for, or all."""
     from tests.tui.replay import lab_session, make_folder, open_session
 
-    wanted = sys.argv[1:] or ["screens", "deck", "gallery"]
+    wanted = sys.argv[1:] or ["screens", "deck", "nodes", "gallery"]
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         lab = make_folder(Path(place) / "lab", practice=True).path
@@ -214,6 +257,8 @@ def main() -> None:
         if "deck" in wanted:
             deck(lab)
             nodes(Path(place))
+        if "nodes" in wanted:
+            several_nodes(Path(place))
         if "gallery" in wanted:
             gallery(lab)
 

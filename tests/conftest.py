@@ -34,19 +34,50 @@ TORCH_PYTHON = Path(
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """With ``-n``, keep the tests of one cluster on one worker unless another ``--dist`` was asked for."""
     option = config.option
-    if getattr(option, "numprocesses", None) and getattr(option, "dist", "") == "no":
-        option.dist = "loadgroup"
+    if getattr(option, "numprocesses", None):
+        option.loadscopereorder = False  # the order is made below
+        if getattr(option, "dist", "") == "no":
+            option.dist = "loadgroup"
+
+
+LONGEST_FIRST = (
+    *("reliability", "campaign", "cluster-session", "two-nodes", "foreign-sites", "cluster-commands"),
+    *("torch", "tensorflow", "contract-practice", "cluster-contract", "cluster-cluster", "sbatch-dies"),
+)
+"""Groups of more than about two minutes. One that is missing here begins later, and costs time, nothing else."""
+AT_ONCE = 3
+"""Groups that begin first; the others are spread over the tests that compute."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The cluster tests of one folder stay on one worker, which has a cluster of its own.
 
-    They wait for Slurm more than they compute, so the folders run beside each other.
+    They wait for Slurm more than they compute, so groups run beside each other and beside the tests that compute:
+    all groups at once would leave the processor idle, and all other tests at once would crowd it.
     """
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"cluster-{item.path.parent.name}"))
+    if hasattr(config, "workerinput"):
+        items[:] = _spread(items)
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    groups: dict[str, list[pytest.Item]] = {}
+    alone = []
+    for item in items:
+        if mark := item.get_closest_marker("xdist_group"):
+            groups.setdefault(mark.args[0], []).append(item)
+        else:
+            alone.append(item)
+    names = [name for name in LONGEST_FIRST if name in groups]
+    waiting = [groups[name] for name in (*names, *(name for name in groups if name not in names))]
+    ordered = [item for group in waiting[:AT_ONCE] for item in group]
+    gap = len(alone) // max(1, len(waiting) - AT_ONCE + 1)
+    for number, group in enumerate(waiting[AT_ONCE:]):
+        ordered += [*alone[number * gap : (number + 1) * gap], *group]
+    return [*ordered, *alone[max(0, len(waiting) - AT_ONCE) * gap :]]
 
 
 def pytest_collection_finish() -> None:

@@ -15,10 +15,10 @@ class Person:
 
     def __init__(self, **answers: str | list[str]) -> None:
         self.answers = {kind.replace("_", "-"): answer for kind, answer in answers.items()}
-        self.asked: list[LoginQuestion] = []
+        self.questions: list[LoginQuestion] = []
 
     def ask(self, question: LoginQuestion) -> str | None:
-        self.asked.append(question)
+        self.questions.append(question)
         answer = self.answers.get(question.kind)
         if isinstance(answer, list):
             return answer.pop(0) if answer else None
@@ -26,7 +26,7 @@ class Person:
 
     @property
     def kinds(self) -> list[str]:
-        return [question.kind for question in self.asked]
+        return [question.kind for question in self.questions]
 
 
 PROFILE = Profile(id="test", title="test", login_hosts=("localhost",))

@@ -67,7 +67,7 @@ def test_keys_of_every_kind(tmp_path: Path, kind: str, more: tuple[str, ...]) ->
     locked = make(tmp_path / "locked", "open sesame", kind, *more)
     person = Person(passphrase="open sesame")
     assert choose_key(at(locked), person) is not None
-    assert person.kinds == ["passphrase"] and str(locked) in person.asked[0].text
+    assert person.kinds == ["passphrase"] and str(locked) in person.questions[0].text
 
 
 def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path: Path)
     person = Person(passphrase=["a", "b", "c", "right one"])
     with pytest.raises(LoginRefused, match="does not open"):
         choose_key(at(path), person)
-    assert len(person.asked) == 3
+    assert len(person.questions) == 3
     with pytest.raises(LoginRefused, match="locked by a passphrase"):
         choose_key(at(path), Person())
 
@@ -116,7 +116,7 @@ def test_the_agent_signs_for_a_key_that_is_locked_on_disk(tmp_path: Path, agent:
     subprocess.run([openssh("ssh-keygen"), "-q", "-p", "-N", "locked now", "-f", str(path)], check=True)
     person = Person()
     chosen = choose_key(at(path, agent=agent), person)
-    assert chosen is not None and "agent" in chosen.origin and not person.asked
+    assert chosen is not None and "agent" in chosen.origin and not person.questions
 
 
 def test_the_public_half_names_a_key_of_the_agent(tmp_path: Path, agent: str) -> None:

@@ -134,10 +134,10 @@ def check(
 def test_an_unknown_key_is_asked_about_once_and_kept(tmp_path: Path) -> None:
     person = Person(host_key="yes")
     check(tmp_path, person)
-    assert person.asked[0].fingerprint == fingerprint(blob(KEY))
-    assert person.asked[0].fingerprint in person.asked[0].text
+    assert person.questions[0].fingerprint == fingerprint(blob(KEY))
+    assert person.questions[0].fingerprint in person.questions[0].text
     check(tmp_path, person, lines=(tmp_path / "kh").read_text())
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
 
 
 @pytest.mark.parametrize("answer", ["no", "", "maybe"])
@@ -151,7 +151,7 @@ def test_a_changed_key_is_refused_without_a_question(tmp_path: Path) -> None:
     person = Person(host_key="yes")
     with pytest.raises(HostKeyProblem, match="has changed") as caught:
         check(tmp_path, person, lines=f"[h]:2222 ssh-ed25519 {OTHER}")
-    assert not person.asked
+    assert not person.questions
     assert "kh:1" in caught.value.sentence and "ssh-keygen -R" in caught.value.hint
 
 
@@ -171,7 +171,7 @@ def test_a_host_key_alias_is_the_name_that_is_known(tmp_path: Path) -> None:
     check(tmp_path, person, alias="mn5")
     assert (tmp_path / "kh").read_text().startswith("mn5 ssh-ed25519 ")
     check(tmp_path, person, alias="mn5", lines=(tmp_path / "kh").read_text())
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_the_question_says_what_the_site_publishes(
         published=tuple(fingerprint(blob(key)) for key in published),
     )  # fmt: skip
     check_host_key(here, "ssh-ed25519", blob(KEY), lines=(), own_file=tmp_path / "kh", prompter=person)
-    assert words in person.asked[0].text
+    assert words in person.questions[0].text
 
 
 def test_a_key_that_the_site_does_not_publish_is_never_asked_about(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_a_key_that_the_site_does_not_publish_is_never_asked_about(tmp_path: Pat
     here = Endpoint(alias="h", host="h", port=22, user="me", published=(fingerprint(blob(OTHER)),))
     with pytest.raises(HostKeyProblem, match="none of those its site publishes"):
         check_host_key(here, "ssh-ed25519", blob(KEY), lines=(), own_file=tmp_path / "kh", prompter=person)
-    assert not person.asked and not (tmp_path / "kh").exists()
+    assert not person.questions and not (tmp_path / "kh").exists()

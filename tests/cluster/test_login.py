@@ -45,7 +45,7 @@ def test_a_key(connect: Connect) -> None:
     person = Person()
     connection = connect(person=person)
     connection.connect()
-    assert methods(connection) == ("publickey",) and not person.asked
+    assert methods(connection) == ("publickey",) and not person.questions
     assert connection.run("id -un").out.strip() == connection.user
     assert connection._transport().remote_cipher == "aes128-gcm@openssh.com", "the quick one goes first"
 
@@ -79,7 +79,7 @@ def test_a_password_is_asked_once_and_kept_for_reconnects(connect: Connect, stud
     person = Person(password=[student.password])
     connection = connect(key="", person=person)
     connection.connect()
-    assert person.kinds == ["password"] and not person.asked[0].echo
+    assert person.kinds == ["password"] and not person.questions[0].echo
     connection.close()
     connection.connect()
     assert person.kinds == ["password"]
@@ -101,24 +101,24 @@ def test_a_key_and_then_a_code(connect: Connect, student: Student) -> None:
     connection = connect(port=student.code_port, person=person)
     connection.connect()
     assert methods(connection) == ("publickey", "keyboard-interactive")
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
     connection.close()
     connection.connect()  # a code is for one time: it is asked for again
-    assert len(person.asked) == 2
+    assert len(person.questions) == 2
 
 
 def test_a_wrong_code(connect: Connect, student: Student) -> None:
     person = Person(code="000000", password="000000")
     with pytest.raises(LoginRefused, match="code"):
         connect(port=student.code_port, person=person).connect()
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
 
 
 def test_a_code_that_is_not_given(connect: Connect, student: Student) -> None:
     person = Person()
     with pytest.raises(LoginRefused, match="was not given"):
         connect(port=student.code_port, person=person).connect()
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
 
 
 def test_a_prompter_that_fails_is_a_refusal(connect: Connect, student: Student) -> None:
@@ -161,7 +161,7 @@ def test_no_key_and_nobody_to_ask(connect: Connect) -> None:
 def test_an_unknown_host_is_asked_about_once(connect: Connect, student: Student) -> None:
     person = Person(host_key="yes")
     connect(host_key="", person=person).connect()
-    assert person.asked[0].fingerprint == student.host_key
+    assert person.questions[0].fingerprint == student.host_key
     connect(host_key="", person=person).connect()
     assert person.kinds == ["host-key"]
 
@@ -172,7 +172,7 @@ def test_the_users_own_known_hosts_count(connect: Connect, student: Student, tmp
     before = known.read_bytes()
     person = Person()
     connect(host_key="", person=person).connect()
-    assert not person.asked and known.read_bytes() == before
+    assert not person.questions and known.read_bytes() == before
 
 
 def test_a_host_that_is_not_accepted_gets_no_login(connect: Connect) -> None:
@@ -206,7 +206,7 @@ def test_a_refused_login_is_not_taken_to_the_next_host(connect: Connect, student
     hosts = (f"127.0.0.1:{student.port}", f"localhost:{student.port}")
     with pytest.raises(LoginRefused):
         connect(hosts=hosts, port=0, key="", person=person).connect()
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
 
 
 @pytest.mark.parametrize("program", [True, False])
@@ -229,7 +229,7 @@ def test_a_jump(connect: Connect, student: Student, program: bool) -> None:
     )
     connection.connect()
     # The key of each host on the way was checked.
-    assert [question.host for question in person.asked] == ["localhost", "127.0.0.1"]
+    assert [question.host for question in person.questions] == ["localhost", "127.0.0.1"]
     # As the server sees it, we come from the server itself.
     assert connection.run("echo $SSH_CONNECTION").out.split()[0] in ("127.0.0.1", "::1")
     assert connection.files.stat(".") is not None

@@ -238,7 +238,7 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
     from tests.tui.replay import finished_run, open_session, spec
 
     mixed = open_session(lab.path, start=False)
-    mixed.asked = []
+    mixed.requests = []
     mixed.feed(*finished_run("lt00000000000000real", "10.5", 11, spec(gpus=1), "91"))
     mixed.feed(*finished_run("lt00000000000000rea2", "10.5", 12, spec(gpus=2), "92"))
     app = LabApp(mixed, pane="charts")

@@ -124,7 +124,7 @@ def check_mirrors(cluster: Cluster, session: Session) -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.slow
-async def test_the_evening_on_the_screens(
+async def test_the_lab_on_the_screens(
     lab: LabFolder, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"  # where an accepted host key is remembered

@@ -86,9 +86,8 @@ async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
     labtui("submit", "1", "--gpus", "1", "--yes", "--force")
     labtui("submit", "1", "--gpus", "2", "--form", "task-per-gpu", "--yes", "--force")
     assert {"RUNNING", "PENDING"} & set(pair.jobs().values()), "jobs run, and no labtui does"
-    events = labtui.lines("watch")
-    ended = [event for event in events if event["type"] == "run-ended"]
-    assert [event["outcome"] for event in ended] == ["completed"] * 3, ended
+    labtui.lines("watch")
+    assert outcomes(labtui) == ["completed"] * 3
     rows = labtui.json("results")["rows"]
     assert [(row["n_gpus"], row["batch_size"], row["epochs"]) for row in rows] == [
         (1, 8, 1),
@@ -116,10 +115,17 @@ async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
     assert slower[2]["efficiency"]["hi"] < rows[2]["efficiency"]["lo"] / 1.5, (rows[2], slower[2])
 
 
-def trained(labtui: Labtui, task: str) -> list[dict[str, Any]]:
+def trained(labtui: Labtui, task: str) -> list[str | None]:
     """Submit a task and watch it to its end: how each run ended."""
     labtui("submit", task, "--yes", "--force")
-    return [event for event in labtui.lines("watch") if event["type"] == "run-ended"]
+    labtui.lines("watch")
+    return outcomes(labtui)
+
+
+def outcomes(labtui: Labtui) -> list[str | None]:
+    """Of each run; `watch` tells of those alone that end while it watches."""
+    with Session.open(labtui.folder, start=False) as session:
+        return [run.outcome for run in session.state.runs.values()]
 
 
 def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
@@ -128,8 +134,8 @@ def submitted(labtui: Labtui, pair: Cluster, *words: str) -> tuple[str, Path]:
     labtui("submit", "1", "--gpus", "2", "--yes", "--force", *words)
     wait_until(lambda: set(pair.jobs()) > before, what="the job")
     (job,) = set(pair.jobs()) - before
-    said = pair.as_root("scontrol", "show", "job", job).out
-    return job, pair.outside(said.split("StdOut=")[1].split()[0])
+    output = pair.as_root("scontrol", "show", "job", job).out
+    return job, pair.outside(output.split("StdOut=")[1].split()[0])
 
 
 def trains(out: Path) -> None:
@@ -158,10 +164,10 @@ LISTENER += "[*iter(s.accept, 0)]"
 
 def listen_on_the_next_port(pair: Cluster) -> int:
     """A job on node1 that holds the port which the next job's id makes."""
-    said = pair.as_student(
+    output = pair.as_student(
         f'sbatch -w node1 -o /dev/null --wrap "{pair.settings.python} -c \\"{LISTENER}\\""'
     ).out
-    job = int(said.split()[-1])
+    job = int(output.split()[-1])
     heard = f"bash -c ': < /dev/tcp/node1/{20001 + job}'"
     wait_until(lambda: pair.as_student(heard).status == 0, what="the listener")
     return 20001 + job
@@ -192,20 +198,20 @@ def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_pa
     pair.cut_node(2)
     pair.as_root("scontrol", "update", "nodename=node2", "state=down", "reason=unreachable")
     events: list[dict[str, Any]] = labtui.lines("watch", code=1)
-    said = {
+    output = {
         event["run_id"]: " ".join(found["advice"] for found in event["diagnosis"])
         for event in events
         if event["type"] == "run-ended"
     }
-    assert "node2 never joined the training" in said[1], (waiting, said)
-    assert "Rank 1 on node2 was killed" in said[2], said
+    assert "node2 never joined the training" in output[1], (waiting, output)
+    assert "Rank 1 on node2 was killed" in output[2], output
     again = labtui("retry", "3", "--dry-run", "--offline").stdout
     assert "#SBATCH --nodes=2" in again and "--rdzv_endpoint" in again, again
     for number, (job, out) in ((3, lost_out), (4, cut_out)):
-        assert "The node node2 failed" in said[number], (job, said)
+        assert "The node node2 failed" in output[number], (job, output)
         # On a slow machine Slurm ends the job before the other rank has said whom it misses.
         if "Rank 1 on node2" in out.with_suffix(".err").read_text():
-            assert "Rank 1 on node2" in said[number], (job, said)
+            assert "Rank 1 on node2" in output[number], (job, output)
 
 
 @pytest.mark.tensorflow
@@ -213,8 +219,7 @@ def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Pat
     if importlib.util.find_spec("tf_keras") is None:
         pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
     labtui = new_lab(tmp_path, member, gpus_per_node=1, python=sys.executable)
-    ended = trained(labtui, "2")
-    assert [event["outcome"] for event in ended] == ["completed"] * 2, ended
+    assert trained(labtui, "2") == ["completed"] * 2
     rows = labtui.json("results")["rows"]
     assert [(row["model"], row["n_gpus"], row["batch_size"], row["epochs"]) for row in rows] == [
         ("small", 1, 16, 1),
@@ -230,8 +235,7 @@ def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Pat
 @pytest.mark.torch
 def test_three_policies_of_the_learning_rate(pair: Cluster, member: Student, tmp_path: Path) -> None:
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
-    ended = trained(labtui, "3")
-    assert [event["outcome"] for event in ended] == ["completed"] * 3, ended
+    assert trained(labtui, "3") == ["completed"] * 3
     with Session.open(labtui.folder, start=False) as session:
         assert {one.job and one.job.node for one in session.state.submissions.values()} == {"node[1-2]"}
         charts = {family(chart.key): chart for chart in gallery(session.results())}

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.collections import LineCollection
 
 from labtui.export import style
 from labtui.export.chart_geometry import y_limits
 from labtui.export.figures import FORMATS, make_figure, pictures
 from labtui.results.chart_catalog import lab_charts
-from labtui.results.chart_spec import ChartSpec, Point, Series, stacked, with_kind
-from labtui.results.charts import doubling_axis
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axis, stacked, with_kind
 from labtui.results.compute import compute_results
 from labtui.results.run_charts import epoch_chart
 from tests.export.helpers import has
@@ -161,9 +161,10 @@ def test_intervals_are_drawn_as_error_bars(key, kind):
 
 def test_the_ideal_is_a_tick_over_each_bar_and_a_straight_line_on_numbers():
     bars = axes_of(replace(CHARTS["speedup"], kind="bars"))
-    ticks = [line for line in bars.lines if len(set(line.get_ydata())) == 1 and len(line.get_xdata()) == 2]
-    assert sorted(float(line.get_ydata()[0]) for line in ticks) == [1, 1, 2, 2, 4, 4]
-    assert all(line.get_xdata()[1] - line.get_xdata()[0] < 0.5 for line in ticks)
+    drawn = [each for each in bars.collections if isinstance(each, LineCollection)]
+    ticks = [each for one in drawn for each in one.get_segments() if each[0][1] == each[1][1]]
+    assert sorted(float(start[1]) for start, _ in ticks) == [1, 1, 2, 2, 4, 4]
+    assert all(0 < end[0] - start[0] < 0.5 for start, end in ticks)
     lines = axes_of(CHARTS["speedup"])
     dashed = [line for line in lines.lines if line.get_linestyle() == "--"]
     assert (
@@ -197,8 +198,8 @@ def test_warm_up_is_hollow_and_live_is_hatched():
 def test_practice_says_so_on_every_chart(practice):
     results = compute_results([run(n, [30, 12 / n], practice=practice) for n in (1, 2, 4)])
     for chart in lab_charts(results):
-        said = " ".join(text.get_text() for text in make_figure(chart, style.CANVASES["half"]).texts)
-        assert ("practice" in said.lower()) is practice
+        output = " ".join(text.get_text() for text in make_figure(chart, style.CANVASES["half"]).texts)
+        assert ("practice" in output.lower()) is practice
 
 
 def test_labels_stand_at_their_marks():

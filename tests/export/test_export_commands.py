@@ -28,13 +28,19 @@ LOGS = [str(PUBLISHED / name) for name in ("ResNet50.31337.out", "ResNet152.3133
 
 
 def test_plot_draws_bare_logs(tmp_path, capsys):
-    code = main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg,pdf", "--size", "half"])
+    code = main(["plot", *LOGS, "--out", str(tmp_path), "--format", "svg", "--size", "half"])
     assert code == 0
     names = {path.name for path in tmp_path.iterdir()}
     for key in ("epoch-time", "throughput", "speedup", "efficiency"):
-        for stem in (f"{key}-ResNet50-half", f"{key}-ResNet152-half", f"{key}-half"):
-            assert {f"{stem}.svg", f"{stem}.pdf"} <= names
+        assert {f"{key}-ResNet50-half.svg", f"{key}-ResNet152-half.svg", f"{key}-half.svg"} <= names
     assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
+
+
+def test_plot_writes_each_format_that_is_named(tmp_path, capsys):
+    out = ["--out", str(tmp_path), "--format", "svg,pdf"]
+    assert main(["plot", *LOGS, *out, "--chart", "speedup-ResNet50"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"speedup-ResNet50.svg", "speedup-ResNet50.pdf"}
+    capsys.readouterr()
 
 
 def test_plot_draws_one_chart_as_the_book_has_it(tmp_path, capsys):

@@ -9,8 +9,7 @@ import pytest
 from labtui.export import chart_geometry, style
 from labtui.export.figures import make_figure
 from labtui.export.pptx_charts import chart_data, dress_chart
-from labtui.results.chart_spec import ChartSpec, with_kind
-from labtui.results.charts import task_charts
+from labtui.results.charts import ChartSpec, task_charts, with_kind
 from tests.export.helpers import Nearly
 from tests.results.helpers import published, results_of
 

@@ -28,8 +28,7 @@ from labtui.export.pptx_writer import pptx_bytes
 from labtui.export.report_formats import escaped, latex_report
 from labtui.export.slide_layout import BODY, lay_out
 from labtui.export.typst_writer import SLIDE_SIZES, Typesetter
-from labtui.results.chart_spec import ChartSpec, Point, Series
-from labtui.results.charts import doubling_axis
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axis
 from labtui.results.compute import compute_results
 from tests.export.helpers import ANSWERS, DAY, EDITIONS, has, make_lab, pdf_words
 from tests.results.helpers import run as measured_run

@@ -85,10 +85,10 @@ def test_a_page_leads_with_its_message_and_its_answers_stand_in_the_order_of_the
         sheet = [question.text for question in task.questions]
         places = [sheet.index(text) for text in page.questions]
         assert places == sorted(places)
-        asked = [
+        requests = [
             block.text for block in page.answer if isinstance(block, Paragraph) and block.style == "question"
         ]
-        assert asked == [sheet[place] for place in places]
+        assert requests == [sheet[place] for place in places]
 
 
 def test_pages_on_pytorch_show_their_own_runs_their_data_sets_and_their_unit(tmp_path):
@@ -228,15 +228,15 @@ def test_every_word_of_an_answer_is_in_the_slides_and_in_the_report(tmp_path, ki
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWERS[kind])
     deck = hand_in(lab.contents())
     laid = lay_out(deck, typesetter.heights)
-    said = "".join(
+    output = "".join(
         slide.title + "".join(block_text(block) for zone in slide.zones for block in zone.blocks)
         for slide in laid.slides
     )
-    said = "".join(said.split())
+    output = "".join(output.split())
     for block in blocks_of(ANSWERS[kind]):
         for part in block_text(block).split("\n"):
             for word in part.split():
-                assert word.rstrip(".") in said, (kind, word)
+                assert word.rstrip(".") in output, (kind, word)
     for slide in laid.slides:
         for zone in slide.zones:
             assert zone.box.x >= 0 and zone.box.y >= 0 and zone.box.h >= 0
@@ -256,10 +256,10 @@ def test_the_appendix_has_every_run_table_chart_and_script(tmp_path, edition):
     lab = make_lab(tmp_path / "lab", edition, answer=ANSWER)
     contents = lab.contents()
     rest = appendix(contents)
-    said = "\n".join(page_text(page) for page in rest.pages)
+    output = "\n".join(page_text(page) for page in rest.pages)
     for run in lab.state.runs.values():
         job = contents.submission(run).job
-        assert job is None or job.job_id in said
+        assert job is None or job.job_id in output
     for title in ("All results", "All charts", "Where the numbers come from"):
         assert any(page.title == title for page in rest.pages)
     from labtui.export.figures import all_charts
@@ -285,8 +285,8 @@ def test_the_appendix_shows_what_was_overridden_and_why(tmp_path):
     (page,) = (
         page for page in appendix(replace(contents, state=state)).pages if page.title == "Findings overridden"
     )
-    said = page_text(page)
-    assert "job.slurm:9" in said and "80 CPUs for 1 GPU." in said and "memory" in said
+    output = page_text(page)
+    assert "job.slurm:9" in output and "80 CPUs for 1 GPU." in output and "memory" in output
 
 
 def test_a_job_script_is_shown_without_what_labtui_writes_into_each(tmp_path):
@@ -336,10 +336,10 @@ def test_one_export_reads_once_and_every_file_bears_its_stamp(tmp_path, monkeypa
     assert stamp in (there / "plots" / "speedup-ResNet50.svg").read_text("utf-8")
     if has("pdfinfo"):
         for name in ("deck.pdf", "report.pdf"):
-            told = subprocess.run(
+            messages = subprocess.run(
                 ["pdfinfo", str(there / name)], capture_output=True, text=True, check=True
             ).stdout
-            assert stamp in told and "Author:          Group 7" in told
+            assert stamp in messages and "Author:          Group 7" in messages
     assert set(json.loads((there / "results.json").read_text("utf-8"))["rows"][0])
     assert len(rows) == len(json.loads((there / "results.json").read_text("utf-8"))["rows"])
 
@@ -398,13 +398,13 @@ def test_what_is_not_answered_is_one_line_and_no_slide_of_its_own(tmp_path, type
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
     laid = lay_out(hand_in(lab.contents()), typesetter.heights)
     assert not [note for note in laid.notes if "longer than its slide" in note]
-    said = [
+    output = [
         block_text(block)
         for slide in laid.slides
         for zone in slide.zones
         for block in zone.blocks
         if isinstance(block, Paragraph)
     ]
-    missing = [text for text in said if text.startswith("No answer yet to question")]
+    missing = [text for text in output if text.startswith("No answer yet to question")]
     assert missing and all(text.endswith(".md).") for text in missing)
     assert any("questions 1, 2, 3, 4, 5 (answers/10.5.md)" in text for text in missing)

@@ -13,7 +13,7 @@ from labtui.domain.model import JobPhase, RunSpec
 from labtui.domain.reduce import reduce_all
 from labtui.lab.edition import RunPlan
 from labtui.lab.plan import PlanOverrides, on_nodes, refuse_too_many_nodes, task_drafts
-from labtui.lab.plan_table import OTHER_FORM, changed, drafts_from, form_of, rows_of
+from labtui.lab.plan_table import changed, drafts_from, forms_of, rows_of
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template
 from labtui.session.labs import load_edition
@@ -102,12 +102,22 @@ def test_a_sweep_on_one_gpu_can_be_one_job():
     assert job.runs == tuple(draft.runs[0] for draft in usual[:3])
     assert job.time_limit_minutes == 120, "three times fifty minutes, and no more than the queue gives"
     assert rest == usual[3]
-    assert (form_of(usual), OTHER_FORM["torchrun"]) == ("torchrun", "one-job")
+    assert forms_of(usual) == ("torchrun", "task-per-gpu", "one-job")
     assert drafts_from(rows_of(usual), usual, "torchrun", sweep, MN5) == usual
     assert drafts_from(rows_of(usual), usual, "one-job", sweep, MN5)[0] == job
     context = JobContext(token="lt000001", remote_dir="/r", edition="e", practice=False, user="u")
     script = job_script(replace(job, job_name="vit-lt000001"), MN5, context, read_template("one-job"))
     assert script.count("torchrun --standalone --nproc_per_node=1 pytorch/train_ddp.py") == 3
+
+
+def test_what_torchrun_starts_srun_can_start_too():
+    """The plan in the other form is the one that `--form` makes, and going back gives the first one."""
+    usual = task_drafts(LAB, "12.2", MN5, OVER)
+    by_srun = task_drafts(LAB, "12.2", MN5, replace(OVER, form="task-per-gpu"))
+    assert drafts_from(rows_of(usual), usual, "task-per-gpu", LAB, MN5) == by_srun
+    assert drafts_from(rows_of(by_srun), by_srun, "torchrun", LAB, MN5) == usual
+    assert drafts_from(rows_of(usual), usual, "torchrun", LAB, MN5) == usual
+    assert forms_of(by_srun) == ("task-per-gpu", "torchrun")
 
 
 def test_a_programs_sizes_share_a_job_as_far_as_they_share_nodes():
@@ -154,7 +164,7 @@ def test_a_queue_that_takes_fewer_nodes_is_refused_with_one_that_takes_them():
 def test_a_size_typed_into_the_plan_gets_its_nodes():
     drafts = task_drafts(LAB, "12.2", MN5, replace(OVER, gpus=(4, 8)))
     rows = rows_of(drafts)
-    assert form_of(drafts) is None
+    assert forms_of(drafts) == ("torchrun", "task-per-gpu")
     rows = (changed(rows[0], "gpus", "16"), changed(rows[1], "gpus", "2"))
     large, small = drafts_from(rows, drafts, None, LAB, MN5)
     assert (large.nodes, large.gpus, large.cpus, large.runs[0].batch_size) == (4, 4, 80, 2048)

@@ -12,7 +12,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
 from labtui.lab.plan import task_drafts
-from labtui.lab.plan_table import EDITABLE, PlanRow, cell, changed, drafts_from, form_of, rows_of, scaled
+from labtui.lab.plan_table import EDITABLE, PlanRow, cell, changed, drafts_from, forms_of, rows_of, scaled
 from labtui.session.labs import load_edition
 from labtui.session.settings import parse_profile
 from tests.tui.replay import PROFILE, spec
@@ -81,7 +81,10 @@ def test_no_typing_breaks_a_row(column: str, text: str) -> None:
 def test_an_untouched_plan_is_the_edition_s(edition: Edition, profile: Profile) -> None:
     for task in edition.tasks:
         planned = task_drafts(edition, task.id, profile)
-        assert drafts_from(rows_of(planned), planned, form_of(planned), edition, profile) == planned
+        assert (
+            drafts_from(rows_of(planned), planned, next(iter(forms_of(planned)), None), edition, profile)
+            == planned
+        )
 
 
 def test_one_job_or_one_per_size(edition: Edition, profile: Profile) -> None:
@@ -112,7 +115,7 @@ def test_a_time_limit_that_the_edition_prescribes_is_kept(profile: Profile) -> N
         if not planned or not any(run.time_limit_minutes for run in task.runs):
             continue
         rows = [changed(each, "epochs", str(each.spec.epochs + 1)) for each in rows_of(planned)]
-        after = drafts_from(rows, planned, form_of(planned), edition, profile)
+        after = drafts_from(rows, planned, next(iter(forms_of(planned)), None), edition, profile)
         assert {draft.time_limit_minutes for draft in after} <= {
             draft.time_limit_minutes for draft in planned
         }

@@ -161,9 +161,12 @@ def alive(pid):
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie is as good as gone: its parent has only not looked yet.
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    if not Path("/proc/self").exists():
+        return True
+    try:  # a zombie is as good as gone: its parent has only not looked yet
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # its parent looked just now
 
 
 SCRIPT = textwrap.dedent(

@@ -14,8 +14,10 @@ from labtui.slurm.job_script import JobContext, job_script
 FILES = {name: read_remote(name) for name in list_remote()}
 
 
-@pytest.mark.parametrize("profile_id", ["mn5", "cte-power", "practice", "slurm"])
-@pytest.mark.parametrize("form", [None, "job-per-size"])
+@pytest.mark.parametrize(
+    ("profile_id", "form"),
+    [("mn5", None), ("cte-power", None), ("practice", None), ("slurm", None), ("mn5", "job-per-size")],
+)
 def test_shipped_templates_and_scripts_are_clean(profile_id, form):
     profile = load_profile(profile_id)
     account = "nct_345" if profile.account_pattern else ""

@@ -138,13 +138,13 @@ class Cluster:
         deadline = time.monotonic() + START_DEADLINE_S
         while not (self.folder / "ready").exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                said = "".join(
+                output = "".join(
                     path.read_text(errors="replace")
                     for path in (self.folder / "failed", self.folder / "supervisor.log")
                     if path.exists()
                 )
                 self._end_processes()
-                raise ClusterFailed(f"the cluster did not start:\n{said}")
+                raise ClusterFailed(f"the cluster did not start:\n{output}")
             time.sleep(0.02)
 
     def down(self, *, keep_files: bool = False) -> None:

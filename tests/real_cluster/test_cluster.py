@@ -71,9 +71,9 @@ def test_wrong_key_and_password_are_refused(student: Student) -> None:
 def test_second_factor_asks_for_a_code(student: Student, answer: str, accepted: bool) -> None:
     prompts: list[tuple[str, bool]] = []
 
-    def answers(_title: str, _instructions: str, asked: list[tuple[str, bool]]) -> list[str]:
-        prompts.extend(asked)
-        return [answer] * len(asked)
+    def answers(_title: str, _instructions: str, requests: list[tuple[str, bool]]) -> list[str]:
+        prompts.extend(requests)
+        return [answer] * len(requests)
 
     link = transport(student, student.code_port)
     key = paramiko.Ed25519Key.from_private_key_file(str(student.key))

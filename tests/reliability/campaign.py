@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -524,16 +524,26 @@ def stored_state(folder: LabFolder) -> LabState:
 
 
 def campaign(
-    cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int, *, cluster_faults: bool = False
+    cluster: Cluster,
+    place: Path,
+    seeds: Sequence[int],
+    rounds: int,
+    lanes: int,
+    *,
+    cluster_faults: bool = False,
 ) -> Tally:
-    """So many lives in so many lanes; the total. Raises AssertionError with the lane's seed."""
+    """So many lives for each seed, in so many lanes each; the total. Raises AssertionError with the lane's seed."""
     total, each = Tally(), -(-rounds // lanes)
     before: Counter[str] = Counter()
     if cluster_faults:
         wrap_programs(cluster)
         before = signals_sent(cluster)
-    workers = [Lane(cluster, place, f"{seed}.{n}", cluster_faults=cluster_faults) for n in range(lanes)]
-    with ThreadPoolExecutor(lanes) as pool:
+    workers = [
+        Lane(cluster, place, f"{seed}.{n}", cluster_faults=cluster_faults)
+        for seed in seeds
+        for n in range(lanes)
+    ]
+    with ThreadPoolExecutor(len(workers)) as pool:
         for future in [pool.submit(worker.run, each) for worker in workers]:
             total.add(future.result())
     total.troubles.update({f"{name} signalled": n for name, n in (signals_sent(cluster) - before).items()})
@@ -547,7 +557,7 @@ def main() -> None:
     )
     parser.add_argument("rounds", type=int)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--lanes", type=int, default=3)
+    parser.add_argument("--lanes", type=int, default=12)
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
     batch, done, total, began = 20 * args.lanes, 0, Tally(), time.monotonic()
@@ -557,7 +567,7 @@ def main() -> None:
             for number in range(-(-args.rounds // batch)):
                 seed = args.seed + number
                 rounds = min(batch, args.rounds - done)
-                part = campaign(cluster, Path(place), seed, rounds, args.lanes, cluster_faults=True)
+                part = campaign(cluster, Path(place), (seed,), rounds, args.lanes, cluster_faults=True)
                 total.add(part)
                 done += part.rounds
                 print(f"{time.monotonic() - began:.0f} s, batch seed {seed}: {total}", flush=True)

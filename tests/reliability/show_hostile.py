@@ -127,7 +127,7 @@ def main() -> None:
     """Show it."""
     folder = evil_folder(Path(sys.argv[1]))
     session: Any = EvilSession.open(folder.path, start=False, clock=replay.FrozenClock())
-    session.asked = []
+    session.requests = []
     fill(session)
     try:
         LabApp(session, clock=lambda: replay.NOW).run()

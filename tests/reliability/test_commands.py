@@ -43,7 +43,7 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> LabFolder:
     """A folder full of malice, stored."""
     folder = show_hostile.evil_folder(tmp_path_factory.mktemp("evil") / "lab – ñ 日本")
     session = show_hostile.EvilSession.open(folder.path, start=False, clock=replay.FrozenClock())
-    session.asked = []
+    session.requests = []
     show_hostile.fill(session)
     session.close()
     for name in (f"log{EVIL.replace('/', '_')}.7.out".encode(), b"bad\xff\x1b]0;PWNED\x07.8.out"):

@@ -18,7 +18,6 @@ from labtui.cluster import target as resolve
 from labtui.cluster.dial import dial
 from labtui.cluster.files import _rename
 from labtui.cluster.login import Login, Memory
-from labtui.cluster.push import push_files
 from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.cluster.target import Endpoint, NobodyThere, Overrides, Secret, resolve_target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
@@ -92,16 +91,12 @@ FILES = {"a.py": b"print()\n"}
 
 def test_pushing_without_an_answer_or_into_what_says_no() -> None:
     with pytest.raises(ConnectionLost):
-        push_files(AnsweringConnection(NO_ANSWER), FILES, "/r")  # type: ignore[arg-type]
+        slurm(NO_ANSWER).push(FILES, "/r")
     with pytest.raises(RemoteFailure) as caught:
-        push_files(
-            AnsweringConnection((1, "", "mkdir: cannot create directory: Read-only file system\n")),
-            FILES,
-            "/r",
-        )  # type: ignore[arg-type]
+        slurm((1, "", "mkdir: cannot create directory: Read-only file system\n")).push(FILES, "/r")
     explains(caught.value, "Read-only file system", "/r")
     with pytest.raises(RemoteFailure) as silent:
-        push_files(AnsweringConnection((1, "", "")), FILES, "/r")  # type: ignore[arg-type]
+        slurm((1, "", "")).push(FILES, "/r")
     explains(silent.value, "no reason given")
 
 

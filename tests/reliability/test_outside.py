@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import labtui
 from labtui.domain.errors import LabError
-from labtui.domain.events import decode_event
 from labtui.lab.edition_validation import parse_edition
 from labtui.session import mirrors
 from labtui.session.folder import LabFolder, file_name
 from labtui.session.labs import load_edition
 from labtui.session.settings import load_profile, read_settings
+from labtui.session.store import decode_event
 from tests.reliability.hostile import EVIL, SHELL
 
 SOURCE = Path(labtui.__file__).parent

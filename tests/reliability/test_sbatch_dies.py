@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -43,7 +44,7 @@ class Sbatch:
             (self.home / name).unlink(missing_ok=True)
         cluster.wrap_program(
             "sbatch",
-            'touch "$HOME/asked"; until [ -e "$HOME/go" ]; do sleep 0.05; done\n'
+            'echo >>"$HOME/asked"; until [ -e "$HOME/go" ]; do sleep 0.05; done\n'
             f'{body}\nstatus=$?; touch "$HOME/ended"; exit $status',
         )
 
@@ -90,26 +91,42 @@ def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 200) 
     assert jobs_of(cluster, token) == [item.job.job_id]
 
 
-@pytest.mark.parametrize("signal", ["TERM", "SEGV", "KILL"])
+SIGNALS = ("TERM", "SEGV", "KILL")
+
+
 def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
-    lab: LabFolder, cluster: Cluster, student: Student, signal: str
+    tmp_path: Path, lab: LabFolder, cluster: Cluster, student: Student
 ) -> None:
+    """Three folders at once, whose sbatch meets a signal each."""
     sbatch = Sbatch(
         cluster,
         student,
-        f'/usr/bin/sbatch "$@" & job=$!; sleep 2; kill -{signal} $job; wait $job',
+        f'for signal in {" ".join(SIGNALS)}; do mkdir "$HOME/met-$signal" 2>/dev/null && break; done\n'
+        '/usr/bin/sbatch "$@" & job=$!; sleep 2; kill -$signal $job; wait $job\n'
+        'status=$?; touch "$HOME/met-$signal/ended"; (exit $status)',
     )
-    with Session.open(lab.path) as session:
-        future = submit(session, student)
+    met = [sbatch.home / f"met-{signal}" for signal in SIGNALS]
+    labs = [lab, *(make_lab(tmp_path / f"lab-{number}", student, student.port) for number in range(2, 4))]
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(Session.open(each.path)) for each in labs]
+        futures = [submit(session, student) for session in sessions]
         sbatch.wait_for("asked")
+        waiting = sbatch.home / "asked"
+        wait_until(lambda: len(waiting.read_text().splitlines()) == len(SIGNALS), what="three times sbatch")
         cluster.daemon("slurmctld", "pause")
         sbatch.go()
-        sbatch.wait_for("ended")
+        wait_until(
+            lambda: all((place / "ended").exists() for place in met), what="three signals", deadline_s=90
+        )
         frozen_until = time.monotonic() + FROZEN_S
-        wait_until(lambda: future.done() or time.monotonic() > frozen_until, what="the controller to thaw")
+        wait_until(
+            lambda: all(future.done() for future in futures) or time.monotonic() > frozen_until,
+            what="the controller to thaw",
+        )
         cluster.daemon("slurmctld", "resume")
-        assert_one_job(cluster, session)
-        assert future.result(10)
+        for session, future in zip(sessions, futures, strict=True):
+            assert_one_job(cluster, session)
+            assert future.result(10)
 
 
 def test_a_broken_authentication_is_no_refusal(lab: LabFolder, cluster: Cluster, student: Student) -> None:

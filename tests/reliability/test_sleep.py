@@ -13,7 +13,7 @@ import pytest
 
 from labtui.cluster.files import FileStat
 from labtui.domain.errors import ConnectionLost
-from labtui.session.connection_monitor import JUMP_S, RHYTHM_S, Watchdog
+from labtui.session.worker_context import JUMP_S, RHYTHM_S, Watchdog
 from labtui.slurm.queue import Tick
 from tests.session.conftest import Bench, draft, lab_path, open_bench
 from tests.session.scripted import FakeClock, ScriptedCluster, keras_log

@@ -86,7 +86,7 @@ def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_pa
     chooser = random.Random(seed)
     replay.make_folder(tmp_path / "lab")
     session = replay.open_session(tmp_path / "lab", start=False)
-    session.asked = []
+    session.requests = []
     replay.lab_session(session)
     runs = {run_id: run.epochs for run_id, run in session.state.runs.items()}
     session.close()

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from mlperf_logging.compliance_checker import mlp_parser
 
-from labtui.domain.model import ParsedRun
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, TORCH_PYTHON, Ended, run, torchrun, trained
 
 TRAINS = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]

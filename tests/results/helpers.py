@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import EpochSample, Interval, Outcome, ParsedRun
+from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.rows import Results
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 
 PUBLISHED = Path(__file__).parent.parent / "fixtures" / "published"
 

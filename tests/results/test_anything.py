@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.domain.model import EpochSample, Interval, ParsedRun
+from labtui.domain.model import EpochSample, Interval
 from labtui.export.measurements import csv_text, latex_text, markdown_text
 from labtui.results.accuracy import target_plans
 from labtui.results.chart_catalog import lab_charts
@@ -17,6 +17,7 @@ from labtui.results.measured import MeasuredRun
 from labtui.results.report import report_text
 from labtui.results.run_charts import accuracy_chart, epoch_chart
 from labtui.results.serialize import accuracy_json, extrap_lines, results_json, target_json
+from labtui.training_logs.runs import ParsedRun
 
 seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))
 

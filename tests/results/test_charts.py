@@ -8,8 +8,7 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.results.chart_catalog import lab_charts
-from labtui.results.chart_spec import ChartSpec
-from labtui.results.charts import scaling_lines, slug, task_charts
+from labtui.results.charts import ChartSpec, scaling_lines, slug, task_charts
 from labtui.results.comparison_charts import law_charts
 from labtui.results.compute import compute_results
 from labtui.results.numbers import uncertainty, widened

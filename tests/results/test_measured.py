@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from labtui.domain.model import Diagnosis, ParsedRun
+from labtui.domain.model import Diagnosis
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
-from labtui.training_logs.runs import LogReport
+from labtui.training_logs.runs import LogReport, ParsedRun
 
 from .helpers import epoch, read_logs, run
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from labtui.domain.model import EpochSample, Interval, ParsedRun, tuning_of
+from labtui.domain.model import EpochSample, Interval, tuning_of
 from labtui.results.chart_catalog import gallery
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
 from labtui.results.rows import Results
+from labtui.training_logs.runs import ParsedRun
 
 from .helpers import published
 

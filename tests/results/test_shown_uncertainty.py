@@ -123,3 +123,13 @@ def test_fixed_digits_are_the_nearest(value: float, places: int):
     text = fixed(value, places)
     assert len(text.partition(".")[2]) == places
     assert abs(float(text.replace(",", "")) - value) <= 0.5 * 10**-places * (1 + 1e-9) + 1e-9
+
+
+def test_a_speedup_without_uncertainty_stands_in_the_table_as_in_its_chart():
+    rows = compute_results([run(1, [900.0, 412.0]), run(32, [60.0, 14.446])]).rows
+    assert speedup(rows[1], rows) == "28.52" == fixed(rows[1].speedup.value, 2)
+    charts = {
+        chart.key.partition("-")[0]: chart
+        for chart in task_charts(compute_results([run(1, [900.0, 412.0]), run(32, [60.0, 14.446])]))
+    }
+    assert charts["speedup"].series[0].points[-1].label == "28.52"

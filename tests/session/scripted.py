@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from labtui.cluster.files import FileStat
-from labtui.cluster.push import PushReport
+from labtui.cluster.slurm_cluster import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, SubmitRefused
 from labtui.slurm.job_control import JobDetails, JobEfficiency
 from labtui.slurm.queue import AccountingRow, JobRow, Tick
@@ -101,6 +101,11 @@ class ScriptedCluster:
 
     def home(self) -> str:
         return "/home/student"
+
+    @property
+    def remote_files(self) -> ScriptedCluster:
+        """The files of this cluster are read through itself."""
+        return self
 
     def stat(self, path: str) -> FileStat | None:
         self._call("stat", path)

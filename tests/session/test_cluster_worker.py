@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labtui.domain.errors import (
     ConnectionLost,
@@ -16,6 +18,7 @@ from labtui.domain.errors import (
 )
 from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, JobView, RunPhase, SubmissionStatus
+from labtui.session.worker_context import key_press_retry_at, reconnect_delay
 from labtui.slurm.states import early_end_refusal
 from tests.session.conftest import Bench, draft, only
 from tests.session.scripted import ScriptedJob, keras_log
@@ -303,3 +306,15 @@ def test_cancel_without_a_line_says_so(bench: Bench) -> None:
     done = bench.session.cancel(1)
     bench.run(2, done.done)
     assert isinstance(done.exception(), ConnectionLost)
+
+
+@given(st.integers(1, 50), st.floats(0, 1, exclude_max=True))
+def test_reconnects_back_off_with_jitter(failures: int, luck: float) -> None:
+    base = (5, 30, 60, 120)[min(failures, 4) - 1]
+    assert base * 0.8 <= reconnect_delay(failures, luck) <= base * 1.2
+
+
+def test_a_key_press_connects_at_once_but_not_over_and_over() -> None:
+    assert key_press_retry_at(100.0, []) == 100.0
+    assert key_press_retry_at(100.0, [99.0]) == 100.0
+    assert key_press_retry_at(100.0, [95.0, 99.0]) == 119.0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
+from labtui.domain.events import LogState
 from labtui.domain.model import JobPhase, RunPhase
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
@@ -205,6 +206,30 @@ def test_last_lines_that_come_after_the_end_are_read(bench: Bench) -> None:
     assert run(bench).outcome == "completed"
     assert len(run(bench).epochs) == 5
     assert mirror(bench, token) == keras_log(5, 4, 4, 4, 4)
+
+
+def test_a_complete_log_that_goes_on_is_read_to_its_end_by_the_next_process(
+    open_bench: Callable[..., Bench],
+) -> None:
+    first = open_bench()
+    token = running(first)
+
+    def log(bench: Bench) -> LogState | None:
+        return bench.session.state.submissions[token].logs.get("out")
+
+    first.cluster.write("100", keras_log(5, 4))
+    first.cluster.end("100")
+    first.run(120, lambda: log(first) is not None and log(first).complete)
+    first.cluster.write("100", keras_log(5, 4, 3)[len(keras_log(5, 4)) :])
+    first.run(120, lambda: len(run(first).epochs) == 3)
+    assert not log(first).complete
+    first.session.close()
+    whole = keras_log(5, 4, 3, 3, 3)
+    first.cluster.write("100", whole[len(keras_log(5, 4, 3)) :])
+    second = open_bench(first.cluster)
+    assert not log(second).complete
+    second.run(200, lambda: len(run(second).epochs) == 5)
+    assert mirror(second, token) == whole
 
 
 def test_a_last_line_without_newline_counts(bench: Bench) -> None:

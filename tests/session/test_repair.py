@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.session.folder import LabFolder
+from labtui.session.labs import labs_folder
 from labtui.session.manual_commands import commands_of_draft
 from labtui.session.own_jobs import read_script_facts
 from labtui.session.repair import repair
 from labtui.session.session import Session
+from labtui.session.settings import changed
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
 
@@ -64,6 +67,42 @@ def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: st
     assert submission.remote_logs == next(iter(before.submissions.values())).remote_logs
     second.run(200, lambda: second.session.state.runs[2].phase is RunPhase.DONE)
     assert second.cluster.count("submit") == 1, "a rebuilt submission is never sent again"
+
+
+def test_the_times_of_a_program_are_read_again(lab_path: Path, open_bench: Callable[..., Bench]) -> None:
+    folder = LabFolder.open(lab_path)
+    folder.save_settings(changed(folder.settings(), edition="hpc4ai-ch4"))
+    first = open_bench()
+    first.online()
+    (plan,) = first.session.drafts("4.5")
+    future = first.session.submit(plan)
+    first.run(20, future.done)
+    first.cluster.start("100")
+    lines = [f"Parallel execution time with {2**n} processes: {4430.33 / 2**n:.2f} ms" for n in range(1, 7)]
+    first.cluster.write("100", "\n".join([*lines, ""]).encode())
+    first.cluster.end("100")
+    first.run(200, lambda: all(run.outcome for run in first.session.state.runs.values()))
+    before = first.session.state.runs
+    assert [len(run.epochs) for run in before.values()] == [1] * 6
+    first.session.close()
+    (lab_path / "labtui.db").unlink()
+    assert repair(folder).epochs_read == 6
+    after = open_bench(first.cluster).session.state.runs
+    assert [run.spec for run in after.values()] == [run.spec for run in before.values()]
+    assert [run.epochs for run in after.values()] == [run.epochs for run in before.values()]
+
+
+def test_a_programs_run_is_kept_without_its_lab(lab_path: Path, open_bench: Callable[..., Bench]) -> None:
+    folder = LabFolder.open(lab_path)
+    own = lab_path / "own.toml"
+    own.write_bytes((labs_folder() / "hpc4ai-ch4.toml").read_bytes())
+    folder.save_settings(changed(folder.settings(), edition="own.toml"))
+    bench = open_bench()
+    bench.session.submit(bench.session.drafts("4.4")[0])
+    bench.session.close()
+    (lab_path / "labtui.db").unlink()
+    own.unlink()
+    assert repair(folder).submissions_rebuilt == 1
 
 
 def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Bench]) -> None:

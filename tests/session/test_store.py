@@ -24,14 +24,12 @@ from labtui.domain.events import (
     SamplesReset,
     SubmissionChanged,
     SubmissionPlanned,
-    decode_event,
-    encode_event,
 )
 from labtui.domain.model import EpochSample, Interval, RunSpec, SubmissionStatus
 from labtui.domain.reduce import reduce_all
 from labtui.session.journal import Journal
 from labtui.session.session import Session
-from labtui.session.store import SCHEMA_VERSION, Store
+from labtui.session.store import SCHEMA_VERSION, Store, decode_event, encode_event
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
 

@@ -122,7 +122,7 @@ def test_what_makes_a_copy(change: dict[str, object], copied: bool) -> None:
 
 def test_a_folder_of_an_older_labtui_is_anybodys(lab_path: Path) -> None:
     with Session.open(lab_path, start=False) as session:
-        session._store.set_meta("writer", "who knows")
+        session._store._connection.execute("UPDATE meta SET value = 'who knows' WHERE key = 'writer'")
     copy = lab_path.with_name("copy")
     shutil.copytree(lab_path, copy)
     assert (copy / DATABASE_FILE).exists()

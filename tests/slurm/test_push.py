@@ -8,15 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.push import (
-    digests_command,
-    parse_digests,
-    parse_push,
-    plan_push,
-    push_command,
-    store_of,
-)
+from labtui.cluster.slurm_cluster import parse_push, plan_push, push_command, store_of
 from labtui.domain.errors import UsageError
+from labtui.slurm.probe import digests_command, parse_digests
 
 
 def run(remote_dir: Path, files: dict[str, bytes]) -> list[str]:

@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from labtui.domain.errors import TemplateError
-from labtui.domain.model import MANY_NODES, JobForm
+from labtui.domain.model import MANY_NODES, BatchOption, JobForm
 from labtui.domain.profile import Launch
 from labtui.session.folder import FORMS, read_template
-from labtui.slurm.job_script import JobContext, job_script, time_text, training_command
+from labtui.slurm.job_script import JobContext, job_script, run_facts, time_text, training_command
+from labtui.training_logs.reader import parse_log
 from tests.slurm_templates.samples import CONTEXT, GOLDEN, PLAIN, PROFILE, draft, rendered, run
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
@@ -177,3 +178,35 @@ def test_a_relative_data_folder_starts_at_home(path: str) -> None:
 def test_a_template_saved_on_windows() -> None:
     template = read_template("cpu").replace("\n", "\r\n")
     assert "\r" not in job_script(draft("cpu"), PROFILE, CONTEXT, template)
+
+
+@pytest.mark.parametrize(
+    ("form", "option", "given"),
+    [
+        ("torchrun", "global", 1024),
+        ("torchrun", "per-node", 512),
+        ("torchrun", "per-task", 128),
+        ("task-per-gpu", "per-gpu", 128),
+        ("task-per-gpu", "per-node", 512),
+        ("srun-python", "per-task", 512),
+        ("srun-python", "per-gpu", 128),
+        ("srun-python", "global", 1024),
+    ],
+)
+def test_a_scripts_batch_option_is_given_its_share_and_read_back_as_the_global_batch(
+    form: JobForm, option: BatchOption, given: int
+) -> None:
+    plan = draft(form)
+    spec = dataclasses.replace(plan.runs[0], batch_size=1024, batch_option=option)
+    words = training_command(spec, dataclasses.replace(plan, runs=(spec,)), PROFILE, CONTEXT)
+    assert words[words.index("--batch_size") + 1] == str(given)
+    command = " ".join(words).replace("torchrun", "torchrun --nnodes=2 --nproc_per_node=4")
+    start = "srun env RANK=0 --nodes=2 --ntasks-per-node=4" if form == "task-per-gpu" else "srun"
+    header = run_facts(1, spec).removeprefix("say run-1 ").strip("'")
+    ranks = "\n".join(f"Epoch {n}/5\n25/25 - 9s - loss: 2.0" for n in range(1, 6))
+    log = f"---- labtui job ----\nrun-1:     {header}\n\n+ {start} {command}\n{ranks}\n"
+    (read,) = parse_log(log.encode()).runs
+    assert (read.n_gpus, read.batch_size) == (8, 1024)
+    assert not read.contradictions and read.batch_per_gpu in (128, None)
+    other = log.replace(f"--batch_size {given}", f"--batch_size {given // 2}")
+    assert parse_log(other.encode()).runs[0].batch_size == 512, "what was trained, not what was planned"

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from labtui.domain.model import Interval, ParsedRun
+from labtui.domain.model import Interval
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 
 
 class Script:

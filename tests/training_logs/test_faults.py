@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from labtui.commands.cli import main
-from labtui.domain.model import ParsedRun
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
-from labtui.training_logs.runs import LogReport
+from labtui.training_logs.runs import LogReport, ParsedRun
 from tests.training_logs import samples
 
 

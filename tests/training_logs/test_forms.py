@@ -10,9 +10,9 @@ import pytest
 from labtui.commands.cli import main
 from labtui.commands.parse import ParsedFile, file_text
 from labtui.domain.errors import DataError
-from labtui.domain.model import ParsedRun
 from labtui.training_logs.patterns import FORMS_READ, own_pattern, read_bar, read_hand_written, seconds_of
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 
 PAGE = (Path(__file__).parents[2] / "docs" / "log-forms.md").read_text(encoding="utf-8")
 SECTIONS = dict(

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labtui.domain.model import EpochSample, ParsedRun
+from labtui.domain.model import EpochSample
 from labtui.training_logs.keras import epoch_interval, read_header, read_summary
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
 
 

@@ -7,10 +7,9 @@ import logging
 
 import pytest
 
-from labtui.domain.model import ParsedRun
 from labtui.training_logs.mlperf import read_record
 from labtui.training_logs.reader import LogReader, parse_log
-from labtui.training_logs.runs import EpochRead
+from labtui.training_logs.runs import EpochRead, ParsedRun
 from tests.training_logs import samples
 from tests.training_logs.samples import mllog
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from labtui.domain.model import ParsedRun
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.run_headers import read_command
-from labtui.training_logs.runs import EpochRead, RunBegan, RunClosed
+from labtui.training_logs.runs import EpochRead, ParsedRun, RunBegan, RunClosed
 from tests.training_logs import samples
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labtui.domain.model import ParsedRun
 from labtui.training_logs.reader import parse_log
+from labtui.training_logs.runs import ParsedRun
 from tests.training_logs import samples
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "logs"

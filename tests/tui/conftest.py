@@ -27,13 +27,13 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def session(tmp_path: Path) -> Iterator[ReplayedSession]:
     make_folder(tmp_path / "lab")
     opened = open_session(tmp_path / "lab", start=False)
-    opened.asked = []
+    opened.requests = []
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def evening_session(session: ReplayedSession) -> ReplayedSession:
+def filled_session(session: ReplayedSession) -> ReplayedSession:
     lab_session(session)
     return session
 

@@ -7,7 +7,7 @@ import sys
 
 from rich.text import Text
 
-from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.results.charts import ChartSpec, Point, Series
 from labtui.tui.widgets import plot_text, plot_values
 
 LABELS = [

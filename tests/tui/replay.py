@@ -88,9 +88,9 @@ class FrozenClock:
 
 
 class ReplayedSession(Session):
-    """A session whose worker is the test: `feed` plays events; the test answers the requests noted in `asked`."""
+    """A session whose worker is the test: `feed` plays events; the test answers the requests noted in `requests`."""
 
-    asked: list[tuple[str, Any, Future[Any]]]
+    requests: list[tuple[str, Any, Future[Any]]]
     overridden: tuple[tuple[AcceptedFinding, ...], ...] = ()
 
     def start(self) -> None:
@@ -102,9 +102,9 @@ class ReplayedSession(Session):
 
     def _ask(self, name: str, what: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if not hasattr(self, "asked"):
-            self.asked = []
-        self.asked.append((name, what, future))
+        if not hasattr(self, "requests"):
+            self.requests = []
+        self.requests.append((name, what, future))
         return future
 
     def submit(

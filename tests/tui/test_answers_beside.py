@@ -10,7 +10,7 @@ import pytest
 from textual.events import Paste
 from textual.widgets import Static
 
-from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.results.charts import ChartSpec, Point, Series
 from labtui.tui import guidance
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.chart import ChartView
@@ -61,9 +61,9 @@ def test_a_chart_that_is_not_there_is_replaced_by_one_that_is() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_facts_of_the_question_under_the_cursor_come_first(
-    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: "For question 1" in beside(app) and bool(app.view_model.checks))
         task = app.view_model.view_state().task
@@ -73,21 +73,21 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
             await until(pilot, lambda number=number: f"For question {number}\n" in beside(app))
             first = app.view_model.edition.fact(question.facts[0])
             assert first is not None
-            told = beside(app).split("Your numbers")[0]
-            assert ("4 GPUs ▶  2.53" in told) is (
+            messages = beside(app).split("Your numbers")[0]
+            assert ("4 GPUs ▶  2.53" in messages) is (
                 size[0] < 120 and number == 2
             )  # there is no chart that tells it
             for name in question.facts:
                 fact = app.view_model.edition.fact(name)
-                assert fact is not None and " ".join(fact.text.split()) in told
-            assert told.count("•") == len(question.facts)
+                assert fact is not None and " ".join(fact.text.split()) in messages
+            assert messages.count("•") == len(question.facts)
         assert "13.6 s" in beside(app)
 
 
 async def test_wide_screens_show_the_chart_of_the_question(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "Global throughput" in text_of(app) and bool(app.view_model.checks))
         chart = pane_of(app).query_one("#answer-chart", ChartView)
@@ -106,9 +106,9 @@ async def test_wide_screens_show_the_chart_of_the_question(
 
 
 async def test_typing_makes_nothing_anew_and_new_results_do(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "Global throughput" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
@@ -131,15 +131,15 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
         app.repaint()  # as when only the time went on
         await until(pilot, lambda: "so many words" in pane_of(app).editor.text)
         assert made == []
-        evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "text_beside" in made and "render" in made)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 28)])
 async def test_what_does_not_fit_is_reached_by_keys(
-    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("tab", "pagedown")
@@ -150,9 +150,9 @@ async def test_what_does_not_fit_is_reached_by_keys(
 
 
 async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
         assert "<!--" not in text_of(app)
@@ -161,29 +161,29 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
         await pilot.press(*"**sublinear**", "escape")
         await until(pilot, lambda: "answered" in text_of(app))
         assert "sublinear" in text_of(app) and "**" not in text_of(app)
-        written = (evening_session.folder.answers / "10.5.md").read_text()
+        written = (filled_session.folder.answers / "10.5.md").read_text()
         assert "**sublinear**" in written.split("## 2.")[1].split("## 3.")[0]
         assert "<!-- your answer -->" in written.split("## 1.")[1].split("## 2.")[0]
 
 
 async def test_a_pasted_path_of_a_picture_becomes_the_picture(
-    evening_session: ReplayedSession, app_of: Make, tmp_path: Path
+    filled_session: ReplayedSession, app_of: Make, tmp_path: Path
 ) -> None:
     picture = tmp_path / "my chart.png"
     picture.write_bytes(b"\x89PNG")
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "No answer yet" in text_of(app))
         await pilot.press("enter")
         app.screen.post_message(Paste(f"'{picture}' "))
         await until(pilot, lambda: "![my chart](10.5-1.png)" in pane_of(app).editor.text)
-        assert (evening_session.folder.answers / "10.5-1.png").read_bytes() == b"\x89PNG"
+        assert (filled_session.folder.answers / "10.5-1.png").read_bytes() == b"\x89PNG"
 
 
 async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")

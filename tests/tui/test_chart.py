@@ -10,7 +10,7 @@ import pytest
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.results.charts import ChartSpec, Point, Series
 from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.chart import ChartView
 from tests.tui.waiting import text_of, until
@@ -151,3 +151,21 @@ async def test_an_empty_chart_says_so(spec: ChartSpec | None) -> None:
     async with app.run_test(size=(70, 18)) as pilot:
         await pilot.pause()
         assert "Charts fill in while the runs train" in text_of(app)
+
+
+async def test_a_title_has_the_room_that_the_chart_has_now() -> None:
+    class One(App[None]):
+        CSS = "ChartView { border-top: solid white; }"
+
+        def compose(self) -> ComposeResult:
+            yield ChartView()
+
+    app = One()
+    async with app.run_test(size=(30, 20)) as pilot:
+        view = app.query_one(ChartView)
+        view.spec = speedup(title="Speedup of the larger network", practice=True)
+        await pilot.pause()
+        assert "…" in str(view.border_title) and "practice" in str(view.border_title)
+        await pilot.resize_terminal(120, 20)
+        await pilot.pause()
+        assert "Speedup of the larger network, times one GPU   practice" in str(view.border_title)

@@ -11,10 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.text import Text
 
-from labtui.results.chart_spec import ChartSpec, Point, Series, series_hues
-from labtui.results.charts import doubling_axis
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axis, series_hues
 from labtui.tui.widgets import plot_text, plot_values
-from labtui.tui.widgets.plot_values import IDEAL_CAP, LIVE_MARK, MARKS, number_text, row_scale
+from labtui.tui.widgets.plot_values import IDEAL_CAP, LIVE_MARK, MARKS, number_text
 
 COUNTS = (1, 2, 4, 8)
 FULL, HALF = "█▌▐", "▄▖▗"
@@ -68,7 +67,7 @@ sizes = st.tuples(st.integers(40, 90), st.integers(11, 40))
 def test_ticks_are_round_and_stand_on_rows_at_even_distances(
     low: float, span: float, rows: int, above: int
 ) -> None:
-    scale = row_scale(low, low + span, rows, above=above)
+    scale = plot_text.row_scale(low, low + span, rows, above=above)
     each = (scale.high - scale.low) / rows
     places = [(tick - scale.low) / each - 0.5 for tick in scale.ticks]
     assert all(abs(place - round(place)) < 1e-3 for place in places)

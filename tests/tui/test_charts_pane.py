@@ -13,17 +13,17 @@ from textual.pilot import Pilot
 
 from labtui.lab.reference import reference_evidence
 from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart
-from labtui.results.chart_spec import ChartSpec, Point, Series, switchable, with_kind
+from labtui.results.charts import ChartSpec, Point, Series, switchable, with_kind
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
 from labtui.tui.app import LabApp
+from labtui.tui.view import glance_chart
 from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.charts_pane import ChartsPane
-from labtui.tui.widgets.run_panes import glance_chart
 from tests.tui.replay import NOW, ReplayedSession, epoch, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
 
@@ -61,9 +61,9 @@ def sampler_file(session: ReplayedSession) -> None:
 
 
 @pytest.fixture
-def charts(evening_session: ReplayedSession) -> tuple[ChartSpec, ...]:
-    add_fair_comparison(evening_session)
-    found = gallery(compute_results(measured_from_state(evening_session.state)))
+def charts(filled_session: ReplayedSession) -> tuple[ChartSpec, ...]:
+    add_fair_comparison(filled_session)
+    found = gallery(compute_results(measured_from_state(filled_session.state)))
     gpu = job_gpu_chart(samples(), "31337")
     assert gpu is not None
     return (*found, gpu)
@@ -217,11 +217,11 @@ def place_of(app: LabApp, words: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_right_goes_through_all_charts_and_says_where_one_is(
-    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
-    add_fair_comparison(evening_session)
-    sampler_file(evening_session)
-    app = app_of(evening_session)
+    add_fair_comparison(filled_session)
+    sampler_file(filled_session)
+    app = app_of(filled_session)
     async with app.run_test(size=size) as pilot:
         pane = await to_charts(pilot)
         await until(pilot, lambda: "GPU use 31337" in text_of(app), "the sampler's file is read")
@@ -242,8 +242,8 @@ async def test_right_goes_through_all_charts_and_says_where_one_is(
         await until(pilot, lambda: f"2 of {len(keys)}" in text_of(app))
 
 
-async def test_one_key_switches_bars_and_lines(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_one_key_switches_bars_and_lines(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await to_charts(pilot)
         await until(pilot, lambda: "▐███" in text_of(app))
@@ -263,10 +263,10 @@ async def test_one_key_switches_bars_and_lines(evening_session: ReplayedSession,
 
 
 async def test_at_80_columns_no_number_is_cut_and_the_notes_are_reached_by_keys(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    evening_session.feed(*finished_run("lt9", "10.5", 9, spec(batch=256), "39"))
-    app = app_of(evening_session)
+    filled_session.feed(*finished_run("lt9", "10.5", 9, spec(batch=256), "39"))
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         pane = await to_charts(pilot)
         await until(pilot, lambda: "batch 2,048" in text_of(app))
@@ -282,8 +282,8 @@ async def test_at_80_columns_no_number_is_cut_and_the_notes_are_reached_by_keys(
         await until(pilot, lambda: last in text_of(app))
 
 
-async def test_names_react_to_clicks(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_names_react_to_clicks(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await to_charts(pilot)
         for name, title in (
@@ -296,9 +296,9 @@ async def test_names_react_to_clicks(evening_session: ReplayedSession, app_of: M
 
 
 async def test_a_click_or_space_shows_one_chart_large_and_four_again(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(200, 55)) as pilot:
         await to_charts(pilot)
         titles = ("Epoch time", "Global throughput", "Speedup", "Parallel efficiency")
@@ -311,9 +311,9 @@ async def test_a_click_or_space_shows_one_chart_large_and_four_again(
 
 
 async def test_where_four_charts_would_have_too_few_rows_there_are_two(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await to_charts(pilot)
         await until(
@@ -328,10 +328,10 @@ async def test_where_four_charts_would_have_too_few_rows_there_are_two(
 
 
 async def test_networks_are_shown_together_or_one_by_one(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    add_second_network(evening_session)
-    app = app_of(evening_session)
+    add_second_network(filled_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         pane = await to_charts(pilot)
         await until(pilot, lambda: "all networks" in text_of(app))
@@ -356,7 +356,7 @@ async def test_what_is_not_known_is_not_listed(session: ReplayedSession, app_of:
 
 
 async def test_charts_are_made_only_where_they_are_shown(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from labtui.results import chart_catalog as shown
 
@@ -365,10 +365,10 @@ async def test_charts_are_made_only_where_they_are_shown(
     monkeypatch.setattr(
         shown, "gallery", lambda results, *, model=None: made.append(model) or real(results, model=model)
     )
-    app = app_of(evening_session, "runs")
+    app = app_of(filled_session, "runs")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: bool(app.view_model.checks))
-        evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "epoch 5 of 5" in text_of(app))
         assert made == []
         await to_charts(pilot)
@@ -378,7 +378,7 @@ async def test_charts_are_made_only_where_they_are_shown(
             await pilot.pause()
         assert made == [None], "nothing changed, so nothing was computed again"
         await pilot.press("l")
-        evening_session.feed(epoch(4, 5, 5.4, 0.004, steps=7))
+        filled_session.feed(epoch(4, 5, 5.4, 0.004, steps=7))
         await until(pilot, lambda: len(app.view_model.state.runs[4].epochs) == 5)
         await pilot.pause()
         assert made == [None], "another pane is on the screen"
@@ -401,9 +401,9 @@ async def test_the_first_chart_shown_is_one_that_has_something(
         assert "Accuracy, ResNet50, accuracy" not in text_of(app)
 
 
-def test_the_glance_of_a_task_on_several_gpus_is_not_the_cpus(evening_session: ReplayedSession) -> None:
-    add_fair_comparison(evening_session)
-    view = ViewModel(evening_session, clock=lambda: NOW)
+def test_the_glance_of_a_task_on_several_gpus_is_not_the_cpus(filled_session: ReplayedSession) -> None:
+    add_fair_comparison(filled_session)
+    view = ViewModel(filled_session, clock=lambda: NOW)
     view.load_edition()
     found = view.view_state()
     compared = tuple(chart for chart in found.charts if chart.key.startswith("cpu-gpu"))

@@ -65,7 +65,7 @@ def normal(svg: str) -> str:
 def lab(tmp_path: Path) -> ReplayedSession:
     folder = make_folder(tmp_path / "lab", str(HERE / "edition.toml"))
     session = open_session(folder.path, start=False)
-    session.asked = []
+    session.requests = []
     lab_session(session)
     return session
 

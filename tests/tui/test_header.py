@@ -17,7 +17,7 @@ from tests.tui.waiting import text_of, until
 def rehearsal(tmp_path: Path) -> ReplayedSession:
     make_folder(tmp_path / "rehearsal", practice=True)
     opened = open_session(tmp_path / "rehearsal", start=False)
-    opened.asked = []
+    opened.requests = []
     lab_session(opened, practice=True)
     return opened
 
@@ -43,18 +43,18 @@ async def test_a_rehearsal_names_account_and_qos_and_says_practice_once(
 
 
 async def test_a_cluster_has_its_name_and_the_lab_its_title_where_there_is_room(
-    evening_session: ReplayedSession,
+    filled_session: ReplayedSession,
 ) -> None:
-    assert " labtui  Chapter 10  mn5 · nct_345 · acc_debug " in await top_line(evening_session, 80)
-    wide = await top_line(evening_session, 160)
+    assert " labtui  Chapter 10  mn5 · nct_345 · acc_debug " in await top_line(filled_session, 80)
+    wide = await top_line(filled_session, 160)
     assert "Chapter 10: introduction to parallel training of neural networks   mn5 · nct_345" in wide
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 70])
 async def test_a_narrow_line_is_cut_and_never_longer_than_the_screen(
-    evening_session: ReplayedSession, width: int
+    filled_session: ReplayedSession, width: int
 ) -> None:
-    assert len(await top_line(evening_session, width)) <= width
+    assert len(await top_line(filled_session, width)) <= width
 
 
 async def test_no_jobs_is_said_only_as_of_a_queue_that_held_none(session: ReplayedSession) -> None:
@@ -62,7 +62,7 @@ async def test_no_jobs_is_said_only_as_of_a_queue_that_held_none(session: Replay
     app = LabApp(session, clock=lambda: NOW)
     async with app.run_test(size=(80, 24)) as pilot:
 
-        async def said(*events: AnyEvent) -> str:
+        async def output(*events: AnyEvent) -> str:
             session.feed(*events)
             await until(pilot, lambda: app.main.view_state.state is session.state)
             await pilot.pause()
@@ -70,11 +70,11 @@ async def test_no_jobs_is_said_only_as_of_a_queue_that_held_none(session: Replay
 
         await until(pilot, lambda: app.view_model.loaded)
         online = ConnectionChanged(at=NOW, status="online", host=HOST)
-        assert "no jobs" not in await said(online), "nobody has asked yet"
-        assert "● online, no jobs" in await said(Refreshed(at=NOW - 2))
-        line = await said(OtherJobsSeen(at=NOW, jobs=(mine,)), Refreshed(at=NOW - 1))
+        assert "no jobs" not in await output(online), "nobody has asked yet"
+        assert "● online, no jobs" in await output(Refreshed(at=NOW - 2))
+        line = await output(OtherJobsSeen(at=NOW, jobs=(mine,)), Refreshed(at=NOW - 1))
         assert "● online, 1 other job, 1 s ago" in line
         old = (OtherJobsSeen(at=NOW, jobs=()), Refreshed(at=NOW - 500))
-        assert "● online, 8 min ago" in await said(*old)
+        assert "● online, 8 min ago" in await output(*old)
         await pilot.resize_terminal(120, 40)
         await until(pilot, lambda: "● online, no jobs 8 min ago" in text_of(app))

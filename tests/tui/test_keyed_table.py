@@ -93,8 +93,8 @@ async def test_a_change_of_colour_alone_is_shown() -> None:
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
 
 
-async def test_another_theme_recolours_the_runs(evening_session: ReplayedSession) -> None:
-    app = LabApp(evening_session, clock=lambda: NOW, pane="runs")
+async def test_another_theme_recolours_the_runs(filled_session: ReplayedSession) -> None:
+    app = LabApp(filled_session, clock=lambda: NOW, pane="runs")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: colour_of(app, "✔ done") == themes.DARK.success)
         app.theme = themes.LIGHT.name

@@ -23,11 +23,11 @@ def title(app: LabApp) -> str:
 
 
 async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    write_log(evening_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
-    write_log(evening_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
-    app = app_of(evening_session, "log")
+    write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
+    write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"the mark", "enter")
@@ -43,8 +43,8 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
         await until(pilot, lambda: "none above, n goes down" in title(app))
 
 
-async def test_not_found_is_not_said_of_another_run(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session, "log")
+async def test_not_found_is_not_said_of_another_run(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"no such words", "enter")
@@ -60,9 +60,9 @@ async def test_not_found_is_not_said_of_another_run(evening_session: ReplayedSes
 
 
 async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = app_of(evening_session, "log")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
         await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
@@ -75,7 +75,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
 
         async def grow(first: int, last: int) -> None:
             for size in range(first, last):
-                evening_session.feed(LogGrew(at=NOW, token=LIVE, stream="out", segment=0, size=size))
+                filled_session.feed(LogGrew(at=NOW, token=LIVE, stream="out", segment=0, size=size))
                 await until(pilot, lambda size=size: sizes() == size)
 
         def sizes() -> int:
@@ -98,12 +98,12 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
 
 
 async def test_lines_are_selected_with_keys_and_only_they_are_copied(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
     write_log(
-        evening_session, LIVE, "".join(f"line {n}\n" for n in range(100)) + "\x1b]52;c;b3duZWQ=\x07last\n"
+        filled_session, LIVE, "".join(f"line {n}\n" for n in range(100)) + "\x1b]52;c;b3duZWQ=\x07last\n"
     )
-    app = app_of(evening_session, "log")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("C")
@@ -123,24 +123,24 @@ async def test_lines_are_selected_with_keys_and_only_they_are_copied(
 
 
 async def test_a_part_is_saved_into_a_new_file_each_time(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    write_log(evening_session, LIVE, "the end\n")
-    app = app_of(evening_session, "log")
+    write_log(filled_session, LIVE, "the end\n")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("V", "S")
         await until(pilot, lambda: "Saved as saved/run-4-out-from-line-" in text_of(app))
         await pilot.press("V", "S")
         await until(pilot, lambda: "-2.txt" in text_of(app))
-    saved = sorted((evening_session.folder.path / "saved").iterdir())
+    saved = sorted((filled_session.folder.path / "saved").iterdir())
     assert [path.read_text() for path in saved] == ["the end\n"] * 2
 
 
 async def test_the_editor_gets_a_copy_of_the_log(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = write_log(evening_session, LIVE, "the end\n")
+    log = write_log(filled_session, LIVE, "the end\n")
     before, seen = log.read_bytes(), []
 
     def edit(path: Path) -> bool:
@@ -148,7 +148,7 @@ async def test_the_editor_gets_a_copy_of_the_log(
         path.write_text("spoiled")
         return True
 
-    app = app_of(evening_session, "log")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         monkeypatch.setattr(app, "open_editor", edit)
@@ -188,11 +188,11 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: ReplayedSes
 
 
 async def test_long_lines_are_wrapped_on_a_page_of_their_own(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
     long = "begin " + "x" * 200 + " [bold]end[/]"
-    write_log(evening_session, LIVE, f"first\n{long}\nlast\n")
-    app = app_of(evening_session, "log")
+    write_log(filled_session, LIVE, f"first\n{long}\nlast\n")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         assert "[bold]end[/]" not in text_of(app)
@@ -207,11 +207,11 @@ async def test_long_lines_are_wrapped_on_a_page_of_their_own(
 
 
 async def test_a_marked_runs_output_stands_beside_the_selected_ones(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    write_log(evening_session, LIVE, "of four\n")
-    write_log(evening_session, "lt000000000000000ccc", "of two\n")
-    app = app_of(evening_session, "log")
+    write_log(filled_session, LIVE, "of four\n")
+    write_log(filled_session, "lt000000000000000ccc", "of two\n")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         for _ in range(3):  # err, both, out again
@@ -230,8 +230,8 @@ async def test_a_marked_runs_output_stands_beside_the_selected_ones(
         )
         assert left < 5 and right > 38
         await pilot.press("tab", "V", "S")
-        await until(pilot, lambda: (evening_session.folder.path / "saved").is_dir())
-        (saved,) = (evening_session.folder.path / "saved").iterdir()
+        await until(pilot, lambda: (filled_session.folder.path / "saved").is_dir())
+        (saved,) = (filled_session.folder.path / "saved").iterdir()
         assert saved.name.startswith("run-3-out-") and saved.read_text() == "of two\n"
         await pilot.press("W")
         await until(pilot, lambda: "Run 3, lines 1 to" in text_of(app))

@@ -20,10 +20,9 @@ from labtui.domain.model import Diagnosis
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
-from labtui.tui.screens.cluster_pages import JobsPage, _job_cells
+from labtui.tui.screens.pages import JobsPage, TextScreen, _job_cells
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm
-from labtui.tui.screens.texts import TextScreen
 from tests.tui.replay import (
     NOW,
     CommandLine,
@@ -46,19 +45,19 @@ def main_of(app: LabApp) -> Any:
 # ------------------------------------------------------------------ requests and questions
 
 
-async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_cancelling_asks_first(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("ctrl+k")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("enter")  # the cursor is on no
         await until(pilot, lambda: not isinstance(app.screen, Confirm))
-        assert not evening_session.asked
+        assert not filled_session.requests
         await pilot.press("ctrl+k")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
-        await until(pilot, lambda: bool(evening_session.asked))
-        assert evening_session.asked[0][:2] == ("cancel", 4)
+        await until(pilot, lambda: bool(filled_session.requests))
+        assert filled_session.requests[0][:2] == ("cancel", 4)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +69,9 @@ async def test_cancelling_asks_first(evening_session: ReplayedSession, app_of: M
     ],
 )
 async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
-    evening_session: ReplayedSession, app_of: Make, task: str, run: int | None, words: tuple[str, ...]
+    filled_session: ReplayedSession, app_of: Make, task: str, run: int | None, words: tuple[str, ...]
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task(task)
@@ -86,35 +85,35 @@ async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
 
 
 async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("T")
         await until(pilot, lambda: isinstance(app.screen, AskMinutes))
         await pilot.press("9", "9", "9", "9", "enter")
         await until(pilot, lambda: "it ends before that" in text_of(app))
-        assert not evening_session.asked
+        assert not filled_session.requests
         await pilot.press("backspace", "backspace", "backspace", "enter")
-        await until(pilot, lambda: bool(evening_session.asked))
-        assert evening_session.asked[0][:2] == ("end-after", (4, 9))
+        await until(pilot, lambda: bool(filled_session.requests))
+        assert filled_session.requests[0][:2] == ("end-after", (4, 9))
         await pilot.press("T")
         await until(pilot, lambda: isinstance(app.screen, AskMinutes))
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, AskMinutes))
-        assert len(evening_session.asked) == 1
+        assert len(filled_session.requests) == 1
 
 
 async def test_an_unexpected_failure_is_a_sentence_and_a_file(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("p")
-        evening_session.asked[0][2].set_exception(ZeroDivisionError("secret detail"))
+        filled_session.requests[0][2].set_exception(ZeroDivisionError("secret detail"))
         await until(pilot, lambda: "Something unexpected happened" in text_of(app))
         assert "secret detail" not in text_of(app)
-        assert "ZeroDivisionError" in evening_session.folder.problem_log.read_text()
+        assert "ZeroDivisionError" in filled_session.folder.problem_log.read_text()
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,10 @@ class Question:
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(
-    evening_session: ReplayedSession,
+    filled_session: ReplayedSession,
 ) -> None:
     prompter = ScreenPrompter()
-    app = LabApp(evening_session, prompter=prompter, clock=lambda: NOW)
+    app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
     answers: list[str | None] = []
 
     def ask() -> None:
@@ -160,25 +159,25 @@ async def test_questions_of_the_login_are_answered_from_another_thread(
 
 
 async def test_remote_commands_fill_in_and_show_the_whole_command(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    evening_session.note_command(
+    filled_session.note_command(
         CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]", 0.08, 0)
     )  # type: ignore[arg-type]
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "squeue --me -h [x]" in text_of(app))
         assert "1 kept, 1 in the last minute" in text_of(app)
-        evening_session.note_command(CommandLine(NOW - 1, "submit", "sbatch --parsable job.slurm", 0.2, None))  # type: ignore[arg-type]
+        filled_session.note_command(CommandLine(NOW - 1, "submit", "sbatch --parsable job.slurm", 0.2, None))  # type: ignore[arg-type]
         app.screen.refresh_commands()  # type: ignore[attr-defined]
         await until(pilot, lambda: "sbatch --parsable" in text_of(app))
         await pilot.press("escape")
         await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
 
 
-async def test_help_palette_and_shell_words(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_help_palette_and_shell_words(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
@@ -195,10 +194,10 @@ async def test_help_palette_and_shell_words(evening_session: ReplayedSession, ap
 
 
 async def test_answers_are_stored_and_never_written_over(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session, "answers")
-    path = evening_session.folder.answers / "10.5.md"
+    app = app_of(filled_session, "answers")
+    path = filled_session.folder.answers / "10.5.md"
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: path.exists() and "How close is the speedup" in text_of(app))
         await pilot.press("enter")
@@ -217,17 +216,17 @@ async def test_answers_are_stored_and_never_written_over(
         await pilot.press(*"mine ")
         path.write_text("from a friend\n")
         await pilot.press("escape")
-        beside = evening_session.folder.answers / "10.5.yours.md"
+        beside = filled_session.folder.answers / "10.5.yours.md"
         await until(pilot, beside.exists)
         assert path.read_text() == "from a friend\n"
         assert "mine" in beside.read_text()
 
 
 async def test_what_is_typed_right_after_the_key_for_writing_is_text(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
     """All keys are there before the first is looked at, as when the computer is busy: `s` must not mean submit."""
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         for key in ("ctrl+n", "s", "o"):
@@ -235,24 +234,24 @@ async def test_what_is_typed_right_after_the_key_for_writing_is_text(
             pressed.set_sender(app)
             app._driver.send_message(pressed)  # type: ignore[union-attr]
         await until(pilot, lambda: "so" in main_of(app).query_one("#answer-text", TextArea).text.split("\n"))
-        assert not evening_session.asked
+        assert not filled_session.requests
 
 
 async def test_the_key_for_writing_begins_at_the_first_question_and_goes_on(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session, "answers")
+    app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("ctrl+n", *"one", "ctrl+n", *"two", "escape")
-        lines = (evening_session.folder.answers / "10.5.md").read_text().split("\n")
+        lines = (filled_session.folder.answers / "10.5.md").read_text().split("\n")
         assert lines.index("one") == next(at for at, line in enumerate(lines) if line.startswith("## 1.")) + 2
         assert lines.index("two") == next(at for at, line in enumerate(lines) if line.startswith("## 2.")) + 2
 
 
-async def test_leaving_stores_what_was_typed(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session, "answers")
-    path = evening_session.folder.answers / "10.5.md"
+async def test_leaving_stores_what_was_typed(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "answers")
+    path = filled_session.folder.answers / "10.5.md"
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, path.exists)
         await pilot.press("enter", *"last words")
@@ -265,9 +264,9 @@ async def test_leaving_stores_what_was_typed(evening_session: ReplayedSession, a
 
 @pytest.mark.parametrize("theme", ["labtui-light", "ansi-dark", "ansi-light", "textual-light"])
 async def test_every_theme_draws_every_pane(
-    evening_session: ReplayedSession, app_of: Make, theme: str
+    filled_session: ReplayedSession, app_of: Make, theme: str
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         app.theme = theme
         for key in "tlcar":
@@ -277,10 +276,10 @@ async def test_every_theme_draws_every_pane(
 
 
 async def test_without_colour_states_are_still_words(
-    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = LabApp(evening_session, clock=lambda: NOW)
+    app = LabApp(filled_session, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "✔ done" in text_of(app))
         await pilot.press("c")
@@ -346,7 +345,7 @@ async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app
 
 
 async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from concurrent.futures import Future
 
@@ -355,25 +354,25 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
     started: list[tuple[Callable[[str], None], Future[str]]] = []
 
     def export_all(folder: Any, step: Callable[[str], None]) -> Future[str]:
-        assert folder == evening_session.folder.path
+        assert folder == filled_session.folder.path
         started.append((step, Future()))
         return started[-1][1]
 
     monkeypatch.setattr("labtui.tui.messages.export_all", export_all)
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.press("x", "x")
         await until(pilot, lambda: "still under way" in text_of(app))
         (step, future), *more = started
         assert not more
-        for text in ("10 %, file 3 of 30: chart [b]speedup", "60 %, file 29 of 30: deck.pptx"):
+        for text in ("file 3 of 30: chart [b]speedup", "file 29 of 30: deck.pptx"):
             threading.Thread(target=step, args=(text,)).start()
             await until(pilot, lambda text=text: f"export: {text}" in text_of(app))
-        assert "10 %, file" not in text_of(app)
+        assert "file 3 of 30" not in text_of(app)
         assert "submission queue: ResNet152" in text_of(app)
         await pilot.press("c")  # the screens go on meanwhile
         await until(pilot, lambda: main_of(app).pane == "charts")
-        assert "export: 60 %, file 29" in text_of(app)
+        assert "export: file 29" in text_of(app)
         future.set_result("Written: deck.pptx.")
         await until(pilot, lambda: "Written: deck.pptx." in text_of(app) and "export: " not in text_of(app))
         await pilot.press("x")
@@ -385,7 +384,7 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
 
 
 async def test_marked_runs_are_held_and_cancelled_together(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[tuple[int, bool]] = []
 
@@ -393,12 +392,12 @@ async def test_marked_runs_are_held_and_cancelled_together(
         held.append((run_id, how["held"]))
         return Future()
 
-    monkeypatch.setattr(evening_session, "hold", hold)
-    evening_session.feed(
+    monkeypatch.setattr(filled_session, "hold", hold)
+    filled_session.feed(
         planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)),
         planned("lt000000000000000ff2", "10.5", 7, spec(gpus=4)),
     )
-    app = app_of(evening_session, "runs")
+    app = app_of(filled_session, "runs")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         for number in (6, 7, 4):
@@ -413,24 +412,24 @@ async def test_marked_runs_are_held_and_cancelled_together(
         await pilot.press("ctrl+k")
         await until(pilot, lambda: "Cancel runs 4, 6?" in text_of(app))
         await pilot.press("y")
-        await until(pilot, lambda: len(evening_session.asked) == 2)
-        assert [(name, what) for name, what, _ in evening_session.asked] == [("cancel", 4), ("cancel", 6)]
+        await until(pilot, lambda: len(filled_session.requests) == 2)
+        assert [(name, what) for name, what, _ in filled_session.requests] == [("cancel", 4), ("cancel", 6)]
         assert not app.view_model.marked
         await pilot.press("asterisk", "escape")
         assert not app.view_model.marked
 
 
 async def test_marked_runs_get_one_limit_and_go_again_together(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    evening_session.feed(
+    filled_session.feed(
         planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)),
         *finished_run("lt000000000000000ff2", "10.5", 7, spec(gpus=2), "31340"),
         RunEnded(at=NOW, run_id=7, outcome="time-limit"),
         *finished_run("lt000000000000000ff3", "10.5", 8, spec(gpus=4), "31341"),
         RunEnded(at=NOW, run_id=8, outcome="failed"),
     )
-    app = app_of(evening_session, "runs")
+    app = app_of(filled_session, "runs")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         for number in (4, 6):
@@ -441,9 +440,9 @@ async def test_marked_runs_get_one_limit_and_go_again_together(
         await pilot.press(*"9999", "enter")
         await until(pilot, lambda: "Run #4: Its limit is" in text_of(app))
         await pilot.press("backspace", "backspace", "backspace", "enter")
-        await until(pilot, lambda: len(evening_session.asked) == 2)
-        asked = [(name, what) for name, what, _ in evening_session.asked]
-        assert asked == [("end-after", (4, 9)), ("end-after", (6, 9))]
+        await until(pilot, lambda: len(filled_session.requests) == 2)
+        requests = [(name, what) for name, what, _ in filled_session.requests]
+        assert requests == [("end-after", (4, 9)), ("end-after", (6, 9))]
         assert not app.view_model.marked
         for number in (7, 8):
             app.view_model.choose_run(number)
@@ -457,9 +456,9 @@ async def test_marked_runs_get_one_limit_and_go_again_together(
 
 
 async def test_one_marked_run_that_is_not_over_stops_the_retry(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session, "runs")
+    app = app_of(filled_session, "runs")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         for number in (3, 4):
@@ -488,27 +487,27 @@ async def test_failed_runs_are_left_out_and_come_back(session: ReplayedSession, 
 
 
 async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Future[SiteLoad]] = []
+    requests: list[Future[SiteLoad]] = []
 
     def site_load() -> Future[SiteLoad]:
-        asked.append(Future())
-        return asked[-1]
+        requests.append(Future())
+        return requests[-1]
 
-    monkeypatch.setattr(evening_session, "site_load", site_load)
-    app = app_of(evening_session)
+    monkeypatch.setattr(filled_session, "site_load", site_load)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
-        assert not asked, "only while the page is open"
+        assert not requests, "only while the page is open"
         await pilot.press("Q")
         await until(pilot, lambda: "Asking what is free" in text_of(app))
-        asked[0].set_exception(LabError("The cluster was busy."))
+        requests[0].set_exception(LabError("The cluster was busy."))
         page = app.screen
         assert isinstance(page, JobsPage)
         page.refresh_jobs()
-        await until(pilot, lambda: len(asked) == 2)
-        asked[1].set_result(
+        await until(pilot, lambda: len(requests) == 2)
+        requests[1].set_result(
             SiteLoad(partitions=(PartitionGpus("acc", 12, 40),), fair_shares={"nct_000": 0.42})
         )
         page.refresh_jobs()
@@ -516,28 +515,28 @@ async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
         await until(
             pilot, lambda: "Free now in acc: 12 of 40 GPUs. Fair share of nct_000: 0.42." in text_of(app)
         )
-        assert len(asked) == 2
+        assert len(requests) == 2
 
 
 async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("Q")
         await until(pilot, lambda: isinstance(app.screen, JobsPage) and "31337" in text_of(app))
         heads = next(line for line in text_of(app).splitlines() if " state " in line)
         assert all(word in heads for word in ("job", "name", "state", "queue", "node", "labtui"))
-        job, name, *_ = _job_cells(evening_session.my_jobs()[0], 0.0)
+        job, name, *_ = _job_cells(filled_session.my_jobs()[0], 0.0)
         assert text_of(app).count(job) == 2 and f"{job}  {name}  running" in text_of(app)
 
 
-async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(evening_session: ReplayedSession) -> None:
-    app = LabApp(evening_session, clock=lambda: NOW, factor=20.0)
+async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: ReplayedSession) -> None:
+    app = LabApp(filled_session, clock=lambda: NOW, factor=20.0)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
-        evening_session.feed(Refreshed(at=NOW - 3, cluster_time=NOW - 5))
+        filled_session.feed(Refreshed(at=NOW - 3, cluster_time=NOW - 5))
         await pilot.press("Q")
         # It began at NOW - 95 of the cluster's clock: 90 s before the look, 3 s of ours and 60 of its own ago.
         await until(pilot, lambda: "running 2 min 30 s acc_debug" in text_of(app))
@@ -551,18 +550,18 @@ async def test_a_refused_login_names_the_key_that_asks_again(session: ReplayedSe
         session.feed(ConnectionChanged(at=NOW, status="needs-login", sentence=refused))
         await until(pilot, lambda: f"{refused} Press u" in text_of(app))
         await pilot.press("u")
-        await until(pilot, lambda: [name for name, _, _ in session.asked] == ["connect", "refresh"])
+        await until(pilot, lambda: [name for name, _, _ in session.requests] == ["connect", "refresh"])
 
 
 async def test_the_doctor_shows_what_it_finds_and_closes(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
         yield ok("line", "Connection", "The login works.")
         yield problem("data", "Data", "[bold]cifar[/] is not there.", "Copy it.")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: "1 problem to fix." in text_of(app))
@@ -574,7 +573,7 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
 
 
 async def test_an_editor_that_is_not_there_is_said_on_the_screens(
-    evening_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came_back = []
 
@@ -584,9 +583,9 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(
         came_back.append(True)  # as in Textual: not when something was raised
 
     monkeypatch.setenv("VISUAL", "no-such-editor-here")
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         monkeypatch.setattr(app, "suspend", suspend)
-        assert not app.open_editor(evening_session.folder.path / "scripts" / "ResNet50.py")
+        assert not app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
         assert came_back == [True]
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))

@@ -12,6 +12,7 @@ from labtui.domain.model import JobPhase
 from labtui.tui.app import LabApp
 from labtui.tui.session_app import StateArrived
 from labtui.tui.widgets.tables import KeyedTable
+from labtui.tui.widgets.tail_view import TailView
 from tests.tui.conftest import SIZES
 from tests.tui.replay import (
     NOW,
@@ -41,9 +42,9 @@ def main_of(app: LabApp) -> Any:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_one_glance_says_what_runs_and_what_came_out(
-    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: "Chapter 10" in text_of(app))
         text = text_of(app)
@@ -67,9 +68,9 @@ async def test_one_glance_says_what_runs_and_what_came_out(
 @pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5), (200, 60)])
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])
 async def test_every_pane_stands_at_every_size(
-    evening_session: ReplayedSession, app_of: Make, size: tuple[int, int], pane: str
+    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int], pane: str
 ) -> None:
-    app = app_of(evening_session, pane)
+    app = app_of(filled_session, pane)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         assert main_of(app).pane == pane
@@ -78,8 +79,8 @@ async def test_every_pane_stands_at_every_size(
         await pilot.pause()
 
 
-async def test_keys_and_clicks_go_to_the_panes(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_keys_and_clicks_go_to_the_panes(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
         "l": "7/7 - 5s - loss: 2.0500",
@@ -98,9 +99,9 @@ async def test_keys_and_clicks_go_to_the_panes(evening_session: ReplayedSession,
 
 
 async def test_at_80_columns_the_task_list_is_a_line_that_opens(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "of 7 done" in text_of(app))
         assert "10.7" not in text_of(app)
@@ -113,11 +114,11 @@ async def test_at_80_columns_the_task_list_is_a_line_that_opens(
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(
-    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = LabApp(evening_session, clock=lambda: NOW)
+    app = LabApp(filled_session, clock=lambda: NOW)
     painted: list[str] = []
-    monkeypatch.setattr(evening_session, "start", lambda: painted.append(text_of(app)))
+    monkeypatch.setattr(filled_session, "start", lambda: painted.append(text_of(app)))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: bool(painted))
     assert "13.6" in painted[0]
@@ -125,9 +126,9 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
 
 
 async def test_keys_of_the_log_do_nothing_before_it_was_opened(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Chapter 10" in text_of(app))
         for key in "VCSwn":
@@ -160,9 +161,9 @@ async def test_the_key_of_the_next_step_takes_it(session: ReplayedSession, app_o
 
 
 async def test_jump_labels_go_to_a_tab_and_movement_keys_move(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("ctrl+o")
@@ -176,14 +177,14 @@ async def test_jump_labels_go_to_a_tab_and_movement_keys_move(
         await until(pilot, lambda: app.view_model.run_id != before)
         await pilot.press("j")
         await until(pilot, lambda: app.view_model.run_id == before)
-        assert not evening_session.asked
+        assert not filled_session.requests
 
 
 async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
     make_folder(tmp_path / "lab", practice=True)
     first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")
     lab_session(first, practice=True)
-    second.asked = []
+    second.requests = []
     app = LabApp(second, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "practice" in text_of(app) and "read-only" in text_of(app))
@@ -195,16 +196,16 @@ async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
 
 
 async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         table = main_of(app).query_one("#runs-table", KeyedTable)
         table.focus()
         await pilot.press("up")
         await until(pilot, lambda: app.view_model.run_id == 3)
-        evening_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
+        filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "epoch 5 of 5" in text_of(app))
         assert table.has_focus
         assert table.selected_key == "3"
@@ -213,18 +214,18 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
 
 
 async def test_a_burst_of_states_is_one_repaint(
-    evening_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+    filled_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = LabApp(evening_session, clock=lambda: NOW)
+    app = LabApp(filled_session, clock=lambda: NOW)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: bool(app.view_model.checks))
         repaints: list[int] = []
         monkeypatch.setattr(app, "repaint", lambda: repaints.append(1))
         for _ in range(500):
-            app.post_message(StateArrived(evening_session.state))
+            app.post_message(StateArrived(filled_session.state))
         await until(pilot, lambda: bool(repaints))
         assert len(repaints) < 20
-        assert app.lab is evening_session.state
+        assert app.lab is filled_session.state
 
 
 def missing(app: LabApp) -> str:
@@ -233,26 +234,45 @@ def missing(app: LabApp) -> str:
 
 
 async def test_what_another_program_writes_is_seen_by_the_checks(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
     """A student edits in an editor of their own, beside labtui."""
-    copy = evening_session.folder.scripts / "ResNet152.py"
-    copy.write_bytes((evening_session.folder.scripts / "ResNet50.py").read_bytes())
-    app = app_of(evening_session)
+    copy = filled_session.folder.scripts / "ResNet152.py"
+    copy.write_bytes((filled_session.folder.scripts / "ResNet50.py").read_bytes())
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "still the same as ResNet50.py" in missing(app))
         copy.write_text("from tensorflow.keras.applications import ResNet152V2\n")
         await until(pilot, lambda: bool(missing(app)) and "still the same" not in missing(app))
 
 
-async def test_a_growing_log_is_followed(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session, "log")
+async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
+    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
+    app = app_of(filled_session, "task")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        computed: list[bool] = []
+        monkeypatch.setattr(app, "repaint", lambda: computed.append(True))
+        await main_of(app).show_pane("log")
+        view = main_of(app).query_one("#log-out", TailView)
+        assert view.file is not None and view.rows > 0 and not computed
+        monkeypatch.undo()
+        await until(pilot, lambda: "epoch 4 of 5" in text_of(app) or "following" in text_of(app))
+
+
+async def test_a_growing_log_is_followed(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
-        write_log(evening_session, "lt000000000000000ddd", "".join(f"more {n}\n" for n in range(200)))
+        write_log(filled_session, "lt000000000000000ddd", "".join(f"more {n}\n" for n in range(200)))
         await until(pilot, lambda: "more 199" in text_of(app))
+        view = main_of(app).query_one("#log-out", TailView)
         await pilot.press("pageup")
-        await until(pilot, lambda: "lines below, end follows" in text_of(app))
+        await until(pilot, lambda: view.scroll_y == view.scroll_target_y < view.max_scroll_y)
+        below = view.rows - int(view.scroll_y) - view.size.height
+        await until(pilot, lambda: f"+{below} lines below, end follows" in text_of(app))
         await pilot.press("end")
         await until(pilot, lambda: "more 199" in text_of(app) and "following" in text_of(app))
         await pilot.press("slash", *"more 7", "enter")
@@ -287,30 +307,30 @@ async def test_waiting_and_pending_are_explained(session: ReplayedSession, app_o
 
 
 async def test_an_error_is_said_once_and_stays_until_it_is_over(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         raised = ErrorRaised(at=NOW, key="quota", sentence="The quota is [full].", hint="Remove [old] files.")
-        evening_session.feed(raised)
+        filled_session.feed(raised)
         await until(pilot, lambda: "! The quota is [full]. Remove [old] files." in text_of(app))
-        evening_session.feed(raised, *online())
-        await until(pilot, lambda: len(evening_session.state.problems) == 1)
+        filled_session.feed(raised, *online())
+        await until(pilot, lambda: len(filled_session.state.problems) == 1)
         assert not app._notifications and text_of(app).count("The quota is [full].") == 1
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: "Problems that are not over" in text_of(app))
         # A page over the main screen has no lines for problems: a message tells of a new one, and of this one only.
-        evening_session.feed(ErrorRaised(at=NOW, key="log", sentence="The log is gone.", hint="Look for it."))
+        filled_session.feed(ErrorRaised(at=NOW, key="log", sentence="The log is gone.", hint="Look for it."))
         await until(pilot, lambda: len(app._notifications) == 1)
         await pilot.press("escape")
-        evening_session.feed(ErrorCleared(at=NOW, key="quota"))
+        filled_session.feed(ErrorCleared(at=NOW, key="quota"))
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
-async def test_escape_closes_the_palette(evening_session: ReplayedSession, app_of: Make) -> None:
+async def test_escape_closes_the_palette(filled_session: ReplayedSession, app_of: Make) -> None:
     """It is a screen of Textual's, whose actions have private names: its keys are its own, not the app's."""
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         here = app.screen
@@ -320,8 +340,8 @@ async def test_escape_closes_the_palette(evening_session: ReplayedSession, app_o
         await until(pilot, lambda: app.screen is here)
 
 
-async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_the_line_is_a_word_and_a_glyph(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         for status, shown in (
             ("stale", "◌ stale"),
@@ -329,9 +349,23 @@ async def test_the_line_is_a_word_and_a_glyph(evening_session: ReplayedSession, 
             ("needs-login", "! needs login"),
             ("connecting", "◐ connecting"),
         ):
-            evening_session.feed(ConnectionChanged(at=NOW, status=status, sentence="So it is."))
+            filled_session.feed(ConnectionChanged(at=NOW, status=status, sentence="So it is."))
             await until(pilot, lambda shown=shown: shown in text_of(app), shown)
-        evening_session.feed(ConnectionChanged(at=NOW, status="offline", sentence="It broke."))
+        filled_session.feed(ConnectionChanged(at=NOW, status="offline", sentence="It broke."))
         await until(pilot, lambda: "○ offline" in text_of(app))
         await pilot.press("u")
-        assert [name for name, _, _ in evening_session.asked] == ["connect", "refresh"]
+        assert [name for name, _, _ in filled_session.requests] == ["connect", "refresh"]
+
+
+async def test_what_was_said_of_a_task_goes_with_it_and_errors_stay(
+    filled_session: ReplayedSession, app_of: Make
+) -> None:
+    app = app_of(filled_session)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        app.notify("This run is planned again.", timeout=60)
+        app.notify("It could not be sent.", severity="error", timeout=60)
+        await until(pilot, lambda: "planned again" in text_of(app) and "could not be sent" in text_of(app))
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: "planned again" not in text_of(app))
+        assert "could not be sent" in text_of(app)

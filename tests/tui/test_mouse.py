@@ -14,11 +14,10 @@ from rich.text import Text
 from labtui.domain.events import ErrorRaised
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
-from labtui.tui.screens.cluster_pages import RemoteCommands
 from labtui.tui.screens.main import MainScreen
+from labtui.tui.screens.pages import HelpScreen, RemoteCommands, TextScreen
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm, prompt_screen
-from labtui.tui.screens.texts import HelpScreen, TextScreen
 from labtui.tui.screens.wizard import WizardApp
 from tests.tui.clicking import choose, click_words, place_of
 from tests.tui.replay import NOW, ReplayedSession
@@ -33,9 +32,9 @@ async def shown(pilot: Any, kind: type) -> None:
 
 
 async def test_every_page_is_opened_and_closed_by_clicks(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=SMALL) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await click_words(pilot, "? help")
@@ -52,9 +51,7 @@ async def test_every_page_is_opened_and_closed_by_clicks(
         await until(pilot, lambda: "scancel 31337" in app.clipboard)
         await click_words(pilot, "esc closes")
         await shown(pilot, MainScreen)
-        evening_session.feed(
-            ErrorRaised(at=NOW, key="x", sentence="The quota is full.", hint="Remove files.")
-        )
+        filled_session.feed(ErrorRaised(at=NOW, key="x", sentence="The quota is full.", hint="Remove files."))
         await click_words(pilot, "! The quota is full.")
         await shown(pilot, TextScreen)
         await click_words(pilot, "esc closes")
@@ -65,17 +62,17 @@ async def test_every_page_is_opened_and_closed_by_clicks(
         await shown(pilot, MainScreen)
 
 
-async def test_every_question_is_answered_by_clicks(evening_session: ReplayedSession, app_of: Make) -> None:
-    app = app_of(evening_session)
+async def test_every_question_is_answered_by_clicks(filled_session: ReplayedSession, app_of: Make) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=SMALL) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         for answer in ("Keep it", "Cancel the run"):
-            assert not evening_session.asked
+            assert not filled_session.requests
             await choose(pilot, "cancel run")
             await shown(pilot, Confirm)
             await click_words(pilot, answer)
             await shown(pilot, MainScreen)
-        assert evening_session.asked.pop()[:2] == ("cancel", 4)
+        assert filled_session.requests.pop()[:2] == ("cancel", 4)
         await choose(pilot, "time limit")
         await shown(pilot, AskMinutes)
         await click_words(pilot, "esc leaves")
@@ -87,7 +84,7 @@ async def test_every_question_is_answered_by_clicks(evening_session: ReplayedSes
         await pilot.press("9")
         await click_words(pilot, "enter sets the limit")
         await shown(pilot, MainScreen)
-        assert evening_session.asked.pop()[:2] == ("end-after", (4, 9))
+        assert filled_session.requests.pop()[:2] == ("end-after", (4, 9))
 
 
 @dataclass(frozen=True)
@@ -99,9 +96,9 @@ class Question:
     fingerprint: str = "SHA256:abc"
 
 
-async def test_questions_of_a_login_are_answered_by_clicks(evening_session: ReplayedSession) -> None:
+async def test_questions_of_a_login_are_answered_by_clicks(filled_session: ReplayedSession) -> None:
     prompter = ScreenPrompter()
-    app = LabApp(evening_session, prompter=prompter, clock=lambda: NOW)
+    app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
     kinds = ("password", "code", "host-key", "host-key")
     answers: list[str | None] = []
     asking = threading.Thread(target=lambda: answers.extend(prompter.ask(Question(kind)) for kind in kinds))
@@ -160,9 +157,9 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path: 
 
 
 async def test_a_long_question_leaves_room_for_its_answers(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     answers: list[bool | None] = []
     details = Text("\n".join(f"job {number}" for number in range(30)))
     async with app.run_test(size=SMALL) as pilot:

@@ -38,7 +38,7 @@ class Desktop(DesktopNotifier):
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What goes to the terminal past the screens."""
     sequences: list[str] = []
     monkeypatch.setattr(LabApp, "write_to_terminal", lambda _, sequence: sequences.append(sequence))
@@ -46,7 +46,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_start_and_end_ring_once_and_the_past_does_not(
-    session: ReplayedSession, app_of: Make, told: list[str]
+    session: ReplayedSession, app_of: Make, messages: list[str]
 ) -> None:
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
     app = app_of(session)
@@ -55,19 +55,19 @@ async def test_start_and_end_ring_once_and_the_past_does_not(
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING))
-        await until(pilot, lambda: len(told) == 1)
+        await until(pilot, lambda: len(messages) == 1)
         write_log(session, TOKEN, "error: \x1b]9;owned\x07 a log's own words\n")
         session.feed(observed(TOKEN, "31331", JobPhase.RUNNING, node="n2"))
         session.feed(*finished_run(TOKEN, "10.5", 2, spec(gpus=2), "31331", outcome="oom")[2:])
-        await until(pilot, lambda: len(told) == 2)
+        await until(pilot, lambda: len(messages) == 2)
         assert [notice.kind for notice in desktop.shown] == ["started", "failed"]
-        assert all(sequence.startswith("\a\x1b]9;") for sequence in told)
-        assert "ran out of memory" in told[1] and "31330" not in "".join(told)
-        assert "owned" not in "".join(told) and "a log's own" not in "".join(told)
+        assert all(sequence.startswith("\a\x1b]9;") for sequence in messages)
+        assert "ran out of memory" in messages[1] and "31330" not in "".join(messages)
+        assert "owned" not in "".join(messages) and "a log's own" not in "".join(messages)
 
 
 async def test_a_key_goes_on_to_the_terminal_alone_and_to_silence_and_is_kept(
-    session: ReplayedSession, app_of: Make, told: list[str]
+    session: ReplayedSession, app_of: Make, messages: list[str]
 ) -> None:
     path = session.folder.settings_path
     path.write_text(f"# mine\n{path.read_text()}")
@@ -78,17 +78,17 @@ async def test_a_key_goes_on_to_the_terminal_alone_and_to_silence_and_is_kept(
         await pilot.press("M")
         await until(pilot, lambda: "told by the terminal's bell" in text_of(app))
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
-        await until(pilot, lambda: len(told) == 1)
+        await until(pilot, lambda: len(messages) == 1)
         await pilot.press("M")
         await until(pilot, lambda: "not told" in text_of(app))
         session.feed(*live_run(TOKEN, "10.5", 2, spec(), "31331", 1))
         await until(pilot, lambda: app.lab is session.state)
-        assert len(told) == 1 and not desktop.shown
+        assert len(messages) == 1 and not desktop.shown
         assert read_settings(path).notifications == "off" and path.read_text().startswith("# mine")
 
 
 async def test_settings_that_cannot_be_written_are_said(
-    session: ReplayedSession, app_of: Make, told: list[str]
+    session: ReplayedSession, app_of: Make, messages: list[str]
 ) -> None:
     session.folder.settings_path.write_text("edition = [")
     app = app_of(session)

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
+from labtui.lab.plan import PlanOverrides, copies_to_start, task_drafts
+from labtui.session.labs import load_edition
+from labtui.session.settings import load_profile
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
@@ -125,3 +129,27 @@ async def test_keys_of_the_plan_are_offered_at_80_columns(session: ReplayedSessi
         foot = text_of(app).splitlines()[-1]
         for key in ("enter change", "s submit", "f fix", "v view", "i ask Slurm", "esc back", "? help"):
             assert key in foot, foot
+
+
+async def test_a_script_the_task_asks_for_names_the_key_that_begins_it(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    (session.folder.scripts / "ResNet152.py").unlink(missing_ok=True)
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        app.view_model.edition = edition = load_edition("hpc4ai-ch10")
+        task = next(
+            task for task in edition.tasks if ("ResNet50.py", "ResNet152.py") in copies_to_start(task)
+        )
+        drafts = task_drafts(
+            edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1")
+        )
+        screen = PlanScreen(session, edition, task.id, drafts)
+        await app.push_screen(screen)
+        await until(pilot, lambda: "ResNet152.py is not sent with the job" in " ".join(text_of(app).split()))
+        shown = " ".join(str(screen.query_one("#plan-finding", Static).render()).split())
+        assert shown.endswith("Press esc, then b: it begins as a copy of ResNet50.py.")
+        page = screen.query_one("#plan-page", Static).render()
+        styles = {str(span.style) for span in page.spans if page.plain[span.start :].startswith("#SBATCH")}
+        assert "$foreground" in styles

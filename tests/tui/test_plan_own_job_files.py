@@ -81,8 +81,8 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
         app.notify("news")
         await until(pilot, lambda: "news" in text_of(app))
         await pilot.press("y")
-        await until(pilot, lambda: len(session.asked) == 1)
-        assert session.asked[0][1] == (draft, None)
+        await until(pilot, lambda: len(session.requests) == 1)
+        assert session.requests[0][1] == (draft, None)
         assert rendered != screen.drafts
 
 
@@ -104,7 +104,7 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         path.write_text(TOLD)
         await pilot.press("y")
         await until(pilot, lambda: isinstance(app.screen, Confirm) and screen.previews[0].script == TOLD)  # type: ignore[union-attr]
-        assert not session.asked
+        assert not session.requests
         script = session.folder.scripts / "ResNet50.py"
         script.write_text(script.read_text() + "# mine\n")
         await until(pilot, lambda: "The files have changed" in text_of(app))
@@ -169,7 +169,7 @@ async def test_an_error_in_an_own_file_is_fixed_in_the_file_or_overridden(
             pilot, lambda: app.screen is screen and checked(screen) and "overridden" not in text_of(app)
         )
         assert path.read_text() == TOLD, "the student's file is what a fix changes"
-        assert not session.asked
+        assert not session.requests
 
 
 async def test_a_reason_counts_for_the_errors_it_was_given_for(
@@ -226,7 +226,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
         assert "Checking the files" not in text_of(app)
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
-        assert isinstance(app.screen, PlanScreen) and not session.asked
+        assert isinstance(app.screen, PlanScreen) and not session.requests
 
 
 async def test_previews_of_an_old_plan_are_left_unfinished(session: ReplayedSession, app_of: Make) -> None:
@@ -269,7 +269,7 @@ async def test_each_finding_has_a_reason_of_its_own(session: ReplayedSession, ap
         await until(pilot, lambda: "Overridden: theirs" not in text_of(app))
         await pilot.press("s")
         await until(pilot, lambda: "has 1 error to put right first" in text_of(app))
-        assert not session.asked
+        assert not session.requests
         await pilot.press("O")
         await until(pilot, lambda: isinstance(app.screen, AskReason))
         await pilot.press(*"mine", "enter")
@@ -307,8 +307,8 @@ async def test_a_task_without_runs_plans_the_own_job_file(session: ReplayedSessi
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
-        await until(pilot, lambda: [name for name, _, _ in session.asked] == ["submit"])
-        assert session.asked[0][1][0] == draft
+        await until(pilot, lambda: [name for name, _, _ in session.requests] == ["submit"])
+        assert session.requests[0][1][0] == draft
 
 
 async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(

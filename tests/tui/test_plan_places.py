@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from labtui.domain.events import PathsSeen
 from labtui.session.settings import changed
 from labtui.tui.app import LabApp
+from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.texts import TextScreen
 from tests.tui.replay import NOW, ReplayedSession
 from tests.tui.waiting import text_of, until
 
@@ -79,9 +79,9 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
 
 
 async def test_only_a_run_that_ran_out_of_memory_is_halved(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")

@@ -18,9 +18,9 @@ from labtui.session.settings import load_profile
 from labtui.slurm.sbatch_answers import TestOnly
 from labtui.tui.app import LabApp
 from labtui.tui.plan_words import cells
+from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskReason, Confirm
-from labtui.tui.screens.texts import TextScreen
 from tests.tui.replay import ReplayedSession, accepted, finished_run, spec
 from tests.tui.waiting import text_of, until
 
@@ -99,14 +99,14 @@ async def test_before_the_first_job_there_is_nothing_to_compare_with(
 async def test_what_the_cluster_says_of_the_pushed_copy_comes_into_the_plan(
     session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: Future[object] = Future()
-    monkeypatch.setattr(session, "look_at_shared", lambda: told)
+    messages: Future[object] = Future()
+    monkeypatch.setattr(session, "look_at_shared", lambda: messages)
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await open_plan(app, pilot)
         assert all(change.pushed is None for change in screen.previews[0].files)  # type: ignore[union-attr]
-        session.shared.ask(lambda _: told, ["ResNet50.py"], session.clock.wall)  # type: ignore[arg-type]
-        told.set_result({"ResNet50.py": None})
+        session.shared.ask(lambda _: messages, ["ResNet50.py"], session.clock.wall)  # type: ignore[arg-type]
+        messages.set_result({"ResNet50.py": None})
         await until(
             pilot,
             lambda: any(change.pushed == "new" for change in screen.previews[0].files),  # type: ignore[union-attr]
@@ -131,6 +131,26 @@ async def test_numbers_are_edited_in_place(session: ReplayedSession, app_of: Mak
         await until(pilot, lambda: len(screen.drafts) == 2 and "left out" in text_of(app))
 
 
+async def test_what_torchrun_starts_can_be_started_by_srun(session: ReplayedSession, app_of: Make) -> None:
+    edition = load_edition("hpc4ai-ch12")
+    task = next(task for task in edition.tasks if any(run.form == "torchrun" for run in task.runs))
+    drafts = task_drafts(edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1"))
+    app = app_of(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        screen = PlanScreen(session, edition, task.id, drafts)
+        await app.push_screen(screen)
+        await until(pilot, lambda: "torchrun" in text_of(app))
+        before = screen.drafts
+        await pilot.press("J")
+        await until(pilot, lambda: {draft.form for draft in screen.drafts} == {"task-per-gpu"})
+        await until(pilot, lambda: "srun, a task each GPU" in text_of(app))
+        assert {run.launcher for draft in screen.drafts for run in draft.runs} == {"task-per-gpu"}
+        assert "a job per size" not in text_of(app)
+        await pilot.press(*"J" * (len(screen.forms) - 1))
+        await until(pilot, lambda: screen.drafts == before)
+
+
 async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(
     session: ReplayedSession, app_of: Make
 ) -> None:
@@ -143,7 +163,7 @@ async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(
         assert "\u2718 error" in text_of(app)
         await pilot.press("s")
         await until(pilot, lambda: "to put right first" in text_of(app))
-        assert not session.asked
+        assert not session.requests
         await pilot.press("f")
         await until(
             pilot, lambda: isinstance(app.screen, TextScreen) and "+#SBATCH --nodes=1" in text_of(app)
@@ -186,12 +206,12 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, 
         await open_plan(app, pilot)
         await until(pilot, lambda: "Press i to ask Slurm" in text_of(app))
         await pilot.press("J", "i")
-        await until(pilot, lambda: len(session.asked) == 3)
-        session.asked[0][2].set_result(TestOnly(ok=True, sentence="Slurm would take this job."))
-        session.asked[1][2].set_result(
+        await until(pilot, lambda: len(session.requests) == 3)
+        session.requests[0][2].set_result(TestOnly(ok=True, sentence="Slurm would take this job."))
+        session.requests[1][2].set_result(
             TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher.")
         )
-        session.asked[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
+        session.requests[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "Job 3: The line broke. Try again." in text_of(app))
         assert "Job 1: ✔ Slurm would take this job." in text_of(app)
         assert "Job 2: ✘ No such [QoS]. Ask your teacher." in text_of(app)
@@ -206,8 +226,8 @@ async def test_submitting_asks_once_and_sends_every_job(session: ReplayedSession
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         assert "Submit 3 jobs with 3 runs?" in text_of(app)
         await pilot.press("y")
-        await until(pilot, lambda: len(session.asked) == 3)
-        assert [(name, what[0].gpus) for name, what, _ in session.asked] == [
+        await until(pilot, lambda: len(session.requests) == 3)
+        assert [(name, what[0].gpus) for name, what, _ in session.requests] == [
             ("submit", 1),
             ("submit", 2),
             ("submit", 4),
@@ -231,8 +251,8 @@ async def test_the_editor_s_job_script_is_what_is_submitted(
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
-        await until(pilot, lambda: bool(session.asked))
-        assert session.asked[0][1][1].endswith("echo mine\n")
+        await until(pilot, lambda: bool(session.requests))
+        assert session.requests[0][1][1].endswith("echo mine\n")
 
 
 async def test_the_same_by_hand_can_be_copied(session: ReplayedSession, app_of: Make) -> None:

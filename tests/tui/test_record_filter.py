@@ -45,11 +45,11 @@ def log_with_records() -> str:
 
 
 async def test_the_log_pane_folds_them_and_a_key_and_a_search_show_them(
-    evening_session: ReplayedSession, app_of
+    filled_session: ReplayedSession, app_of
 ) -> None:
-    path = write_log(evening_session, "lt000000000000000ddd", log_with_records())
+    path = write_log(filled_session, "lt000000000000000ddd", log_with_records())
     before = path.read_bytes()
-    app = app_of(evening_session, "log")
+    app = app_of(filled_session, "log")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "10 records folded (z)" in text_of(app), "folded")
         assert RECORD not in text_of(app) and "Epoch 5/5" in text_of(app)

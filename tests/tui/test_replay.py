@@ -9,7 +9,7 @@ import pytest
 
 from labtui.domain.model import RunPhase
 from labtui.session.replay import Replay, open_replay
-from labtui.tui.actions import ACTIONS, LOOKING, only_looks
+from labtui.tui.actions import ACTIONS, CHANGING, only_looks
 from labtui.tui.replay import KEYS, ReplayApp, ReplayBar
 from tests.session.test_replay import fingerprint
 from tests.tui.replay import lab_session, make_folder, open_session
@@ -34,7 +34,7 @@ def test_every_key_of_the_replay_has_one_meaning() -> None:
     keys = [key for each in KEYS for key in each.keys.split(",")]
     assert len(set(keys)) == len(keys)
     assert all(each.help for each in KEYS)
-    assert {each.name.partition("(")[0] for each in ACTIONS} >= LOOKING
+    assert {each.name.partition("(")[0] for each in ACTIONS} >= CHANGING
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 55)])

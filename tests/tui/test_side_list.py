@@ -15,9 +15,9 @@ Make = Callable[..., LabApp]
 
 @pytest.mark.parametrize("width", [120, 200])
 async def test_titles_are_whole_where_there_is_room(
-    evening_session: ReplayedSession, app_of: Make, width: int
+    filled_session: ReplayedSession, app_of: Make, width: int
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(width, 40)) as pilot:
         await until(pilot, lambda: "10.4 One GPU: CPU against GPU" in text_of(app))
         assert "10.2 Read the sequential program" in text_of(app)
@@ -27,8 +27,8 @@ async def test_titles_are_whole_where_there_is_room(
 
 
 @pytest.mark.parametrize("width", [40, 80, 107, 108, 120])
-async def test_the_panes_come_first(evening_session: ReplayedSession, app_of: Make, width: int) -> None:
-    app = app_of(evening_session)
+async def test_the_panes_come_first(filled_session: ReplayedSession, app_of: Make, width: int) -> None:
+    app = app_of(filled_session)
     async with app.run_test(size=(width, 30)) as pilot:
         await until(pilot, lambda: "Runs" in text_of(app))
         main = app.screen.query_one("#main").region
@@ -37,9 +37,9 @@ async def test_the_panes_come_first(evening_session: ReplayedSession, app_of: Ma
 
 
 async def test_on_a_narrow_window_the_open_list_has_all_of_it(
-    evening_session: ReplayedSession, app_of: Make
+    filled_session: ReplayedSession, app_of: Make
 ) -> None:
-    app = app_of(evening_session)
+    app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "of 7 done" in text_of(app))
         assert not app.screen.query_one("#side").display

@@ -12,6 +12,8 @@ from textual.widgets import Input, Select
 
 from labtui.commands import screens
 from labtui.domain.errors import UsageError
+from labtui.lab.evidence import with_answer
+from labtui.session.answers import open_answers
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
@@ -178,7 +180,7 @@ def test_one_key_has_one_meaning() -> None:
     assert all(action.help and action.group for action in ACTIONS)
 
 
-async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
+async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
     make_folder(tmp_path / "lab", practice=True)
     session = open_session(tmp_path / "lab")
     lab_session(session, practice=True)
@@ -193,6 +195,28 @@ async def test_leaving_a_practice_evening_that_is_not_kept_is_asked_about(tmp_pa
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
         await pilot.press("y")
+    assert app.return_value == 0
+    session.close()
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_leaving_an_unkept_practice_session_asks_about_answers_without_runs(
+    tmp_path: Path, written: bool
+) -> None:
+    make_folder(tmp_path / "lab", practice=True)
+    session = open_session(tmp_path / "lab")
+    task = session.edition.task("10.5")
+    path = open_answers(session.folder, task)
+    if written:
+        path.write_text(with_answer(task, path.read_text(), 0, "Near the ideal."))
+    app = LabApp(session, kept=False, factor=20.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        await pilot.press("q")
+        if written:
+            await until(pilot, lambda: "is not kept" in text_of(app))
+            assert app.return_value is None
+            await pilot.press("y")
     assert app.return_value == 0
     session.close()
 

@@ -51,7 +51,7 @@ class Student:
 
     async def submit(self) -> None:
         task = self.app.view_model.task_id
-        self.session.asked.clear()
+        self.session.requests.clear()
         await self.press("s")
         await self.see(
             lambda: "No problem found" in text_of(self.app) or "Findings" in text_of(self.app), "the plan"
@@ -61,7 +61,7 @@ class Student:
         await self.see(lambda: "Submit 1 job" in text_of(self.app), "the question")
         await self.press("y")
         await self.see(lambda: self.app.screen is self.app.main, "the main screen")
-        for name, what, _ in list(self.session.asked):
+        for name, what, _ in list(self.session.requests):
             if name == "submit":
                 for run in what[0].runs:
                     self._finish(task, run)
@@ -88,7 +88,7 @@ async def test_the_straight_path_takes_at_most_45_keys(
     make_folder(tmp_path / "lab")
     (tmp_path / "lab" / "scripts" / "ResNet152.py").unlink()  # the student makes it, as in a real lab folder
     session = open_session(tmp_path / "lab", start=False)
-    session.asked = []
+    session.requests = []
     session.feed(*online())
 
     def editor(self: LabApp, path: Path) -> bool:

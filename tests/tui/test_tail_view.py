@@ -62,6 +62,21 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: P
         await until(pilot, lambda: not app.tail.follow, "the wheel ends following")
 
 
+@pytest.mark.parametrize("key", ["page_up", "scroll_up"])
+async def test_bytes_that_come_with_the_key_do_not_take_it_back(log: Path, key: str) -> None:
+    """The key's movement is animated: its first step comes after the bytes."""
+    app = Bench()
+    async with app.run_test(size=(40, 10)) as pilot:
+        app.tail.show_file(log)
+        await pilot.pause()
+        getattr(app.tail, f"action_{key}")()
+        with log.open("a") as file:
+            file.write(lines(100, 150))
+        app.tail.poll()
+        await pilot.pause(0.3)
+        assert not app.tail.follow and "line 149" not in text_of(app)
+
+
 async def test_a_smaller_screen_keeps_following(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 20)) as pilot:

@@ -17,7 +17,7 @@ from labtui.session.labs import load_edition
 from labtui.tui import view
 from labtui.tui.app import LabApp
 from labtui.tui.themes import Roles
-from labtui.tui.widgets.tasks import task_page
+from labtui.tui.widgets.tasks import HangingText, task_page
 from tests.tui.replay import (
     NOW,
     ReplayedSession,
@@ -80,7 +80,7 @@ async def test_the_task_says_what_the_queue_verb_says(
 
     make_folder(tmp_path / "lab", practice=practice)
     session: ReplayedSession = open_session(tmp_path / "lab", start=False)
-    session.asked = []
+    session.requests = []
     lab_session(session, practice=practice)
     app = app_of(session, "task")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -92,3 +92,21 @@ async def test_the_task_says_what_the_queue_verb_says(
     cost = json.loads(capsys.readouterr().out)["spent"]["tasks"]["10.5"]
     assert f"{cost['used']:.2f} trained" in shown
     assert ("Used by this task (practice): " in shown) is practice
+
+
+async def test_what_a_long_line_leaves_over_hangs_below_its_text(
+    session: ReplayedSession, app_of: Any
+) -> None:
+    lab_session(session)
+    app = app_of(session, "task")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "✔" in text_of(app))
+        page = app.screen.query_one(HangingText)
+        for width in (40, 60):
+            lines = [line.plain for line in page._lines(width)]
+            assert all(len(line) <= width for line in lines)
+            bullets = [at for at, line in enumerate(lines) if line.lstrip()[:2] in {"✔ ", "○ ", "• "}]
+            below = [lines[at + 1] for at in bullets if at + 1 < len(lines) and at + 1 not in bullets]
+            assert sum(line.startswith("    ") for line in below) >= 3
+        words = " ".join(" ".join(line.split()) for line in lines).split()
+        assert words == page.text.plain.split()

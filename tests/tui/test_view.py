@@ -167,8 +167,8 @@ def test_a_time_limit_that_was_too_short_is_told_in_seconds_where_the_pace_is_kn
     row = shown.rows_by_run[1]
     assert shown.run is not None and row.epoch_seconds is not None
     lacked = words.duration(17 * row.epoch_seconds.hi)
-    told = view.run_detail(shown, shown.run)[-1]
-    assert told.startswith(f"The 17 missing epochs need {lacked} more. R plans it again"), told
+    messages = view.run_detail(shown, shown.run)[-1]
+    assert messages.startswith(f"The 17 missing epochs need {lacked} more. R plans it again"), messages
     early = view_state([*live_run("lt1", "10.5", 1, spec(), "7", 1), over, ended], run_id=1)
     assert early.run is not None
     assert view.run_detail(early, early.run)[-1].startswith("The time limit was too short. R plans")

@@ -18,7 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from labtui.cluster.dial import SshChain, dial, lost
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
@@ -158,7 +158,6 @@ class _Drain:
         )
 
 
-T = TypeVar("T")
 OUTPUT_CAP = 8 << 20
 COMMAND_LIMIT_S = 60.0
 TURN_LIMIT_S = 10.0
@@ -180,7 +179,7 @@ class Connection:
         on_command: Callable[[CommandRecord], None] | None = None,
     ) -> None:
         self.target = target
-        self.files = RemoteFiles(self._with_sftp)
+        self.files = RemoteFiles(self._sftp_channel)
         self._prompter = prompter or NobodyThere()
         self._on_command = on_command
         self._memory = Memory()
@@ -350,17 +349,20 @@ class Connection:
             ConnectionLost: none within the deadline. The connection may still heal; close it after a second miss.
         """
         began = time.monotonic()
-        self._with_sftp(lambda sftp: sftp.stat("."), limit_s=deadline_s)
+        with self._sftp_channel(deadline_s) as sftp:
+            sftp.stat(".")
         return time.monotonic() - began
 
-    def _with_sftp(self, work: Callable[[paramiko.SFTPClient], T], limit_s: float = FILE_LIMIT_S) -> T:
-        """Run `work` on the SFTP channel; a refusal of the server (OSError) passes through."""
+    @contextlib.contextmanager
+    def _sftp_channel(self, limit_s: float = FILE_LIMIT_S) -> Iterator[paramiko.SFTPClient]:
+        """The SFTP channel, each answer within `limit_s`; a refusal of the server (OSError) passes through."""
         import paramiko
 
+        new = self._sftp is None
         try:
             sftp = self._open_sftp(limit_s)
             sftp.get_channel().settimeout(limit_s)  # type: ignore[union-attr]
-            return work(sftp)
+            yield sftp
         except paramiko.SFTPError as problem:
             self._drop_sftp()
             raise self._no_sftp(problem) from None
@@ -370,7 +372,7 @@ class Connection:
         except OSError as problem:
             if problem.errno is None and "closed" in str(problem).lower():
                 self._drop_sftp()
-                raise lost(problem, self.host) from None
+                raise (self._refused_command() if new else None) or lost(problem, self.host) from None
             raise
 
     def _open_sftp(self, limit_s: float) -> paramiko.SFTPClient:
@@ -396,11 +398,9 @@ class Connection:
         return self._sftp
 
     def _no_sftp(self, problem: Exception) -> LabError:
-        """Why there is no file transfer; a server that lets nobody in says so to a command, not to SFTP."""
-        with contextlib.suppress(LabError):
-            result = self._execute("true", FILE_LIMIT_S, b"", 1 << 16)
-            if not result.began and (refusal := self._refused_here(result.noise)) is not None:
-                return refusal
+        """Why there is no file transfer."""
+        if (refusal := self._refused_command()) is not None:
+            return refusal
         return RemoteFailure(
             f"{self.host} offers no usable file transfer (SFTP).",
             "A start-up file (.bashrc) that prints text breaks it: make it silent for shells that are not "
@@ -408,6 +408,14 @@ class Connection:
             detail=str(problem),
             wait=True,
         )
+
+    def _refused_command(self) -> LabError | None:
+        """A server that lets nobody in says so to a command, not to SFTP: it only closes that channel."""
+        with contextlib.suppress(LabError):
+            result = self._execute("true", FILE_LIMIT_S, b"", 1 << 16)
+            if not result.began:
+                return self._refused_here(result.noise)
+        return None
 
     def _drop_sftp(self) -> None:
         sftp, self._sftp = self._sftp, None

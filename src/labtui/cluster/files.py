@@ -18,8 +18,9 @@ import stat as modes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
 
@@ -165,7 +166,6 @@ class Pipeline:
         return data
 
 
-T = TypeVar("T")
 LARGE_REQUEST = 255 * 1024
 """What OpenSSH's server reads at once since 8.5: as many bytes for an eighth of the requests, twice as fast."""
 MAX_PACKET = 256 * 1024
@@ -173,12 +173,8 @@ WINDOW = 32 << 20
 """The SFTP channel's packets and window, wide enough for large requests where answers come late."""
 
 
-class SftpSession(Protocol):
-    """Runs work on the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
-
-    def __call__(self, work: Callable[[paramiko.SFTPClient], T]) -> T:
-        """The work's own result."""
-        ...
+SftpSession = Callable[[], AbstractContextManager["paramiko.SFTPClient"]]
+"""Gives the SFTP channel, with a deadline; the server's refusals (OSError) pass through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +188,7 @@ class FileStat:
 
 
 class RemoteFiles:
-    """Operations on files. `session` runs a piece of work on the SFTP channel with a deadline."""
+    """Operations on files. `session` gives the SFTP channel with a deadline."""
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
@@ -200,18 +196,16 @@ class RemoteFiles:
 
     def stat(self, path: str) -> FileStat | None:
         """What is at `path`, links followed; None when nothing is there."""
-
-        def work(sftp: paramiko.SFTPClient) -> FileStat | None:
+        with self._channel(path) as sftp:
             try:
                 return _stat(sftp.stat(path))
             except FileNotFoundError:
                 return None
 
-        return self._do(path, work)
-
     def home(self) -> str:
         """The absolute path of the home directory."""
-        return self._do(".", lambda sftp: sftp.normalize("."))
+        with self._channel(".") as sftp:
+            return sftp.normalize(".")
 
     def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> bytes:
         """Up to `limit` bytes from `offset`; empty at or behind the end. One open file, pipelined when large.
@@ -244,25 +238,22 @@ class RemoteFiles:
         Raises:
             RemoteFailure, ConnectionLost: as `read`; what was taken before is good.
         """
-
-        def work(sftp: paramiko.SFTPClient) -> None:
-            """Two round trips: one to open, one for the data. How long the file is shows in what comes."""
-            began = time.monotonic()
-            file: Any = sftp.open(path, "rb")
-            round_trip_s = time.monotonic() - began
-            most = request_size(sftp)
-            try:
-                pipeline = Pipeline(
-                    sftp, file.handle, pace=self._pace, round_trip_s=round_trip_s, most_request=most
-                )
-                pipeline.read(offset, offset + limit, take, within_s)
-            finally:
-                _close_without_waiting(file)
-
         if limit <= 0:
             return
         try:
-            self._do(path, work)
+            with self._channel(path) as sftp:
+                # Two round trips: one to open, one for the data. How long the file is shows in what comes.
+                began = time.monotonic()
+                file: Any = sftp.open(path, "rb")
+                round_trip_s = time.monotonic() - began
+                most = request_size(sftp)
+                try:
+                    pipeline = Pipeline(
+                        sftp, file.handle, pace=self._pace, round_trip_s=round_trip_s, most_request=most
+                    )
+                    pipeline.read(offset, offset + limit, take, within_s)
+                finally:
+                    _close_without_waiting(file)
         except (ConnectionLost, TimeoutError):
             self._pace = Pace()
             raise
@@ -273,20 +264,20 @@ class RemoteFiles:
         Raises:
             RemoteFailure: no room, no permission, no such directory.
         """
-        self._do(path, lambda sftp: _write(sftp, path, data, mode))
+        with self._channel(path) as sftp:
+            _write(sftp, path, data, mode)
 
     def remove(self, path: str) -> None:
         """Remove a file; fine when it is not there."""
+        with self._channel(path) as sftp, contextlib.suppress(FileNotFoundError):
+            sftp.remove(path)
 
-        def work(sftp: paramiko.SFTPClient) -> None:
-            with contextlib.suppress(FileNotFoundError):
-                sftp.remove(path)
-
-        self._do(path, work)
-
-    def _do(self, path: str, work: Callable[[paramiko.SFTPClient], T]) -> T:
+    @contextlib.contextmanager
+    def _channel(self, path: str) -> Iterator[paramiko.SFTPClient]:
+        """The channel for something done with `path`: what the server refuses is told in words."""
         try:
-            return self._session(work)
+            with self._session() as sftp:
+                yield sftp
         except TimeoutError:
             raise
         except OSError as problem:

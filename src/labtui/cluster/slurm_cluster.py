@@ -1,14 +1,23 @@
-"""A Slurm cluster as labtui uses it: the connection, files, push, submit, tick, look up, cancel."""
+"""A Slurm cluster as labtui uses it: the connection, files, push, submit, tick, look up, cancel.
+
+Files are pushed by content. Beside the directories of submissions lies a store of file contents by SHA-256. One
+command compares, copies what the store already has, and names what it needs; what is needed goes up once and the same
+command is run again. So a file that did not change costs nothing, even in a new directory, and every file appears
+whole or not at all.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import posixpath
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from labtui.cluster.connection import Connection
-from labtui.cluster.push import Progress, PushReport, digests_of, push_files
-from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused
+from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused, UsageError
 from labtui.slurm.job_control import (
     Control,
     JobDetails,
@@ -20,9 +29,9 @@ from labtui.slurm.job_control import (
     parse_details,
     parse_efficiency,
 )
-from labtui.slurm.probe import parse_present, present_command
+from labtui.slurm.probe import digests_command, parse_digests, parse_present, present_command
 from labtui.slurm.queue import Tick, parse_tick, tick_command
-from labtui.slurm.remote_command import PROGRAM_LIMIT_S, CommandResult
+from labtui.slurm.remote_command import PROGRAM_LIMIT_S, CommandResult, RemoteCommand
 from labtui.slurm.sbatch_answers import TestOnly, classify, parse_test_only, test_only_command
 from labtui.slurm.site_probe import SiteLoad, load_command, parse_load
 from labtui.slurm.submit import (
@@ -42,6 +51,8 @@ from labtui.slurm.submit import (
 )
 
 LOOK_LIMIT_S = 30.0
+BATCH = 200
+"""Files asked about in one command."""
 
 
 PRACTICE_HINT = (
@@ -57,9 +68,7 @@ class SlurmCluster:
 
     def __init__(self, connection: Connection, *, practice: bool = False) -> None:
         self.connection = connection
-        self.stat = connection.files.stat
-        self.read = connection.files.read
-        self.read_into = connection.files.read_into
+        self.remote_files = connection.files
         self._practice = practice
         self._home = ""
 
@@ -101,20 +110,67 @@ class SlurmCluster:
     def home(self) -> str:
         """The absolute path of the home directory; asked once."""
         if not self._home:
-            self._home = self.connection.files.home()
+            self._home = self.remote_files.home()
         return self._home
 
     # ----------------------------------------------------------------- sending
 
-    def push(
-        self, files: Mapping[str, bytes], remote_dir: str, progress: Progress | None = None
-    ) -> PushReport:
-        """Make `remote_dir` hold `files` (paths relative to it); see `labtui.cluster.push.push_files`."""
-        return push_files(self.connection, files, remote_dir, progress)
+    def push(self, files: Mapping[str, bytes], remote_dir: str) -> PushReport:
+        """Make `remote_dir` hold `files` (paths relative to it); each is renamed into place when it is whole.
+
+        Raises:
+            RemoteFailure: no room, no permission.
+            ConnectionLost: the line broke; pushing again costs only what is missing.
+        """
+        plan = plan_push(files)
+        needed = [
+            file
+            for start in range(0, max(1, len(plan)), BATCH)
+            for file in self._place(remote_dir, plan[start : start + BATCH])
+        ]
+        contents = {file.digest: file for file in needed}
+        store = store_of(remote_dir)
+        for digest, file in contents.items():
+            self.remote_files.write_atomic(f"{store}/{digest}", file.data, 0o600)
+        for start in range(0, len(needed), BATCH):
+            if self._place(remote_dir, needed[start : start + BATCH]):
+                raise RemoteFailure("Files that were sent are not there any more.", "Push again.", wait=True)
+        sent = {file.path for file in needed}
+        return PushReport(
+            sent=tuple(file.path for file in plan if file.path in sent),
+            unchanged=tuple(file.path for file in plan if file.path not in sent),
+            bytes_sent=sum(len(file.data) for file in contents.values()),
+        )
+
+    def _place(self, remote_dir: str, files: Sequence[PushFile]) -> list[PushFile]:
+        """Put in place what can be; the files that have to be sent."""
+        result = self.connection.run(push_command(remote_dir, files), timeout_s=60)
+        words = parse_push(result.out, len(files))
+        if result.status is None:
+            raise ConnectionLost(
+                f"{self.host} gave no answer about the files.", "Push again; it costs only what is missing."
+            )
+        if result.status != 0 or words is None or "failed" in words:
+            raise _not_placed(remote_dir, result)
+        return [file for file, word in zip(files, words, strict=True) if word == "need"]
 
     def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
-        """SHA-256 of these files of a directory, None for what is not there; see `labtui.cluster.push.digests_of`."""
-        return digests_of(self.connection, remote_dir, paths)
+        """What lies under `paths` of `remote_dir`: SHA-256 by path, None for what is not there. Changes nothing.
+
+        Raises:
+            RemoteFailure: the cluster gave no answer that can be read.
+        """
+        found: dict[str, str | None] = {}
+        for start in range(0, len(paths), BATCH):
+            batch = paths[start : start + BATCH]
+            result = self.connection.run(digests_command(remote_dir, batch), timeout_s=30)
+            digests = parse_digests(result.out, batch)
+            if digests is None:
+                raise RemoteFailure(
+                    f"The cluster did not say what lies in {remote_dir}.", "Its file system may be slow now."
+                )
+            found |= digests
+        return found
 
     def submit(
         self,
@@ -317,3 +373,111 @@ class SlurmCluster:
 def _must_be_a_number(job_id: str) -> None:
     if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
         raise RemoteFailure(f"{job_id!r} is no job number.", "`labtui queue` shows the numbers.")
+
+
+# --------------------------------------------------------------------------- files by content
+
+STORE = ".objects"
+_TEXT_SUFFIXES = (".py", ".sh", ".bash", ".slurm", ".sbatch", ".txt", ".toml", ".cfg", ".md", ".csv")
+_RUNNABLE_SUFFIXES = (".sh", ".bash", ".slurm", ".sbatch")
+
+
+@dataclass(frozen=True, slots=True)
+class PushFile:
+    """One file as it will lie on the cluster: relative path, content, mode, SHA-256 in hex."""
+
+    path: str
+    data: bytes
+    mode: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push did: paths that were sent, paths that cost nothing, bytes that went over the line."""
+
+    sent: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    bytes_sent: int
+
+
+def plan_push(files: Mapping[str, bytes]) -> tuple[PushFile, ...]:
+    """The files as they will lie there: scripts with Unix line breaks, runnable ones with their mode.
+
+    Raises:
+        UsageError: a path leaves the directory or cannot be a file name.
+    """
+    return tuple(_plan(path, data) for path, data in sorted(files.items()))
+
+
+def _plan(path: str, data: bytes) -> PushFile:
+    clean = posixpath.normpath(path.replace("\\", "/"))
+    bad = (
+        clean.startswith(("/", "../"))
+        or clean in (".", "..")
+        or re.search(r"[\x00-\x1f\x7f]|^[A-Za-z]:", clean)
+    )
+    if bad:
+        raise UsageError(f"{path!r} cannot be pushed: it is no path inside the folder.", "Rename the file.")
+    script = data.startswith(b"#!")
+    if script or clean.endswith(_TEXT_SUFFIXES):
+        data = data.replace(b"\r\n", b"\n")
+    mode = 0o755 if script or clean.endswith(_RUNNABLE_SUFFIXES) else 0o644
+    return PushFile(clean, data, mode, hashlib.sha256(data).hexdigest())
+
+
+def store_of(remote_dir: str) -> str:
+    """The store that `remote_dir` shares with its neighbours."""
+    return posixpath.join(posixpath.dirname(remote_dir.rstrip("/")) or ".", STORE)
+
+
+def push_command(remote_dir: str, files: Iterable[PushFile]) -> RemoteCommand:
+    """Make the directories, then say for each file ``same``, ``placed`` or ``need``, one word a line."""
+    wanted = list(files)
+    store = store_of(remote_dir)
+    folders = sorted({posixpath.dirname(file.path) for file in wanted} - {""})
+    lines = [
+        f"mkdir -p -- {shlex.join([remote_dir, store])} || exit 74",
+        f"store=$(cd -- {shlex.quote(store)} >/dev/null && pwd) || exit 74",
+        f"cd -- {shlex.quote(remote_dir)} >/dev/null || exit 74",
+        f"mkdir -p -- {shlex.join(f'./{name}' for name in folders)} || exit 74" if folders else ":",
+        'sum() { sha256sum 2>/dev/null <"$1" | cut -c1-64; }',
+        "put() {",
+        '  if [ -f "$1" ] && [ "$(sum "$1")" = "$2" ]; then chmod "$3" "$1"; echo same; return; fi',
+        '  if ! [ -f "$store/$2" ]; then echo need; return; fi',
+        '  part="$1.$$.part"',
+        '  if cp -- "$store/$2" "$part" && chmod "$3" "$part" && [ "$(sum "$part")" = "$2" ]; then',
+        '    mv -f -- "$part" "$1" && echo placed && return',
+        "  fi",
+        '  rm -f -- "$part"; [ "$(sum "$store/$2")" = "$2" ] && echo failed && return',
+        '  rm -f -- "$store/$2"; echo need',
+        "}",
+    ]
+    lines += [f"put {shlex.quote('./' + file.path)} {file.digest} {file.mode:o}" for file in wanted]
+    arguments = {"dir": remote_dir, "store": store, "files": [[f.path, f.digest, f.mode] for f in wanted]}
+    return RemoteCommand("push", "\n".join(lines), arguments)
+
+
+def parse_push(text: str, count: int) -> list[str] | None:
+    """One word for each file, or None when the answer is not complete."""
+    words = text.split()
+    good = len(words) == count and set(words) <= {"same", "placed", "need", "failed"}
+    return words if good else None
+
+
+def _not_placed(remote_dir: str, result: CommandResult) -> RemoteFailure:
+    stderr = result.err.strip()
+    refusal = classify(stderr)
+    if refusal.key in ("quota", "permission"):
+        return RemoteFailure(
+            f"The files cannot be put into {remote_dir}: {refusal.sentence}",
+            refusal.hint,
+            detail=stderr,
+            wait=refusal.key == "quota",
+        )
+    last = stderr.splitlines()[-1] if stderr else "no reason given"
+    return RemoteFailure(
+        f"The files cannot be put into {remote_dir}: {last}",
+        "Check the remote folder (`root`).",
+        detail=stderr,
+    )

@@ -256,7 +256,7 @@ def _name(run: RunState) -> str:
 
 
 def _as_json(event: AnyEvent, state: LabState) -> None:
-    from labtui.domain.events import encode_event
+    from labtui.session.store import encode_event
 
     if not isinstance(event, _QUIET):
         print(encode_event(event).decode(), flush=True)

@@ -21,13 +21,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from labtui.commands.terminal import window_width
 from labtui.domain.errors import DataError, LabError
-from labtui.domain.model import EpochSample, ParsedRun, Program, Stream
+from labtui.domain.model import EpochSample, Program, Stream
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
 from labtui.training_logs.patterns import FORMS_READ, own_pattern
 from labtui.training_logs.reader import LogReader
-from labtui.training_logs.runs import LogReport
+from labtui.training_logs.runs import LogReport, ParsedRun
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow

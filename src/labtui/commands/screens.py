@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from labtui.domain.events import LabState
+    from labtui.practice.incidents import IncidentNote
 
 
 LOOK_S = 2.0
@@ -90,13 +91,13 @@ def _make_one(place: Path | None) -> Path | None:
 def show(
     folder: Path,
     *,
-    practice_notes: Sequence[tuple[str, str]] = (),
+    incidents: Sequence[IncidentNote] = (),
     practice_factor: float | None = None,
     kept: bool = True,
 ) -> int:
     """The screens over a lab folder until the student leaves; the exit code.
 
-    `practice_notes` is a list another thread appends (title, text) to: what a rehearsal teaches, shown as it comes.
+    `incidents` is a list that another thread appends to: each is shown as it comes.
     `practice_factor` is how much faster than real a rehearsal's clock goes; then its jobs end with the screens, and
     its folder as well unless it is `kept`.
     """
@@ -109,9 +110,7 @@ def show(
     session = Session.open(folder, prompter=prompter, start=False)
     with leaving_with_the_terminal(session.close):
         try:
-            app = LabApp(
-                session, prompter=prompter, lessons=practice_notes, factor=practice_factor, kept=kept
-            )
+            app = LabApp(session, prompter=prompter, incidents=incidents, factor=practice_factor, kept=kept)
             code = app.run()
         finally:
             prompter.close()
@@ -256,15 +255,32 @@ def run_practice(arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         for name, incident in INCIDENTS.items():
-            print(f"{name}\n  {incident.lesson.title}.\n  {incident.lesson.text}\n")
+            where = " (jobs on several nodes)" if incident.several_nodes else ""
+            print(f"{name}{where}\n  {incident.note.title}.\n  {incident.note.text}\n")
         return 0
     _check(arguments)
     names = choose(arguments.rehearse, arguments.seeded)
+    _check_nodes(arguments.lab, [name for name in names if INCIDENTS[name].several_nodes])
     with _cluster(arguments) as cluster:
         folder = _lab_folder(arguments, cluster)
         if arguments.serve:
             return _serve(cluster, folder, names, arguments.seeded or 0)
         return _show(cluster, folder, names, arguments.seeded or 0, kept=bool(arguments.keep))
+
+
+def _check_nodes(lab: str, incidents: list[str]) -> None:
+    """Raises UsageError for incidents of several nodes in a lab whose jobs all fit one."""
+    from labtui.domain.errors import UsageError
+    from labtui.session.labs import load_edition
+    from labtui.session.settings import load_profile
+
+    on_each = load_profile("practice").gpus_per_node
+    edition = load_edition(lab)
+    if incidents and not any(run.gpus > on_each for task in edition.tasks for run in task.runs):
+        raise UsageError(
+            f"{', '.join(incidents)}: that happens to jobs on several nodes, and {edition.title} has none.",
+            "Add `--lab hpc4ai-ch12`, which trains on 1 to 32 GPUs.",
+        )
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -373,7 +389,7 @@ def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
     print(f"host key     {login.host_key}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
     plan = IncidentPlan(
-        cluster, names, seed, lambda lesson: print(f"lesson       {lesson.title}. {lesson.text}", flush=True)
+        cluster, names, seed, lambda note: print(f"incident     {note.title}. {note.text}", flush=True)
     )
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
@@ -384,9 +400,9 @@ def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
 def _show(cluster: Any, folder: Path, names: list[str], seed: int, *, kept: bool) -> int:
     from labtui.practice.incidents import IncidentPlan
 
-    notes: list[tuple[str, str]] = []
-    plan = IncidentPlan(cluster, names, seed, lambda lesson: notes.append((lesson.title, lesson.text)))
+    happened: list[IncidentNote] = []
+    plan = IncidentPlan(cluster, names, seed, happened.append)
     try:
-        return show(folder, practice_notes=notes, practice_factor=cluster.clock.factor, kept=kept)
+        return show(folder, incidents=happened, practice_factor=cluster.clock.factor, kept=kept)
     finally:
         plan.close()

@@ -154,7 +154,7 @@ def _read_ends(lab: Open) -> None:
 
 
 def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
-    from labtui.domain.policy import waiting_reason
+    from labtui.domain.reduce import waiting_reason
     from labtui.results.cost import training_gpu_hours
 
     submission = state.submissions[run.token]

@@ -427,7 +427,7 @@ def _submit(
 
 def _settled(lab: Open, state: LabState, tokens: list[str], *, wait: bool) -> bool:
     """Whether there is nothing more to learn soon: all are taken or refused, or wait for something that takes long."""
-    from labtui.domain.policy import sendable
+    from labtui.domain.reduce import sendable
 
     lab.check_line(patient=wait)
     items = [state.submissions[token] for token in tokens]

@@ -228,7 +228,7 @@ def count(text: str) -> int:
 
 
 Group = tuple[str, "Sequence[ManualCommands]"]
-"""What some lessons are about, and the lessons."""
+"""What some commands are about, and the commands."""
 
 
 def add_show_commands(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The events of a lab folder, their form as JSON, and the state they add up to: ``state = reduce(state, event)``.
+"""The events of a lab folder and the state they add up to: ``state = reduce(state, event)``.
 
 All are frozen values. Whatever a screen shows can be rebuilt from the stored events. Nothing here knows a clock: ages
 are computed by whoever has one, from the times in the state.
@@ -6,11 +6,9 @@ are computed by whoever has one, from the times in the state.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, cast
 
 import msgspec
 
@@ -105,7 +103,10 @@ class JobObserved(Event, frozen=True, kw_only=True, tag="job-observed"):
 
 
 class LogSegmentStarted(Event, frozen=True, kw_only=True, tag="log-segment"):
-    """A mirror began, or began anew because the remote file shrank or was replaced (`segment` counts from 0)."""
+    """A mirror began, went on after it was complete, or began anew because the remote file shrank or was replaced.
+
+    `segment` counts from 0.
+    """
 
     token: str
     stream: Stream
@@ -114,7 +115,10 @@ class LogSegmentStarted(Event, frozen=True, kw_only=True, tag="log-segment"):
 
 
 class LogGrew(Event, frozen=True, kw_only=True, tag="log-grew"):
-    """A mirror now holds `size` bytes (not stored: the mirror itself is the record)."""
+    """A mirror now holds `size` bytes (not stored: the mirror itself is the record).
+
+    That it is `complete` is stored, and taken back by a segment that starts or a job that is put back into the queue.
+    """
 
     token: str
     stream: Stream
@@ -251,33 +255,6 @@ AnyEvent = (
 
 TRANSIENT = (LogGrew, ConnectionChanged, OtherJobsSeen, Refreshed, ErrorRaised, ErrorCleared)
 """Events that describe the moment; they are reduced and shown, never stored."""
-
-
-_decoder = msgspec.json.Decoder(AnyEvent, strict=False)
-
-
-def encode_event(event: AnyEvent) -> bytes:
-    """One event as JSON without line breaks."""
-    return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(event)))
-
-
-def decode_event(line: bytes | str) -> AnyEvent:
-    """The event of one stored line.
-
-    Raises:
-        ValueError: when the line is not an event of ours (`msgspec.DecodeError` is one).
-    """
-    return cast("AnyEvent", _decoder.decode(line))
-
-
-def _words_for_non_finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _words_for_non_finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_words_for_non_finite(item) for item in value]
-    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

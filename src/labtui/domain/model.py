@@ -57,6 +57,17 @@ class Interval:
         low, high = sorted((self.lo * factor, self.hi * factor))
         return Interval(self.value * factor, low, high)
 
+    @classmethod
+    def mean(cls, intervals: Sequence[Interval]) -> Interval | None:
+        """Mean of the values inside the mean of the bounds; None for nothing."""
+        if not intervals:
+            return None
+        count = len(intervals)
+        lo = math.fsum(each.lo for each in intervals) / count
+        hi = math.fsum(each.hi for each in intervals) / count
+        value = math.fsum(each.value for each in intervals) / count
+        return cls(min(max(value, lo), hi), lo, hi)  # the division may round a bound past the value
+
     def contains(self, number: float) -> bool:
         return self.lo <= number <= self.hi
 
@@ -75,8 +86,8 @@ PROCESS_PER_GPU = ("torchrun", "task-per-gpu")
 """The launchers of PyTorch's scripts: these have the same options, whatever starts their processes."""
 MANY_NODES = (*PROCESS_PER_GPU, "srun-python")
 """The launchers, and the job forms of these names, that train once on the GPUs of one node or several."""
-BatchOption = Literal["global", "per-gpu"]
-"""What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each."""
+BatchOption = Literal["global", "per-node", "per-task", "per-gpu"]
+"""What a script's ``--batch_size`` means: the batch of all GPUs together, or that of each node, process or GPU."""
 Stream = Literal["out", "err", "gpu"]
 """A log of a job: standard output, standard error, or the GPU sampler's CSV."""
 
@@ -208,6 +219,12 @@ class Program:
         return tuple(values.get(word, word) for word in chosen)
 
 
+def batch_shares(option: str, gpus: int, nodes: int, launcher: str) -> int:
+    """How many batches, as a script's `option` means them, make the global one; a process has a GPU or a node."""
+    processes = gpus if launcher in PROCESS_PER_GPU else nodes
+    return max(1, {"per-node": nodes, "per-task": processes, "per-gpu": gpus}.get(option, 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One training: fixed model, device count, batch and epochs. What a chart plots.
@@ -258,6 +275,11 @@ class RunSpec:
         return self.batch_size // self.replicas
 
     @property
+    def option_batch(self) -> int:
+        """What the script's own batch option is given for this global batch."""
+        return self.batch_size // batch_shares(self.batch_option, self.replicas, self.nodes, self.launcher)
+
+    @property
     def reads_folder(self) -> bool:
         """Whether its images are a folder below the data directory: not the CIFAR-10 pickles, and not made up."""
         return self.data_set not in ("", "cifar10", "synthetic")
@@ -280,9 +302,7 @@ TemplateForm = Literal[
     "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "mpi"
 ]
 """Which template: CPU; one GPU; one job that runs 1/2/4 GPUs in turn; a job per size; three for any nodes; programs."""
-JobForm = Literal[
-    "cpu", "one-gpu", "one-job", "job-per-size", "torchrun", "task-per-gpu", "srun-python", "mpi", "own"
-]
+JobForm = Literal[TemplateForm, "own"]
 """How a job came to be: by a template, or ("own") from a job file of the student's own."""
 
 
@@ -348,9 +368,7 @@ class SubmissionStatus(StrEnum):
     UNKNOWN = "unknown"  # no answer: looked up by token, and nothing is sent before it is certain
     ACCEPTED = "accepted"  # Slurm gave it a job id
     REFUSED = "refused"  # Slurm said never
-    WITHDRAWN = (
-        "withdrawn"  # the student took it back before it was sent, or must say again that it is wanted
-    )
+    WITHDRAWN = "withdrawn"  # taken back before it was sent, or to be wanted again
 
 
 class JobPhase(StrEnum):
@@ -460,59 +478,3 @@ class Diagnosis:
     text: str
     advice: str
     stream: Stream = "out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRun:
-    """One run as read from a log; fields the log does not tell are None."""
-
-    model: str | None = None
-    device: Device | None = None
-    n_gpus: int | None = None
-    batch_size: int | None = None
-    epochs_planned: int | None = None
-    outcome: Outcome = "unfinished"
-    epochs: tuple[EpochSample, ...] = ()
-    images: int | None = None
-    learning_rate: float | None = None
-    throughput: Interval | None = None
-    """Units of work per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
-    throughput_printed: float | None = None
-    """The digits of that rate, where they are not the middle of what they may mean (344 for [344, 345))."""
-    batch_seconds: Interval | None = None
-    """Mean seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
-    total_seconds: Interval | None = None
-    """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
-    gpu_memory: Interval | None = None
-    """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
-    unit: WorkUnit = "images"
-    """What its rate counts."""
-    tuning: tuple[str, ...] = ()
-    """What its options change of its speed, in words; empty where the log does not tell them."""
-    sequence_length: int | None = None
-    """Tokens of a sequence, where the work is counted in tokens; a batch counts sequences."""
-    totals_line: int | None = None
-    """The 1-based line of the figures about the whole run."""
-    batch_per_gpu: int | None = None
-    """Batch of one process, for logs that print it (torchrun scripts); `batch_size` is always the global one."""
-    contradictions: tuple[str, ...] = ()
-    """Lines of the log that cannot both be true of this run; each names both. Such a run proves no scaling."""
-    notes: tuple[str, ...] = ()
-    """Why a figure of this run is absent or wider than one would expect; sentences."""
-    interleaved: bool = False
-    practice: bool = False
-    framework: str = ""
-    first_line: int = 1
-    last_line: int = 1
-    program: Program | None = None
-    """The program whose time this is: it has one sample, and no epochs."""
-    processes: int | None = None
-    size: str = ""
-    """The size of a program's problem as its line prints it."""
-
-    @property
-    def printed_rate(self) -> float | None:
-        """Images per second as the log prints them."""
-        if self.throughput_printed is not None or self.throughput is None:
-            return self.throughput_printed
-        return self.throughput.value

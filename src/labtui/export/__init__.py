@@ -1,19 +1,263 @@
-"""Plots, tables and decks from the same results and charts as the screen; heavy libraries are imported when used."""
+"""Plots, tables and decks from the same results and charts as the screen.
+
+`export_lab` writes everything a lab hands in, at one call: slides, report, summary, notebook, tables and plots, all of
+one state. Heavy libraries are imported when used.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labtui.cluster.atomic_file import write_whole
+from labtui.domain.errors import ExportError, UsageError
+from labtui.domain.events import LabState
 
 if TYPE_CHECKING:
-    from labtui.export.lab import ExportReport, export_lab
+    from labtui.export.contents import LabContents
+    from labtui.export.figures import NamedChart, Progress
+    from labtui.export.hand_in import HandIn, Picture
+    from labtui.export.typst_writer import Typesetter
+    from labtui.results.charts import ChartSpec
 
-__all__ = ["ExportReport", "export_lab"]
+DECKS = ("pptx", "pdf")
+REPORTS = ("pdf", "tex", "ipynb", "html")
+PLOT_FORMATS = ("png", "svg")
+TABLES = ("results.json", "results.csv", "results.md", "results.tex")
+FIGURES = "report-figures"
+_REPORT_NAMES = {"pdf": "report.pdf", "tex": "report.tex", "ipynb": "analysis.ipynb", "html": "summary.html"}
 
 
-def __getattr__(name: str) -> Any:
-    """`export_lab` and `ExportReport`, loaded when they are first used."""
-    if name in __all__:
-        from labtui.export import lab
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What was written, in order, and sentences about what the student should know."""
 
-        return getattr(lab, name)
-    raise AttributeError(name)
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def export_lab(
+    folder: Path,
+    *,
+    formats: Sequence[str] | None = None,
+    reports: Sequence[str] = REPORTS,
+    out: Path | None = None,
+    template: Path | None = None,
+    plots: bool = True,
+    everything: bool = False,
+    state: LabState | None = None,
+    today: date | None = None,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write the hand-in, its reports, tables and plots; callable from any thread.
+
+    `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab
+    folder; `template` a teacher's .pptx; `everything` adds the appendix; `state` when the caller has the lab
+    open, else the stored one is read. The lab folder is read once. Each file is whole or not there; what can be
+    written is written even when another file cannot.
+
+    Raises:
+        ExportError: says which file could not be made or written, and why.
+        LabError: when the lab folder cannot be read.
+    """
+    from labtui.export.contents import read_contents
+    from labtui.export.figures import all_charts, quiet
+    from labtui.session.folder import LabFolder
+
+    progress = progress or quiet
+    for wanted, known, what in ((formats or (), DECKS, "deck"), (reports, REPORTS, "report")):
+        if unknown := [name for name in wanted if name not in known]:
+            raise UsageError(f"There is no {what} format {unknown[0]!r}.", f"Choose from {', '.join(known)}.")
+    lab = LabFolder.open(folder)
+    progress("reading the lab folder", 0.0)
+    made = [*(f"deck.{name}" for name in formats or DECKS), *(_REPORT_NAMES[name] for name in reports)]
+    contents = read_contents(lab, state=state, today=today, made=made)
+    hand_in = contents.edition.hand_in
+    if formats is None:
+        formats = () if hand_in is not None and hand_in.form == "report" else DECKS
+    work = _Export(contents, out or lab.path, template, progress)
+    charts = all_charts(contents.measurements, contents.results) if plots else ()
+    appended = [name for name in DECKS if everything and (name in formats or not formats)]
+    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats) + len(reports) + len(appended)
+    work.tables()
+    work.plots(charts)
+    if formats or reports or appended:
+        work.papers(formats, reports, appended)
+    progress("done", 1.0)
+    return work.report()
+
+
+class _Export:
+    """What was written so far, and what went wrong on the way."""
+
+    def __init__(self, contents: LabContents, out: Path, template: Path | None, progress: Progress) -> None:
+        self.contents, self.out, self.template, self.progress = contents, out, template, progress
+        self.files: list[Path] = []
+        self.notes: list[str] = []
+        self.problems: list[ExportError] = []
+        self.total = 0
+
+    def part(self, start: float, end: float, *, files: int = 1) -> Progress:
+        """A progress that fills its share of the whole and says which file of how many is made, of `files` here."""
+        first = len(self.files) + 1
+
+        def step(what: str, share: float) -> None:
+            number = first + min(files - 1, round(share * files))
+            self.progress(
+                f"file {min(number, self.total)} of {self.total}: {what}", start + (end - start) * share
+            )
+
+        return step
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write one file, or remember why not."""
+        self.add(lambda: self._one(name, data))
+
+    def add(self, make: Callable[[], Sequence[Path]]) -> None:
+        """Make files, or remember why not."""
+        try:
+            self.files += make()
+        except ExportError as error:
+            self.problems.append(error)
+
+    def report(self) -> ExportReport:
+        """The end: the first problem is raised after all else was written."""
+        if self.problems:
+            first = self.problems[0]
+            others = [problem.sentence for problem in self.problems[1:]]
+            written = f" {len(self.files)} other files were written." if self.files else ""
+            raise ExportError(" ".join([first.sentence, *dict.fromkeys(others)][:3]) + written, first.hint)
+        if not self.contents.results.measured and not self.contents.results.programs:
+            self.notes.insert(
+                0, "No steady epoch time is there yet, so tables and charts have nothing to show."
+            )
+        return ExportReport(tuple(self.files), tuple(dict.fromkeys(self.notes)))
+
+    # ----------------------------------------------------------------------- the parts
+
+    def tables(self) -> None:
+        """The numbers as CSV, Markdown, LaTeX and JSON."""
+        from labtui.export import measurements
+
+        results = self.contents.results
+        self.part(0.02, 0.05)("tables", 0.0)
+        texts = (
+            self.contents.measurements.json_text(results),
+            measurements.csv_text(results),
+            measurements.markdown_text(results),
+            measurements.latex_text(results),
+        )
+        for name, text in zip(TABLES, texts, strict=True):
+            self.write(name, text.encode())
+
+    def plots(self, charts: Sequence[NamedChart]) -> None:
+        from labtui.export.figures import write_charts
+        from labtui.export.measurements import stamp_of
+
+        if charts:
+            step = self.part(0.05, 0.5, files=len(charts) * len(PLOT_FORMATS))
+            stamp = stamp_of(self.contents.results)
+            target = self.out / "plots"
+            self.add(lambda: write_charts(charts, target, formats=PLOT_FORMATS, stamp=stamp, progress=step))
+
+    def papers(self, formats: Sequence[str], reports: Sequence[str], appended: Sequence[str]) -> None:
+        """Slides, reports and the appendix, from one hand-in."""
+        from labtui.export.appendix import appendix
+        from labtui.export.pages import hand_in
+        from labtui.export.style import glyph_note
+        from labtui.export.typst_writer import Typesetter
+
+        deck = hand_in(self.contents)
+        self.notes += deck.notes
+        try:
+            with Typesetter() as typesetter:
+                self._slides(deck, formats, typesetter, ("deck", 0.5, 0.7))
+                self._reports(deck, reports, typesetter)
+                if appended:
+                    rest = appendix(self.contents)
+                    self._slides(
+                        rest,
+                        [name for name in appended if name == "pptx"],
+                        typesetter,
+                        ("appendix", 0.85, 0.9),
+                    )
+                    if "pdf" in appended:
+                        step = self.part(0.9, 0.99)
+                        self.add(
+                            lambda: self._one("appendix.pdf", typesetter.report(rest, "appendix.pdf", step))
+                        )
+                if ({"pdf"} & {*formats, *reports}) and (note := glyph_note(deck)):
+                    self.notes.append(note)
+        except ExportError as error:  # the typesetter itself cannot be had
+            self.problems.append(error)
+
+    def _slides(
+        self, deck: HandIn, formats: Sequence[str], typesetter: Typesetter, place: tuple[str, float, float]
+    ) -> None:
+        from labtui.export.slide_layout import lay_out
+
+        if not formats:
+            return
+        name, start, end = place
+        laid = lay_out(deck, typesetter.heights)
+        self.notes += laid.notes
+        half = (start + end) / 2
+        if "pptx" in formats:
+            from labtui.export.pptx_theme import own_look, template_look
+            from labtui.export.pptx_writer import pptx_bytes
+
+            def make_pptx() -> Sequence[Path]:
+                look = template_look(self.template) if self.template is not None else own_look()
+                return self._one(f"{name}.pptx", pptx_bytes(deck, laid, look, self.part(start, half)))
+
+            self.add(make_pptx)
+        if "pdf" in formats:
+            step = self.part(half, end)
+            self.add(lambda: self._one(f"{name}.pdf", typesetter.slides(deck, laid.slides, step)))
+
+    def _reports(self, deck: HandIn, reports: Sequence[str], typesetter: Typesetter) -> None:
+        from labtui.export.report_formats import latex_report, notebook, summary_html
+
+        makers: dict[str, Callable[[Progress], bytes]] = {
+            "pdf": lambda step: typesetter.report(deck, progress=step),
+            "tex": lambda step: latex_report(deck, _Figures(self, typesetter).name).encode(),
+            "ipynb": lambda step: notebook(deck).encode(),
+            "html": lambda step: summary_html(deck, typesetter.chart_svg).encode(),
+        }
+        for at, name in enumerate(reports):
+            step = self.part(0.7 + 0.03 * at, 0.73 + 0.03 * at)
+            step(_REPORT_NAMES[name], 0.0)
+            self.add(lambda name=name, step=step: self._one(_REPORT_NAMES[name], makers[name](step)))  # type: ignore[misc]
+
+    def _one(self, name: str, data: bytes) -> Sequence[Path]:
+        write_whole(self.out / name, data)
+        return (self.out / name,)
+
+
+class _Figures:
+    """The files beside report.tex: each chart and picture once, named by what it is."""
+
+    def __init__(self, work: _Export, typesetter: Typesetter) -> None:
+        self._work, self._typesetter = work, typesetter
+        self._names: dict[int, str] = {}
+        self._kept: list[object] = []
+
+    def name(self, item: ChartSpec | Picture) -> str:
+        """Where the file lies, seen from report.tex."""
+        from labtui.results.charts import ChartSpec
+
+        if id(item) not in self._names:
+            self._kept.append(item)
+            number = len(self._names) + 1
+            if isinstance(item, ChartSpec):
+                name, data = f"{FIGURES}/{number:02}-{item.key}.pdf", self._typesetter.chart_pdf(item)
+            else:
+                end = "png" if item.data.startswith(b"\x89PNG") else "jpg"
+                name, data = f"{FIGURES}/{number:02}-picture.{end}", item.data
+            write_whole(self._work.out / name, data)
+            self._work.files.append(self._work.out / name)
+            self._names[id(item)] = name
+        return self._names[id(item)]

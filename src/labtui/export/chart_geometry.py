@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.export import style
-from labtui.results.chart_spec import ChartSpec, Point, Series, series_hues, stacked
+from labtui.results.charts import ChartSpec, Point, Series, series_hues, stacked
 from labtui.results.numbers import clean
 
 Segment = tuple[float, float, float, float]

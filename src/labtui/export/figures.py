@@ -24,8 +24,7 @@ from labtui.export import chart_geometry, style
 from labtui.export.measurements import Measurements
 from labtui.export.mpl_series import draw_bars, draw_heat, draw_lines
 from labtui.results.chart_catalog import courses, job_gpu_chart, lab_charts, program_charts
-from labtui.results.chart_spec import ChartSpec, Kind, with_kind
-from labtui.results.charts import Reading, slug, task_charts
+from labtui.results.charts import ChartSpec, Kind, Reading, slug, task_charts, with_kind
 from labtui.results.numbers import clean
 from labtui.results.rows import Results, of_rows
 from labtui.session.folder import file_name

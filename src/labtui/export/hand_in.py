@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labtui.results.chart_spec import ChartSpec
+from labtui.results.charts import ChartSpec
 
 Tone = Literal["ink", "quiet", "accent", "warn", "keyword", "string", "comment", "number", "name"]
 ParagraphStyle = Literal["body", "question", "heading", "note"]

@@ -31,8 +31,9 @@ from labtui.results.numbers import (
     markdown_table,
     note_lines,
 )
+from labtui.results.programs import ProgramRow
 from labtui.results.report import program_table
-from labtui.results.rows import ProgramRow, ResultRow, Results
+from labtui.results.rows import ResultRow, Results
 from labtui.results.serialize import results_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from labtui.export import chart_geometry, style
 from labtui.export.chart_geometry import Rect
-from labtui.results.chart_spec import ChartSpec, Point, Series, stacked
+from labtui.results.charts import ChartSpec, Point, Series, stacked
 from labtui.results.numbers import clean
 
 _MOST_NAMED_AT_END = 5
@@ -57,28 +57,44 @@ def _groups(
     axes.set_ylim(*chart_geometry.y_limits(spec, headroom=room))
     for at, (each, shade) in enumerate(zip(series, chart_geometry.colours(spec), strict=True)):
         shift = (at - (len(series) - 1) / 2) * width
-        for point in each.points:
-            low, high = chart_geometry.error_sizes(point)
-            x = places[point.x] + shift
+        for points in _alike(each.points):
+            sizes = [chart_geometry.error_sizes(point) for point in points]
             axes.bar(
-                x,
-                point.y,
+                [places[point.x] + shift for point in points],
+                [point.y for point in points],
                 width * 0.94,
-                yerr=[[low], [high]] if low or high else None,
+                yerr=tuple(zip(*sizes, strict=True)) if any(sizes[0]) else None,
                 error_kw=_ERROR,
-                label=clean(each.name) if point is each.points[0] else None,
-                **_bar_look(shade, point),
+                label=clean(each.name) if points[0] is each.points[0] else None,
+                **_bar_look(shade, points[0]),
             )
-            if point.x in ideal:
-                wide = width * 0.47
-                axes.plot(
-                    [x - wide, x + wide], [ideal[point.x]] * 2, color=style.INK, linewidth=1.6, zorder=5
-                )
-            if labels and point.label:
+        wide = width * 0.47
+        under = [(places[point.x] + shift, ideal[point.x]) for point in each.points if point.x in ideal]
+        if under:
+            axes.hlines(
+                [y for _, y in under],
+                [x - wide for x, _ in under],
+                [x + wide for x, _ in under],
+                color=style.INK,
+                linewidth=1.6,
+                capstyle="projecting",
+                zorder=5,
+            )
+        for point in each.points if labels else ():
+            if point.label:
                 shown = (chart_geometry.value_text(spec, point), ideal.get(point.x))
-                _value_of_bar(axes, x, point, canvas, shown, upright=upright)
+                _value_of_bar(axes, places[point.x] + shift, point, canvas, shown, upright=upright)
     if ideal and series:
         _name_of_ticks(axes, ideal, places, canvas, width * len(series) / 2)
+
+
+def _alike(points: Sequence[Point]) -> list[list[Point]]:
+    """The points of a series by how their bars look, so that each look is drawn at once."""
+    found: dict[tuple[bool, ...], list[Point]] = {}
+    for point in points:
+        look = (point.hollow, point.live, any(chart_geometry.error_sizes(point)))
+        found.setdefault(look, []).append(point)
+    return list(found.values())
 
 
 def _bar_look(shade: str, point: Point) -> dict[str, Any]:

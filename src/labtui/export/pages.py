@@ -27,12 +27,12 @@ from labtui.export.markdown import blocks_of, difference, excerpt, own_part, who
 from labtui.export.result_blocks import acceleration_table, fraction_table, short_table, source_rows
 from labtui.lab.edition import ChartsCheck, Excerpt, FitCheck, HandInCheck, HandInPage, Task
 from labtui.results.chart_catalog import program_charts
-from labtui.results.chart_spec import ChartSpec
-from labtui.results.charts import scaling_lines, split_practice, task_charts
+from labtui.results.charts import ChartSpec, scaling_lines, split_practice, task_charts
 from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart, tuning_charts
 from labtui.results.measured import cite
 from labtui.results.numbers import clean
-from labtui.results.rows import ProgramRow, ResultRow, Results, of_rows
+from labtui.results.programs import ProgramRow
+from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.run_charts import (
     accuracy_chart,
     accuracy_target_chart,

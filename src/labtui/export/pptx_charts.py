@@ -21,7 +21,7 @@ from pptx.util import Pt
 from labtui.export import chart_geometry, style
 from labtui.export.pptx_theme import A, scheme
 from labtui.export.typst_writer import SLIDE_SIZES
-from labtui.results.chart_spec import ChartSpec, Point, Series, stacked
+from labtui.results.charts import ChartSpec, Point, Series, stacked
 from labtui.results.numbers import clean
 
 TEXT = int(SLIDE_SIZES["small"])
@@ -43,7 +43,7 @@ _SLOTS = (
     scheme("accent3", darker=75),
     *(scheme("accent5"), scheme("accent6"), scheme("accent3", darker=60), scheme("accent1", darker=60)),
 )
-"""The theme's colours by the colour slots of `chart_spec`."""
+"""The theme's colours by the colour slots of `results.charts`."""
 _INK, _QUIET, _PAPER = scheme("tx1"), scheme("tx1", alpha=65), scheme("bg1")
 
 

@@ -38,7 +38,7 @@ from labtui.export.style import (
     SERIES,
 )
 from labtui.export.typst_writer import report_blocks
-from labtui.results.chart_spec import MODEL_HUES, ChartSpec
+from labtui.results.charts import MODEL_HUES, ChartSpec
 
 FileOf = Callable[[ChartSpec | Picture], str]
 """The path of a chart's or picture's file, relative to report.tex."""

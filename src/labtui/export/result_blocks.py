@@ -28,7 +28,8 @@ from labtui.results.numbers import (
     unit_of,
     with_uncertainty,
 )
-from labtui.results.rows import LawFit, ProgramRow, ResultRow, Results, of_rows
+from labtui.results.programs import ProgramRow
+from labtui.results.rows import LawFit, ResultRow, Results, of_rows
 from labtui.results.run_charts import study_name
 
 _MOST_LINES = 14

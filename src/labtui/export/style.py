@@ -37,7 +37,7 @@ SERIES = (
     *("#6a51a3", "#b5468b", "#b8860b", "#8c6d31"),
     *("#e69f00", "#56b4e9", "#5f9e6e", "#a0707f"),
 )
-"""By the colour slots of `chart_spec`: networks, CPU, GPU counts, everything else."""
+"""By the colour slots of `results.charts`: networks, CPU, GPU counts, everything else."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 

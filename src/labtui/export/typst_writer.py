@@ -31,7 +31,7 @@ from labtui.export.hand_in import (
 
 if TYPE_CHECKING:
     from labtui.export.slide_layout import Slide
-    from labtui.results.chart_spec import ChartSpec
+    from labtui.results.charts import ChartSpec
 
 SLIDE_SIZES = {"key": 36.0, "title": 23.0, "body": 18.0, "small": 14.0, "table": 14.0, "code": 14.0}
 """The four sizes of a slide's text, in points."""

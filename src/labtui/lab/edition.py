@@ -47,11 +47,7 @@ ChartKey = Literal[
     "learning-rate",
     "error",
     "batch-accuracy",
-    "program-time",
-    "program-speedup",
-    "program-efficiency",
-    "weak-time",
-    "weak-efficiency",
+    ProgramChart,
 ]
 Law = Literal["amdahl", "gustafson"]
 
@@ -301,26 +297,7 @@ class Task(_Data, frozen=True, kw_only=True):
 
 
 PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
-PageChart = Literal[
-    "epoch-time",
-    "throughput",
-    "speedup",
-    "efficiency",
-    "cpu-gpu",
-    "efficiency-loss",
-    "laws",
-    "accuracy",
-    "epochs",
-    "tuning",
-    "learning-rate",
-    "error",
-    "batch-accuracy",
-    "program-time",
-    "program-speedup",
-    "program-efficiency",
-    "weak-time",
-    "weak-efficiency",
-]
+PageChart = Literal[ChartKey, "cpu-gpu", "efficiency-loss", "laws", "accuracy", "epochs"]
 PageTable = Literal["results", "fractions", "acceleration"]
 
 

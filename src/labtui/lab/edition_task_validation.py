@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from labtui.domain.errors import DataError
-from labtui.domain.model import PROCESS_PER_GPU
+from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU
 from labtui.lab.edition import (
     ChartsCheck,
     Check,
@@ -160,11 +160,7 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
         yield (*place, "gpus"), "A CPU run has `gpus = 0`, a GPU run at least 1."
     if (run.form == "cpu") != (run.device == "cpu"):
         yield (*place, "form"), f"The form {run.form!r} does not fit the device {run.device!r}."
-    if run.form not in PROCESS_PER_GPU and (run.data_set is not None or run.batch_option == "per-gpu"):
-        yield (
-            place,
-            "`data_set` and a batch per GPU are for 'torchrun' and 'task-per-gpu'; the other scripts know neither.",
-        )
+    yield from _launched(run, place)
     yield from _options(run, place)
     if run.form not in PROCESS_PER_GPU and run.arguments:
         yield (
@@ -271,6 +267,19 @@ def _counts(run: RunPlan, place: Place) -> Iterator[Problem]:
     for name, limit in most.items():
         if (number := getattr(run, name)) is not None and number > limit:
             yield (*place, name), f"`{name}` is at most {limit:,}."
+
+
+def _launched(run: RunPlan, place: Place) -> Iterator[Problem]:
+    if run.form not in PROCESS_PER_GPU and run.data_set is not None:
+        yield (
+            (*place, "data_set"),
+            "`data_set` is for 'torchrun' and 'task-per-gpu'; the other scripts do not know it.",
+        )
+    if run.form not in MANY_NODES and run.batch_option != "global":
+        yield (
+            (*place, "batch_option"),
+            "A batch option that is not the global batch is for 'torchrun', 'task-per-gpu' and 'srun-python'.",
+        )
 
 
 def _batches(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:

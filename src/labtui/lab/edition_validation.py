@@ -90,6 +90,11 @@ def _planned(edition: Edition) -> set[tuple[str, int]]:
     return {(run.model, run.gpus) for task in edition.tasks for run in task.runs}
 
 
+def _plans(task: schema.Task, wanted: Band | ReferenceRun) -> list[schema.RunPlan]:
+    """The runs of a task that a band or a reference time may be about."""
+    return [run for run in task.runs if (run.model, run.gpus) == (wanted.model, wanted.gpus)]
+
+
 # --------------------------------------------------------------------------- bands
 
 
@@ -104,26 +109,17 @@ def _bands(edition: Edition) -> Iterator[Problem]:
         if (band.model, band.gpus) not in known:
             models = {model for model, _ in known}
             wrong = "gpus" if band.model in models else "model"
-            yield (
-                (*place, wrong),
-                f"No task plans a run of {on(band.model, band.gpus)}, so this band is idle.",
-            )
+            what = f"No task plans a run of {on(band.model, band.gpus)}, so this band is idle."
+            yield (*place, wrong), what
         most = _largest(edition, band)
         if most is not None and band.batch_size is not None and band.batch_size > most:
             what = f"{on(band.model, band.gpus)} is planned with a global batch of at most {most:,}"
             yield (*place, "batch_size"), f"{what}, so this band is idle."
-        tunings = [
-            run.tuning
-            for task in edition.tasks
-            for run in task.runs
-            if (run.model, run.gpus) == (band.model, band.gpus)
-        ]
+        tunings = [run.tuning for task in edition.tasks for run in _plans(task, band)]
         if band.tuning is not None and tunings and band.tuning not in tunings:
             tunings_text = ", ".join(dict.fromkeys(", ".join(words) or "none" for words in tunings))
-            yield (
-                (*place, "tuning"),
-                f"{on(band.model, band.gpus)} is planned with other tuning: {tunings_text}.",
-            )
+            what = f"{on(band.model, band.gpus)} is planned with other tuning: {tunings_text}."
+            yield (*place, "tuning"), what
         same = [_key(other) for other in edition.bands[:index]]
         if _key(band) in same:
             yield place, f"There are two bands of {band.quantity} for {on(band.model, band.gpus)}."
@@ -152,7 +148,7 @@ def _largest(edition: Edition, band: Band) -> int | None:
     """The largest batch planned for what a band is about; None when a task takes whatever batch fits (`any`)."""
     found = []
     for task in edition.tasks:
-        plans = [run.batch_size for run in task.runs if (run.model, run.gpus) == (band.model, band.gpus)]
+        plans = [run.batch_size for run in _plans(task, band)]
         if plans and any(isinstance(check, RunsCheck) and check.batch == "any" for check in task.checks):
             return None
         found += plans
@@ -172,10 +168,8 @@ def _band(band: Band, place: Place) -> Iterator[Problem]:
     if band.quantity in {"speedup", "efficiency"} and band.gpus < 2:
         yield (*place, "gpus"), f"A band of {band.quantity} is for two GPUs or more; say how many in `gpus`."
     if band.quantity == "acceleration" and band.gpus == 0:
-        yield (
-            (*place, "gpus"),
-            "A band of acceleration is for a GPU run; the CPU is what it is compared with.",
-        )
+        what = "A band of acceleration is for a GPU run; the CPU is what it is compared with."
+        yield (*place, "gpus"), what
     if band.quantity == "efficiency" and band.high > 2:
         yield (*place, "high"), "An efficiency is a fraction of 1, not a percentage."
     if not band.source.strip():
@@ -217,10 +211,8 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
     questions = len(task.questions) if task is not None else 0
     for number in page.answers:
         if not 1 <= number <= questions:
-            yield (
-                (*place, "answers"),
-                f"Task {page.task} has {questions} questions, so there is no answer {number}.",
-            )
+            what = f"Task {page.task} has {questions} questions, so there is no answer {number}."
+            yield (*place, "answers"), what
     models = {model for model, _ in _planned(edition)}
     for model in page.models:
         if model not in models:
@@ -233,10 +225,8 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
     for number, excerpt in enumerate(page.excerpts):
         where = (*place, "excerpts", number)
         if excerpt.source not in _SOURCES | known:
-            yield (
-                (*where, "source"),
-                f"{excerpt.source!r} is no script of a task, nor job, out, err or changes.",
-            )
+            what = f"{excerpt.source!r} is no script of a task, nor job, out, err or changes."
+            yield (*where, "source"), what
         if excerpt.parts and len(excerpt.parts) != len(excerpt.lines):
             yield where, "Each of the `parts` needs one expression in `lines`."
         for pattern in excerpt.lines:
@@ -321,12 +311,7 @@ def _reference_run(edition: Edition, run: ReferenceRun, place: Place) -> Iterato
     for name in ("tokens_per_gpu", "gpu_memory", "batch_size"):
         if (number := getattr(run, name)) is not None and number <= 0:
             yield (*place, name), f"`{name}` is above 0."
-    mine = [
-        plan
-        for item in edition.tasks
-        for plan in item.runs
-        if (plan.model, plan.gpus) == (run.model, run.gpus) and run.task in ("", item.id)
-    ]
+    mine = [plan for item in edition.tasks if run.task in ("", item.id) for plan in _plans(item, run)]
     if mine and run.batch_size is not None and run.batch_size not in [plan.batch_size for plan in mine]:
         yield (*place, "batch_size"), f"No such run of {on(run.model, run.gpus)} is planned with this batch."
     if mine and run.tuning is not None and run.tuning not in [plan.tuning for plan in mine]:
@@ -336,15 +321,11 @@ def _reference_run(edition: Edition, run: ReferenceRun, place: Place) -> Iterato
     task = edition.task(run.task)
     if run.task and task is None:
         yield (*place, "task"), f"There is no task {run.task!r}."
-    elif task is not None and (run.model, run.gpus) not in {(plan.model, plan.gpus) for plan in task.runs}:
+    elif run.task and not mine:
         yield (*place, "task"), f"Task {run.task} plans no run of {on(run.model, run.gpus)}."
-    plans = [plan for item in edition.tasks for plan in item.runs if task is None or item is task]
-    epochs = [plan.epochs for plan in plans if (plan.model, plan.gpus) == (run.model, run.gpus)]
-    if run.epochs_read is not None and not 0 <= run.epochs_read <= max(epochs, default=0):
-        yield (
-            (*place, "epochs_read"),
-            f"`epochs_read` is from 0 to the {max(epochs, default=0)} epochs planned.",
-        )
+    most = max((plan.epochs for plan in mine), default=0)
+    if run.epochs_read is not None and not 0 <= run.epochs_read <= most:
+        yield (*place, "epochs_read"), f"`epochs_read` is from 0 to the {most} epochs planned."
 
 
 MAX_CHARACTERS = 1_000_000
@@ -407,10 +388,9 @@ def parse_edition(
     data = _toml(text, path)
     overlay = Overlay.of({} if base is None else _toml(base, path), data)
     if "extends" in data and base is None:
-        sentence = (
-            f"There is no edition {data['extends']!r} to extend; it is the id of one that comes with labtui."
-        )
-        raise _error(path, line_of(text, ("extends",)), sentence)
+        known_as = "it is the id of one that comes with labtui."
+        what = f"There is no edition {data['extends']!r} to extend; {known_as}"
+        raise _error(path, line_of(text, ("extends",)), what)
     try:
         found = msgspec.convert(overlay.data, schema.Edition)
     except msgspec.ValidationError as error:

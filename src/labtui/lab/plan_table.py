@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
+from labtui.domain.model import PROCESS_PER_GPU, JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
 from labtui.lab.plan import allocation, cores_of, in_turn, job_name, on_nodes, time_limit
@@ -58,18 +58,22 @@ def rows_of(drafts: Sequence[SubmissionDraft]) -> tuple[PlanRow, ...]:
     return tuple(PlanRow(spec, origin) for origin, draft in enumerate(drafts) for spec in draft.runs)
 
 
-def form_of(drafts: Sequence[SubmissionDraft]) -> JobForm | None:
-    """The form the student can choose, or None where there is nothing to choose (CPU, a single run)."""
-    forms = [draft.form for draft in drafts if draft.form in {"one-job", "job-per-size"}]
-    if len(drafts) > 1 and all(draft.form == "torchrun" and draft.all_gpus == 1 for draft in drafts):
-        return "torchrun"
-    return forms[0] if forms else None
+def forms_of(drafts: Sequence[SubmissionDraft]) -> tuple[JobForm, ...]:
+    """The forms the student can choose from, the planned one first; none where there is nothing to choose (CPU).
 
-
-OTHER_FORM: dict[JobForm, JobForm] = {
-    "one-job": "job-per-size", "job-per-size": "one-job", "torchrun": "one-job",
-}  # fmt: skip
-"""What a form that can be chosen stands beside."""
+    PyTorch's scripts are started by torchrun or by srun itself; trainings on one GPU by torchrun can share a job.
+    """
+    shared: tuple[JobForm, ...] = ("one-job", "job-per-size")
+    started: tuple[JobForm, ...] = ("torchrun", "task-per-gpu")
+    for forms in (shared, started):
+        for draft in drafts:
+            if draft.form in forms:
+                others = tuple(each for each in forms if each != draft.form)
+                turns = len(drafts) > 1 and all(
+                    each.form == "torchrun" and each.all_gpus == 1 for each in drafts
+                )
+                return (draft.form, *others, *(shared[:1] if turns else ()))
+    return ()
 
 
 def cell(row: PlanRow, column: str) -> str:
@@ -220,6 +224,8 @@ def drafts_from(
         wanted: JobForm = form if form is not None and own in {"one-job", "job-per-size"} else own
         if form == "one-job" and own == "torchrun":
             wanted = form
+        if own in PROCESS_PER_GPU and form is not None and form in PROCESS_PER_GPU:
+            wanted = form
         last = groups[-1] if groups else None
         if wanted == "one-job" and last and last[0] == "one-job" and _same_data(last[1][-1].spec, row.spec):
             last[1].append(row)
@@ -230,6 +236,12 @@ def drafts_from(
         else:
             groups.append((wanted, [row]))
     return tuple(_draft(kind, group, planned, edition, profile) for kind, group in groups)
+
+
+def _started_by(form: JobForm, spec: RunSpec) -> RunSpec:
+    if form == "torchrun" or form == "task-per-gpu":  # noqa: PLR1714 - mypy tells a launcher by it
+        return replace(spec, launcher=form)
+    return spec
 
 
 def _same_data(one: RunSpec, other: RunSpec) -> bool:
@@ -244,7 +256,7 @@ def _draft(
     profile: Profile,
 ) -> SubmissionDraft:
     base = planned[group[0].origin]
-    specs = tuple(on_nodes(row.spec, profile) for row in group)
+    specs = tuple(on_nodes(_started_by(form, row.spec), profile) for row in group)
     limit = max((row.limit for row in group if row.limit is not None), default=None)
     if specs == base.runs and form == base.form:
         return base if limit is None else replace(base, time_limit_minutes=limit)

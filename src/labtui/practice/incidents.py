@@ -15,6 +15,9 @@ from labtui.domain.errors import UsageError
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.slurm.job import PENDING, RUNNING, Job
 
+_AFTER_S = 60
+"""Seconds that a job has to run before something happens to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class IncidentNote:
@@ -27,11 +30,15 @@ class IncidentNote:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """`strike(cluster, job, now, chance)` is called once, for a job whose state is `moment`."""
+    """`strike(cluster, job, now, chance)` is called once, for a job whose state is `moment`.
 
-    lesson: IncidentNote
+    `several_nodes`: it happens to jobs on several nodes alone.
+    """
+
+    note: IncidentNote
     moment: str
     strike: Callable[[PracticeCluster, Job, float, random.Random], None]
+    several_nodes: bool = False
 
 
 def _wait_in_queue(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
@@ -84,6 +91,15 @@ def _stop_controller(cluster: PracticeCluster, job: Job, now: float, chance: ran
 
 def _fill_disk(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
     cluster.fill_disk(_lasting(cluster, 30))
+
+
+def _on_the_last_node(trouble: str) -> Callable[[PracticeCluster, Job, float, random.Random], None]:
+    """What the processes of a rehearsed training do when they find this word (`rehearse.trouble`)."""
+
+    def strike(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+        cluster.runner.trouble(job.job_id, trouble)
+
+    return strike
 
 
 INCIDENTS: dict[str, Incident] = {
@@ -183,6 +199,44 @@ INCIDENTS: dict[str, Incident] = {
         PENDING,
         _fill_disk,
     ),
+    "slow-node": Incident(
+        IncidentNote(
+            "slow-node",
+            "One of the job's nodes reads its images at half the pace",
+            "Every step ends with an all-reduce, so all GPUs wait for the slowest: the whole job takes twice "
+            "the time. Its log does not say which node it is. The samples of the GPUs do: a GPU that waits in "
+            "an all-reduce counts as busy, so the slow node is the one whose GPUs are not. Submit it again "
+            "without that node (--exclude).",
+        ),
+        RUNNING,
+        _on_the_last_node("slow"),
+        several_nodes=True,
+    ),
+    "rank-killed": Incident(
+        IncidentNote(
+            "rank-killed",
+            "One process of the training is killed",
+            "The others find out at the next all-reduce and end, too, each with an error of its own. Only one "
+            "of them is the cause: torchrun's Root Cause with the odd exit code (-9 is SIGKILL), or srun's "
+            "'Killed', names its rank and node. Most often that node's memory was full.",
+        ),
+        RUNNING,
+        _on_the_last_node("killed"),
+        several_nodes=True,
+    ),
+    "rendezvous": Incident(
+        IncidentNote(
+            "rendezvous",
+            "One of the job's nodes never joins the training",
+            "The processes meet before they train. The others wait until the time limit of the meeting "
+            "(join_timeout, --rendezvous_timeout) and give up; without one they would wait until the job's own "
+            "limit, and nothing would be in the log. Read what that node wrote: a container that did not start,"
+            " a name that is not known there.",
+        ),
+        PENDING,
+        _on_the_last_node("absent"),
+        several_nodes=True,
+    ),
 }
 
 
@@ -198,7 +252,8 @@ def choose(names: Iterable[str], seeded: int | None) -> list[str]:
             raise UsageError(f"There is no incident called {name!r}.", f"There are: {', '.join(INCIDENTS)}.")
         chosen.append(name)
     if seeded is not None:
-        chosen += random.Random(seeded).sample(sorted(INCIDENTS), 3)
+        usual = sorted(name for name, incident in INCIDENTS.items() if not incident.several_nodes)
+        chosen += random.Random(seeded).sample(usual, 3)
     return list(dict.fromkeys(chosen))
 
 
@@ -210,7 +265,7 @@ class IncidentPlan:
         cluster: PracticeCluster,
         names: list[str],
         seed: int,
-        notify: Callable[[IncidentNote], None] = lambda lesson: None,
+        notify: Callable[[IncidentNote], None] = lambda note: None,
     ) -> None:
         self._cluster = cluster
         self._waiting = list(names)
@@ -233,26 +288,32 @@ class IncidentPlan:
 
     def _arrived(self, now: float) -> None:
         """Called for each new job: on a fast clock it may have left the queue before the next `look`."""
-        if not self._stop.is_set() and self._waiting and INCIDENTS[self._waiting[0]].moment == PENDING:
+        if not self._stop.is_set() and any(INCIDENTS[name].moment == PENDING for name in self._waiting):
             self.look(now)
 
     def look(self, now: float) -> None:
-        """Trigger the next incident if a job is in its state."""
+        """Trigger the next incident if a job is in its state; one for several nodes keeps no other waiting."""
         with self._cluster.controller.lock:
-            if not self._waiting:
+            for name in self._waiting:
+                incident = INCIDENTS[name]
+                job = self._ripe(incident, now)
+                if job is not None or not incident.several_nodes:
+                    break
+            else:
                 return
-            incident = INCIDENTS[self._waiting[0]]
-            ripe = [
-                job
-                for job in self._cluster.controller.accounting()
-                if job.state == incident.moment
-                and job.job_id not in self._struck
-                and (incident.moment == PENDING or job.elapsed_s(now) >= 60)
-            ]
-            if not ripe:
+            if job is None:
                 return
-            self._waiting.pop(0)
-            self._struck.add(ripe[0].job_id)
-        incident.strike(self._cluster, ripe[0], now, self._chance)
-        self.happened.append(incident.lesson)
-        self._notify(incident.lesson)
+            self._waiting.remove(name)
+            self._struck.add(job.job_id)
+        incident.strike(self._cluster, job, now, self._chance)
+        self.happened.append(incident.note)
+        self._notify(incident.note)
+
+    def _ripe(self, incident: Incident, now: float) -> Job | None:
+        """The first job that the incident may strike now."""
+        for job in self._cluster.controller.accounting():
+            ready = job.state == incident.moment and job.job_id not in self._struck
+            ready = ready and (job.nodes > 1 or not incident.several_nodes)
+            if ready and (incident.moment == PENDING or job.elapsed_s(now) >= _AFTER_S):
+                return job
+        return None

@@ -105,6 +105,7 @@ class Running:
         self._files: dict[str, IO[bytes]] = {}
         self._screen = threading.RLock()  # a signal may find this thread inside `say`
         self._killing = False
+        self._first_end = 0.0
 
     def say(self, line: str) -> None:
         """A line of srun's or slurmstepd's on standard error."""
@@ -143,6 +144,7 @@ class Running:
         reported: set[int] = set()
         while len(reported) < self.step.tasks:
             self._look()
+            self._waited_enough()
             news = self.ends.keys() - reported
             if not news:
                 time.sleep(0.02)
@@ -173,22 +175,49 @@ class Running:
                 self.ends[task] = status
 
     def _tell(self, tasks: list[int]) -> None:
-        alike: dict[int, list[int]] = {}
+        alike: dict[tuple[str, int], list[int]] = {}
         for task in tasks:
-            alike.setdefault(self.ends[task], []).append(task)
-        for status, them in alike.items():
+            alike.setdefault((self._node_of(task), self.ends[task]), []).append(task)
+        for (node, status), them in alike.items():
             if status:
                 how = f"Exited with exit code {status}" if status > 0 else signal.strsignal(-status)
-                self.say(f"srun: error: {self.node}: {task_ranges(them)}: {how}")
+                self.say(f"srun: error: {node}: {task_ranges(them)}: {how}")
+        if self.step.kill_on_bad_exit and any(status for _, status in alike):
+            self._terminate(signal.SIGTERM)
+
+    def _node_of(self, task: int) -> str:
+        return self.step.place(task)[1] if self.step.nodes else self.node
+
+    def _terminate(self, number: int) -> None:
+        """End the tasks that still run, as slurmstepd does."""
         alive = [process for process in self._processes.values() if process.poll() is None]
-        if self.step.kill_on_bad_exit and alive and any(alike) and not self._killing:
-            self._killing = True
-            self.say(f"srun: launch/slurm: _step_signal: Terminating StepId={self.name}")
-            self.say(
-                f"slurmstepd-{self.node}: error: *** STEP {self.name} ON {self.node} CANCELLED AT {_stamp()} ***"
-            )
-            for process in alive:
-                process.terminate()
+        if not alive or self._killing:
+            return
+        self._killing = True
+        self.say(f"srun: launch/slurm: _step_signal: Terminating StepId={self.name}")
+        self.say(
+            f"slurmstepd-{self.node}: error: *** STEP {self.name} ON {self.node} CANCELLED AT {_stamp()} ***"
+        )
+        for process in alive:
+            process.send_signal(number)
+
+    def _waited_enough(self) -> None:
+        """``--wait``: after the first task has ended, the others have so many seconds."""
+        limit = self.step.options.get("wait", "0")
+        seconds = float(limit) if limit.isdecimal() else 0.0
+        if not self.ends or seconds == 0 or self._killing:
+            return
+        self._first_end = self._first_end or time.monotonic()
+        if time.monotonic() - self._first_end < seconds / _factor():
+            return
+        bad = [task for task, status in self.ends.items() if status]
+        self.say(f"srun: First task exited {limit}s ago")
+        self.say(
+            f"srun: StepId={self.name} {task_ranges(sorted(self._processes.keys() - self.ends))}: running"
+        )
+        if bad:
+            self.say(f"srun: StepId={self.name} {task_ranges(sorted(bad))}: exited abnormally")
+        self._terminate(signal.SIGKILL)
 
     def _folder(self) -> str | None:
         folder = self.step.options.get("chdir")
@@ -281,10 +310,14 @@ class Running:
         return self._files[path]
 
 
+def _factor() -> float:
+    return max(1e-6, float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1")))
+
+
 def _stamp() -> str:
     """The cluster's time, as slurmstepd writes it."""
     began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
-    factor = float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1"))
+    factor = _factor()
     ahead = float(os.environ.get("LABTUI_PRACTICE_AHEAD", "0"))
     return stamp(began + ahead + (time.time() - began) * factor, {}, "")
 

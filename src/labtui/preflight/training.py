@@ -83,12 +83,12 @@ def data_download(context: ScriptContext) -> Iterator[Finding]:
     severity: Severity = "error" if context.profile.status == "current" else "warning"
     for name, text, call in _calls(context):
         dotted = _dotted(call.func)
-        line = _line(text, call.lineno)
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
             effect = (
                 f"{dotted}() downloads the data set, and compute nodes reach no internet. Take load_cifar()."
             )
             fix = _own_loader(name, text, context.trees[name], call) if "cifar10" in dotted else None
+            line = _line(text, call.lineno)
             yield found("data-download", name, call.lineno, line, effect, fix=fix, severity=severity)
         weights = _keyword(call, "weights")
         if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":

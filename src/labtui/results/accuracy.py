@@ -110,7 +110,7 @@ def _no_answer(target: float, note: str) -> EpochsForTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _LinearFit:
     """y = mean_y + slope (x - mean_x), least squares; `margin` is the slope's 95 % half-width."""
 
     mean_x: float
@@ -128,14 +128,14 @@ class _Line:
         return [self.mean_x + (y - self.mean_y) / slope if slope < 0 else math.inf for slope in slopes]
 
 
-def _fit_line(xs: Sequence[float], ys: Sequence[float]) -> _Line:
+def _fit_line(xs: Sequence[float], ys: Sequence[float]) -> _LinearFit:
     mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
     spread = math.fsum((x - mean_x) ** 2 for x in xs)
     slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
     residual = math.fsum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in zip(xs, ys, strict=True))
     degrees = len(xs) - 2
     margin = student_t95(degrees) * math.sqrt(residual / degrees / spread)
-    return _Line(mean_x, mean_y, slope, margin, residual)
+    return _LinearFit(mean_x, mean_y, slope, margin, residual)
 
 
 def _extrapolate(points: Sequence[AccuracyPoint], target: float) -> EpochsForTarget:

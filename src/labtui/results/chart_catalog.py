@@ -1,7 +1,7 @@
 """Which charts exist for given results, in order; the one place that decides it.
 
-The makers lie in `charts` (the task's four), `comparison_charts` (the analysis) and `run_charts` (epoch by epoch).
-Those of programs that are timed without epochs lie here.
+The makers lie in `charts` (the task's four), `comparison_charts` (the analysis) and `run_charts`
+(epoch by epoch). Those of programs that are timed without epochs lie here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labtui.domain.model import Interval
-from labtui.results.chart_spec import ChartSpec, Point, Series
 from labtui.results.charts import (
     WIDE,
+    ChartSpec,
+    Point,
     Reading,
+    Series,
     by_unit,
     scaling_lines,
     split_practice,
@@ -32,7 +34,8 @@ from labtui.results.comparison_charts import (
     tuning_charts,
 )
 from labtui.results.numbers import percent_text, ratio_text, three_digits
-from labtui.results.rows import ProgramRow, Results, baseline_text, of_rows
+from labtui.results.programs import ProgramRow, baseline_text
+from labtui.results.rows import Results, of_rows
 from labtui.results.run_charts import accuracy_chart, gpu_chart, readable_epoch_chart, study_charts
 from labtui.training_logs.gpu_sampler import GpuSample
 

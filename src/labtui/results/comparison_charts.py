@@ -7,14 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from labtui.domain.model import Interval
-from labtui.results.chart_spec import ChartSpec, Point, Series, model_hue
 from labtui.results.charts import (
     GPUS,
+    ChartSpec,
+    Point,
     Quantity,
     Reading,
     ScalingLine,
+    Series,
     digits_text,
     interval_point,
+    model_hue,
     quantity_chart,
     slug,
     split_practice,

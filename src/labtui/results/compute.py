@@ -1,9 +1,9 @@
-"""From measured runs to rows: repetitions pooled, each configuration compared with its baseline."""
+"""From measured runs to rows: what each run was, repetitions pooled, each configuration compared with its baseline."""
 
 from __future__ import annotations
 
-import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,34 +17,32 @@ from labtui.results.measured import (
     AsPrinted,
     MeasuredRun,
     Origin,
-    ended_early,
-    mean_interval,
     printed_epoch_seconds,
     printed_from_rate,
     printed_from_seconds,
     printed_rate,
     round_half_up,
+    run_notes,
     scatter_of,
     steady_samples,
     warmup_sample,
 )
+from labtui.results.programs import program_rows
 from labtui.results.rows import (
     CIFAR10_IMAGES,
+    UNKNOWN,
     Configuration,
     LeftOut,
-    ProgramRow,
     ResultRow,
     Results,
-    baseline_text,
-    configuration_of,
-    contradicts,
     find_baseline,
     named_rows,
-    printed_steps,
     reading_order,
     same_work,
 )
-from labtui.training_logs.patterns import BASELINE
+
+_KERAS = re.compile(r"(?:(?:tf\.)?keras|tensorflow|mlperf)(?![\w+])", re.IGNORECASE)
+_SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
 
 
 def group_runs(
@@ -66,6 +64,62 @@ def group_runs(
         groups.setdefault(configuration_of(run, images, apart, insist=insist), []).append(run)
     ordered = sorted(groups, key=reading_order)
     return {configuration: groups[configuration] for configuration in ordered}, tuple(left_out)
+
+
+def configuration_of(
+    run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
+) -> Configuration:
+    """The configuration of a run; `images` are those its reader says, `apart` what keeps an unknown run alone.
+
+    `insist`: the reader's images count although steps and batch contradict them.
+    """
+    parsed = run.run
+    device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
+    n_gpus = 0 if device == "cpu" else parsed.n_gpus
+    batch = parsed.batch_size
+    if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
+        batch = parsed.batch_per_gpu * max(1, n_gpus)
+    steps = printed_steps(run)
+    if parsed.unit != "images" or (images is not None and not insist and contradicts(images, steps, batch)):
+        images = None
+    images = parsed.images or images
+    known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
+    return Configuration(
+        practice=run.practice or parsed.practice,
+        model=parsed.model or UNKNOWN,
+        framework=software_family(parsed.framework),
+        device=device,
+        n_gpus=n_gpus,
+        batch_size=batch,
+        images=images,
+        steps=steps if batch is None or images is None else None,
+        apart="" if known else apart,
+        data_set=run.data_set,
+        tuning=parsed.tuning,
+        unit=parsed.unit,
+        sequence_length=parsed.sequence_length,
+    )
+
+
+def printed_steps(run: MeasuredRun) -> int | None:
+    """Steps per epoch as the log prints them."""
+    return next((sample.steps for sample in run.run.epochs if sample.steps is not None), None)
+
+
+def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
+    """Whether so many images do not make so many steps of such a global batch."""
+    return steps is not None and batch is not None and math.ceil(images / batch) != steps
+
+
+def software_family(framework: str) -> str:
+    """The software without its versions: runs of different software are neither pooled nor compared.
+
+    Keras, TensorFlow and MLPerf records without another name are one family (""): most Keras logs do not name
+    themselves, and the lab's own scripts print both forms.
+    """
+    if not framework or (_KERAS.match(framework) and "+" not in framework):
+        return ""
+    return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
 
 
 def _unusable(run: MeasuredRun) -> str:
@@ -134,7 +188,7 @@ def measure(run: MeasuredRun) -> ResultRow:
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
     samples = [(run, sample) for run in members for sample in steady_samples(run)]
-    seconds = mean_interval([sample.seconds for _, sample in samples])
+    seconds = Interval.mean([sample.seconds for _, sample in samples])
     rates = [] if seconds else [run for run in members if run.run.throughput is not None]
     steps, notes = _steps(configuration, members, given)
     images = configuration.images_bound
@@ -148,10 +202,10 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], giv
         steps=steps,
         epoch_seconds=seconds,
         throughput=None,
-        warmup_seconds=mean_interval([first.seconds for run in members if (first := warmup_sample(run))]),
-        total_seconds=mean_interval([run.run.total_seconds for run in members if run.run.total_seconds]),
+        warmup_seconds=Interval.mean([first.seconds for run in members if (first := warmup_sample(run))]),
+        total_seconds=Interval.mean([run.run.total_seconds for run in members if run.run.total_seconds]),
         gpu_memory=_hull([run.run.gpu_memory for run in members if run.run.gpu_memory]),
-        notes=(*notes, *_run_notes(members)),
+        notes=(*notes, *run_notes(members)),
     )
     if rates:
         return _from_rates(row, rates)
@@ -170,7 +224,7 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], giv
 
 def _hull(intervals: Sequence[Interval]) -> Interval | None:
     """The mean of some figures, within the lowest and the highest of their bounds."""
-    mean = mean_interval(intervals)
+    mean = Interval.mean(intervals)
     if mean is None:
         return None
     return Interval(mean.value, min(each.lo for each in intervals), max(each.hi for each in intervals))
@@ -196,7 +250,7 @@ def _images_note(configuration: Configuration) -> tuple[str, ...]:
 
 def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
     """A row from logs that print images per second and no epoch times."""
-    rate = mean_interval([run.run.throughput for run in runs if run.run.throughput is not None])
+    rate = Interval.mean([run.run.throughput for run in runs if run.run.throughput is not None])
     if rate is None or rate.lo < SHORTEST:
         return replace(row, notes=(*row.notes, "The log prints no usable rate."))
     images, batch = row.configuration.images, row.batch_size
@@ -248,36 +302,6 @@ def _steps(
         f"{batch:,} are {math.ceil(claimed / batch):,}."
     )
     return steps, (note,)
-
-
-def _run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
-    notes = []
-    if guessed := sorted({word for run in members for word in run.guessed}):
-        notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not tell.")
-    if early := [DEEDS[run.run.outcome] for run in members if ended_early(run.run.outcome)]:
-        notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
-    if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
-        notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
-    if any(run.run.interleaved for run in members):
-        notes.append("Several workers wrote into the same log; the times are the first worker's.")
-    notes += [missing for run in members if (missing := _missing_epochs(run))]
-    remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
-    return (*notes, *dict.fromkeys(remarks))
-
-
-def _missing_epochs(run: MeasuredRun) -> str:
-    """Which epochs a log leaves out between those it has, or before and after them; "" when it has all."""
-    there = {sample.epoch for sample in run.run.epochs}
-    if not there or run.live:
-        return ""
-    first = min(1, *there)  # some trainers count from 0
-    last = max((run.run.epochs_planned or 0) - 1 + first, *there)
-    count = last - first + 1 - len(there)
-    if count <= 0:
-        return ""
-    gaps = itertools.islice((epoch for epoch in range(first, last + 1) if epoch not in there), 5)
-    shown = ", ".join(map(str, gaps)) + (f" and {count - 5:,} more" if count > 5 else "")
-    return f"The log has {len(there)} epochs; not in it: {shown}."
 
 
 def _no_steady_time(row: ResultRow) -> str:
@@ -428,82 +452,3 @@ def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:
     if any(row.live for row in rows):
         notes.append("Some runs are still going; their numbers will move.")
     return tuple(notes)
-
-
-# --------------------------------------------------------------------------- programs that are timed without epochs
-
-
-def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ProgramRow, ...]:
-    """The rows of the runs that are a program's, by program, size and processes; others are left out."""
-    groups: dict[tuple[bool, str, str, int], list[MeasuredRun]] = {}
-    for run in runs:
-        parsed = run.run
-        if parsed.program is not None and parsed.processes and parsed.epochs:
-            key = (run.practice or parsed.practice, parsed.program.name, parsed.size, parsed.processes)
-            groups.setdefault(key, []).append(run)
-    rows = [
-        row for key in sorted(groups, key=_program_order) if (row := _timed_row(key, groups[key])) is not None
-    ]
-    return tuple(_program_compared(row, rows) for row in rows)
-
-
-def _program_order(key: tuple[bool, str, str, int]) -> tuple[object, ...]:
-    practice, name, size, processes = key
-    return practice, name, work_of(size) or 0, processes, size
-
-
-def _timed_row(key: tuple[bool, str, str, int], members: Sequence[MeasuredRun]) -> ProgramRow | None:
-    practice, _, size, processes = key
-    samples = [(run, sample) for run in members for sample in run.run.epochs]
-    seconds = mean_interval([sample.seconds for _, sample in samples])
-    program = members[0].run.program
-    if seconds is None or program is None or seconds.lo <= 0:
-        return None
-    return ProgramRow(
-        program=program,
-        size=size,
-        processes=processes,
-        practice=practice,
-        seconds=seconds,
-        runs=len(members),
-        run_ids=tuple(run.run_id for run in members if run.run_id is not None),
-        tasks=tuple(dict.fromkeys(run.task_id for run in members if run.task_id)),
-        origins=tuple(run.origin(sample) for run, sample in samples),
-        baseline=mean_interval(
-            [
-                Interval(*(sample.metrics[name] for name in BASELINE))
-                for _, sample in samples
-                if sample.metrics.keys() >= set(BASELINE)
-            ]
-        ),
-    )
-
-
-def work_of(size: str) -> int | None:
-    """The work that a size stands for: its numbers multiplied; None where it tells none."""
-    numbers = size.split("x")
-    return math.prod(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
-
-
-def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow:
-    """The row with its ratios to the time of one process."""
-    weak = row.program.scaling == "weak"
-    alike = [one for one in rows if (one.program.name, one.practice) == (row.program.name, row.practice)]
-    first = next((one for one in alike if one.processes == 1 and (weak or one.size == row.size)), None)
-    if first is None and row.baseline is not None and not weak and row.baseline.lo > 0:
-        ratio = row.baseline.over(row.seconds)
-        own = f"Compared with the time of {baseline_text(row.program)} in its own line."
-        return replace(
-            row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes), notes=(*row.notes, own)
-        )
-    if first is None:
-        missing = f"There is no time of {baseline_text(row.program)} to compare with."
-        return replace(row, notes=(*row.notes, missing))
-    ratio = Interval.exact(1.0) if first is row else first.seconds.over(row.seconds)
-    if not weak:
-        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
-    one, mine = work_of(first.size), work_of(row.size)
-    if one is not None and mine is not None and mine != one * row.processes:
-        grown = f"Its size is not {row.processes:,} times that of one process: this is no weak scaling."
-        return replace(row, notes=(*row.notes, grown))
-    return replace(row, weak_efficiency=ratio)

@@ -19,6 +19,7 @@ Half a unit is rounded up, on exact fractions, so no binary rounding error decid
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -26,10 +27,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
-from typing import Protocol
 
 from labtui.domain.events import LabState, RunState, SubmissionState
-from labtui.domain.model import Diagnosis, EpochSample, Interval, JobForm, Outcome, ParsedRun, RunPhase
+from labtui.domain.model import DEEDS, Diagnosis, EpochSample, JobForm, Outcome, RunPhase
+from labtui.training_logs.runs import LogReport, ParsedRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,15 +120,6 @@ class MeasuredRun:
         )
 
 
-class _Report(Protocol):
-    """The part of a log report that is needed here (`labtui.training_logs.runs.LogReport` has it)."""
-
-    @property
-    def runs(self) -> Sequence[ParsedRun]: ...
-    @property
-    def diagnosis(self) -> Sequence[Diagnosis]: ...
-
-
 def measured_from_state(state: LabState) -> tuple[MeasuredRun, ...]:
     """All runs of a lab folder that have epochs or a rate, in the order of their numbers."""
     return tuple(
@@ -192,7 +184,7 @@ def _no_gpu_lines(diagnosis: Iterable[Diagnosis]) -> list[Diagnosis]:
     return [found for found in diagnosis if found.kind == "no-gpu"]
 
 
-def _no_gpu(run: ParsedRun, report: _Report) -> tuple[bool, tuple[str, ...]]:
+def _no_gpu(run: ParsedRun, report: LogReport) -> tuple[bool, tuple[str, ...]]:
     """Whether this run found no GPU, and a doubt where the log has several runs and does not tell which one.
 
     A rehearsal on CPU devices is meant to have none.
@@ -209,7 +201,7 @@ def _no_gpu(run: ParsedRun, report: _Report) -> tuple[bool, tuple[str, ...]]:
     return False, ("The job's .err says that a training found no GPU, but not which one of these runs.",)
 
 
-def measured_from_reports(reports: Iterable[tuple[str, _Report]]) -> tuple[MeasuredRun, ...]:
+def measured_from_reports(reports: Iterable[tuple[str, LogReport]]) -> tuple[MeasuredRun, ...]:
     """Runs of bare log files: pairs of the path as given and what was read from it.
 
     A log that says neither model nor device (the sequential script prints no banner) may still have them in
@@ -258,6 +250,37 @@ def ended_early(outcome: Outcome) -> bool:
     return outcome not in ("completed", "unfinished")
 
 
+def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
+    """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
+    notes = []
+    if guessed := sorted({word for run in members for word in run.guessed}):
+        notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not tell.")
+    if early := [DEEDS[run.run.outcome] for run in members if ended_early(run.run.outcome)]:
+        notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
+    if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):
+        notes.append(f"{cut} of these runs {'is' if cut == 1 else 'are'} unfinished in the log.")
+    if any(run.run.interleaved for run in members):
+        notes.append("Several workers wrote into the same log; the times are the first worker's.")
+    notes += [missing for run in members if (missing := _missing_epochs(run))]
+    remarks = (line for run in members for line in (*run.doubts, *run.run.notes, *run.run.contradictions))
+    return (*notes, *dict.fromkeys(remarks))
+
+
+def _missing_epochs(run: MeasuredRun) -> str:
+    """Which epochs a log leaves out between those it has, or before and after them; "" when it has all."""
+    there = {sample.epoch for sample in run.run.epochs}
+    if not there or run.live:
+        return ""
+    first = min(1, *there)  # some trainers count from 0
+    last = max((run.run.epochs_planned or 0) - 1 + first, *there)
+    count = last - first + 1 - len(there)
+    if count <= 0:
+        return ""
+    gaps = itertools.islice((epoch for epoch in range(first, last + 1) if epoch not in there), 5)
+    shown = ", ".join(map(str, gaps)) + (f" and {count - 5:,} more" if count > 5 else "")
+    return f"The log has {len(there)} epochs; not in it: {shown}."
+
+
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom; beyond, the asymptotic form below.
 _T95 = (
     12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
@@ -291,17 +314,6 @@ def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
 def warmup_sample(run: MeasuredRun) -> EpochSample | None:
     """The first epoch of a run, if the log has it."""
     return next((sample for sample in run.run.epochs if is_warmup(run, sample)), None)
-
-
-def mean_interval(intervals: Sequence[Interval]) -> Interval | None:
-    """Mean of the values inside the mean of the bounds; None for nothing."""
-    if not intervals:
-        return None
-    count = len(intervals)
-    lo = math.fsum(each.lo for each in intervals) / count
-    hi = math.fsum(each.hi for each in intervals) / count
-    value = math.fsum(each.value for each in intervals) / count
-    return Interval(min(max(value, lo), hi), lo, hi)  # the division may round a bound past the value
 
 
 @dataclass(frozen=True, slots=True)

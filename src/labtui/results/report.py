@@ -37,7 +37,8 @@ from labtui.results.numbers import (
     ratio_text,
     text_table,
 )
-from labtui.results.rows import ProgramRow, ResultRow, Results
+from labtui.results.programs import ProgramRow
+from labtui.results.rows import ResultRow, Results
 
 NAMING = 3
 """The first columns say which run it is: model, device, global batch."""

@@ -1,4 +1,4 @@
-"""The result types, and what a run was: which runs repeat each other, its images per epoch, which run is a baseline.
+"""The result types: which runs repeat each other, the images of their epoch, which of them is a baseline.
 
 One row per configuration, laws, predictions, and everything that was left out, as plain frozen values; `compute` makes
 them, charts, tables and screens read them.
@@ -16,15 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from labtui.domain.model import Interval, Program, WorkUnit
+from labtui.domain.model import Interval, WorkUnit
 from labtui.results.measured import AsPrinted, MeasuredRun, Origin, Scatter
+from labtui.results.programs import ProgramRow
 
 CIFAR10_IMAGES = 50_000
 """The lab's training set: taken as the likeliest number where a log's bounds hold it, and named as taken."""
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"(\d+)")
-_KERAS = re.compile(r"(?:(?:tf\.)?keras|tensorflow|mlperf)(?![\w+])", re.IGNORECASE)
-_SOFTWARE = re.compile(r"[a-z]+(?:[ _+/-]+[a-z]+)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,62 +103,6 @@ class Configuration:
         if self.n_gpus is None:
             return f"{model} on an unknown device"
         return f"{model} on {self.n_gpus} GPU{'s' if self.n_gpus != 1 else ''}"
-
-
-def configuration_of(
-    run: MeasuredRun, images: int | None, apart: str, *, insist: bool = False
-) -> Configuration:
-    """The configuration of a run; `images` are those its reader says, `apart` what keeps an unknown run alone.
-
-    `insist`: the reader's images count although steps and batch contradict them.
-    """
-    parsed = run.run
-    device = parsed.device or (UNKNOWN if parsed.n_gpus is None else "gpu" if parsed.n_gpus else "cpu")
-    n_gpus = 0 if device == "cpu" else parsed.n_gpus
-    batch = parsed.batch_size
-    if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
-        batch = parsed.batch_per_gpu * max(1, n_gpus)
-    steps = printed_steps(run)
-    if parsed.unit != "images" or (images is not None and not insist and contradicts(images, steps, batch)):
-        images = None
-    images = parsed.images or images
-    known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
-    return Configuration(
-        practice=run.practice or parsed.practice,
-        model=parsed.model or UNKNOWN,
-        framework=software_family(parsed.framework),
-        device=device,
-        n_gpus=n_gpus,
-        batch_size=batch,
-        images=images,
-        steps=steps if batch is None or images is None else None,
-        apart="" if known else apart,
-        data_set=run.data_set,
-        tuning=parsed.tuning,
-        unit=parsed.unit,
-        sequence_length=parsed.sequence_length,
-    )
-
-
-def printed_steps(run: MeasuredRun) -> int | None:
-    """Steps per epoch as the log prints them."""
-    return next((sample.steps for sample in run.run.epochs if sample.steps is not None), None)
-
-
-def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
-    """Whether so many images do not make so many steps of such a global batch."""
-    return steps is not None and batch is not None and math.ceil(images / batch) != steps
-
-
-def software_family(framework: str) -> str:
-    """The software without its versions: runs of different software are neither pooled nor compared.
-
-    Keras, TensorFlow and MLPerf records without another name are one family (""): most Keras logs do not name
-    themselves, and the lab's own scripts print both forms.
-    """
-    if not framework or (_KERAS.match(framework) and "+" not in framework):
-        return ""
-    return "+".join(_SOFTWARE.findall(framework.lower())) or framework.lower()
 
 
 def reading_order(configuration: Configuration) -> tuple[object, ...]:
@@ -293,6 +236,20 @@ class ResultRow:
         return self.configuration.model
 
     @property
+    def step_share_beyond_one_gpu(self) -> Interval | None:
+        """The fraction of a step that one GPU with the same batch for it does not take: 1 - `step_factor`.
+
+        What communication and waiting cost, where nothing else of a step changed; below zero where steps are faster.
+        None on one GPU, and without such a run on one GPU.
+        """
+        factor, baseline = self.step_factor, self.baseline
+        if factor is None or baseline is None or (self.n_gpus or 0) < 2:
+            return None
+        if baseline.per_gpu_batch != self.configuration.per_gpu_batch:
+            return None
+        return Interval(1 - factor.value, 1 - factor.hi, 1 - factor.lo)
+
+    @property
     def name(self) -> str:
         """The model, with its data set and its tuning where there are several: ``vit (tiny-224, bf16)``."""
         marks = (*filter(None, (self.configuration.data_set,)), *self.apart_by)
@@ -340,50 +297,6 @@ class ResultRow:
         if self.throughput is None or not self.n_gpus:
             return None
         return self.throughput.scaled(1 / self.n_gpus)
-
-
-_SCALES = {"s": 1.0, "ms": 1e3}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRow:
-    """The time of a program on so many processes, in seconds; repetitions are pooled.
-
-    `size` is that of the problem, "" where nothing tells it. `speedup` and `efficiency` are strong scaling's,
-    `weak_efficiency` is weak scaling's; None where there is no time to compare with. `baseline` is the time of one
-    process that the run's own line repeats: compared with where there is no run of one process.
-    """
-
-    program: Program
-    size: str
-    processes: int
-    practice: bool
-    seconds: Interval
-    runs: int
-    run_ids: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    speedup: Interval | None = None
-    efficiency: Interval | None = None
-    weak_efficiency: Interval | None = None
-    notes: tuple[str, ...] = ()
-    baseline: Interval | None = None
-
-    @property
-    def series(self) -> str:
-        """What its marks are called: the program, and the size of strong scaling's problem."""
-        weak = self.program.scaling == "weak" or not self.size
-        return self.program.name if weak else f"{self.program.name} ({self.size})"
-
-    @property
-    def shown(self) -> Interval:
-        """The time in the program's own unit."""
-        return self.seconds.scaled(_SCALES[self.program.shown_in])
-
-
-def baseline_text(program: Program) -> str:
-    """What the others are compared with: ``the sequential program``, ``1 process``, ``1 GPU``."""
-    return "the sequential program" if program.sequential else program.counted(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

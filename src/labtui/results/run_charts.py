@@ -13,8 +13,15 @@ from typing import Literal
 
 from labtui.domain.model import EpochSample
 from labtui.results.accuracy import AccuracyCurve, accuracy_curves, epochs_for_target
-from labtui.results.chart_spec import ChartSpec, Point, Series, count_hue, model_hue
-from labtui.results.charts import doubling_axis, interval_point
+from labtui.results.charts import (
+    ChartSpec,
+    Point,
+    Series,
+    count_hue,
+    doubling_axis,
+    interval_point,
+    model_hue,
+)
 from labtui.results.measured import MeasuredRun, is_warmup
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from labtui.domain.model import Diagnosis, EpochSample, Interval, ParsedRun
+from labtui.domain.model import Diagnosis, EpochSample, Interval
 from labtui.results.accuracy import AccuracyCurve, TargetPlan, accuracy_curves
 from labtui.results.cost import (
     CostTotal,
@@ -21,7 +21,9 @@ from labtui.results.cost import (
     sweet_spots,
 )
 from labtui.results.measured import SHORTEST, Origin, steady_samples
-from labtui.results.rows import LawFit, LeftOut, Prediction, ProgramRow, ResultRow, Results, baseline_text
+from labtui.results.programs import ProgramRow, baseline_text
+from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
+from labtui.training_logs.runs import ParsedRun
 
 Json = dict[str, Any]
 _TIMED_BY_BATCHES = ("pytorch",)
@@ -77,6 +79,7 @@ def _row(row: ResultRow) -> Json:
         },
         "batch_factor": row.batch_factor,
         "step_factor": interval_json(row.step_factor),
+        "step_share_beyond_one_gpu": interval_json(row.step_share_beyond_one_gpu),
         "karp_flatt": interval_json(row.karp_flatt),
         "doubling_gain": interval_json(row.doubling_gain),
         "data_set": row.configuration.data_set,

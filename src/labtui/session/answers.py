@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import FolderError, LabError
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import AnswerSheet, new_sheet, read_sheet
 from labtui.session.folder import LabFolder
-
-if TYPE_CHECKING:
-    from labtui.lab.edition import Edition, Task
-    from labtui.session.folder import LabFolder
-
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """No answer is longer than this; a larger file is something else and is not read."""
@@ -46,8 +42,6 @@ def save_answers(folder: LabFolder, task: Task, text: str, *, based_on: str) -> 
     Raises:
         FolderError: when the file holds something else by now; nothing is written then.
     """
-    from labtui.cluster.atomic_file import write_private
-
     path = answer_path(folder, task)
     if path.exists() and read_text(path) != based_on:
         raise FolderError(
@@ -154,8 +148,6 @@ class AnswerFiles:
 
     def keep_picture(self, task_id: str, path: Path) -> tuple[str, str]:
         """Copy a picture into `answers/`: its name there and "", or "" and why not. Equal ones are kept once."""
-        from labtui.cluster.atomic_file import write_private
-
         if self._session.read_only:
             return "", self._session.why_read_only.sentence
         try:
@@ -175,8 +167,6 @@ class AnswerFiles:
         return "", "There are too many pictures in answers/."
 
     def _save_beside(self, task_id: str, text: str) -> str:
-        from labtui.cluster.atomic_file import write_private
-
         name = f"answers/{task_id}.yours.md"
         try:
             write_private(self._folder.inside(name), text.encode())

@@ -15,18 +15,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.events import ConnectionChanged, PathsSeen
-from labtui.session.connection_monitor import ConnectionMonitor, Watchdog
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
 from labtui.session.planning import DRY_RUN, Planned
 from labtui.session.polling import Poller
 from labtui.session.submitter import Submitter, absolute
-from labtui.session.worker_context import Done, RequestQueue, Urgency, WorkerContext, WorkerRequest
+from labtui.session.worker_context import (
+    ConnectionMonitor,
+    Done,
+    RequestQueue,
+    Urgency,
+    Watchdog,
+    WorkerContext,
+    WorkerRequest,
+)
 from labtui.slurm.job_evidence import live
 
 if TYPE_CHECKING:
-    from labtui.cluster.push import PushReport
-    from labtui.cluster.slurm_cluster import SlurmCluster
+    from labtui.cluster.slurm_cluster import PushReport, SlurmCluster
     from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.events import AnyEvent, LogGrew, LogSegmentStarted, RunEnded, SamplesReset, SubmissionState
-from labtui.domain.model import JobPhase, JobView, RunPhase, Stream, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy
 from labtui.session.run_matcher import SubmissionReader
@@ -170,7 +170,7 @@ class LogFollower:
         before = item.copy.size
         item.copy.remote = absolute(self._context, item.copy.remote)
         try:
-            step = item.copy.step(self._context.cluster)
+            step = item.copy.step(self._context.cluster.remote_files)
         except (LabError, OSError) as error:
             with contextlib.suppress(OSError):
                 self._take_what_came(submission, item, before)
@@ -236,13 +236,17 @@ class LogFollower:
     def _take(self, submission: SubmissionState, item: Followed, step: CopyStep) -> None:
         context, now, at = self._context, self._context.now(), self._context.at()
         events: list[AnyEvent] = []
+        if step.grown and item.complete:
+            self._readers.pop(item.token, None)  # it was told that this is the end: the mirrors are read anew
         reader = self._reader(submission)
         size = item.copy.size
         fresh = self._in_turn(item, reader, size, step)
         item.behind = step.behind
         if size != _known_size(submission, item.stream):
-            if submission.logs.get(item.stream) is None:
-                events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=0))
+            log = submission.logs.get(item.stream)
+            if log is None or log.complete:  # stored, so that the next process, too, knows that it goes on
+                segment = mirrors.current_segment(submission, item.stream)
+                events.append(LogSegmentStarted(at=at, token=item.token, stream=item.stream, segment=segment))
             if fresh:
                 events.extend(reader.feed(item.stream, fresh, context.state, at))
             began = submission.job is not None and submission.job.phase is JobPhase.QUEUED
@@ -350,15 +354,6 @@ class LogFollower:
                 del self._followed[item.token, item.stream]
             self._readers.pop(submission.token, None)
             self._settled.add(submission.token)
-
-    def busy(self) -> bool:
-        """Whether a log of a job that is over is not complete yet."""
-        state = self._context.state
-        return any(
-            not item.complete and state.runs[run_id].phase is not RunPhase.WAITING
-            for item in self._followed.values()
-            for run_id in state.submissions[item.token].run_ids[:1]
-        )
 
 
 def _known_size(submission: SubmissionState, stream: Stream) -> int:

@@ -21,7 +21,7 @@ from labtui.domain.model import Stream
 from labtui.session.folder import LabFolder, file_name
 
 if TYPE_CHECKING:
-    from labtui.cluster.slurm_cluster import SlurmCluster
+    from labtui.cluster.files import RemoteFiles
 
 SUFFIXES: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
 STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
@@ -151,9 +151,9 @@ class LogCopy:
         """The connection was broken, or the job ended: compare the beginning, too, at the next look."""
         self._compare_all = True
 
-    def step(self, cluster: SlurmCluster) -> CopyStep:
+    def step(self, files: RemoteFiles) -> CopyStep:
         """Look once. Raises ConnectionLost or RemoteFailure from the cluster, OSError from our own disk."""
-        stat = cluster.stat(self.remote)
+        stat = files.stat(self.remote)
         if stat is None:
             return CopyStep(missing=True)
         size = self.size
@@ -161,29 +161,29 @@ class LogCopy:
             return CopyStep(restarted="the remote log became shorter")
         touched = self._modified is not None and stat.mtime != self._modified
         if size and (self._compare_all or (touched and stat.size == size)):
-            if not self._alike(cluster, 0, size):
+            if not self._alike(files, 0, size):
                 return CopyStep(restarted="the remote log was replaced")
             self._compare_all = False
         grown = stat.size > size
         if self._seam is not None and not (grown and self._reaching and size - self._seam <= SEAM_REACH):
-            if not self._alike(cluster, max(0, self._seam - OVERLAP), size):
+            if not self._alike(files, max(0, self._seam - OVERLAP), size):
                 return CopyStep(restarted="the remote log was rewritten")
             self._seam = None
         if not grown and not touched:
             self._modified = stat.mtime
             return CopyStep()
-        return self._read_on(cluster, size, stat.size, stat.mtime)
+        return self._read_on(files, size, stat.size, stat.mtime)
 
-    def _alike(self, cluster: SlurmCluster, offset: int, size: int) -> bool:
+    def _alike(self, files: RemoteFiles, offset: int, size: int) -> bool:
         length = min(size - offset, OVERLAP)
-        return cluster.read(self.remote, offset, length) == self.mirrored(offset, length)
+        return files.read(self.remote, offset, length) == self.mirrored(offset, length)
 
-    def _read_on(self, cluster: SlurmCluster, size: int, remote_size: int, modified: float) -> CopyStep:
+    def _read_on(self, files: RemoteFiles, size: int, remote_size: int, modified: float) -> CopyStep:
         overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
         mirror = _Mirror(self.local, size, self.mirrored(size - overlap, overlap))
         limit = overlap + remote_size - size
         try:
-            cluster.read_into(self.remote, size - overlap, limit, mirror.take, within_s=STEP_S)
+            files.read_into(self.remote, size - overlap, limit, mirror.take, within_s=STEP_S)
         finally:
             mirror.close()
         if mirror.problem is not None:

@@ -19,7 +19,16 @@ from pathlib import Path, PurePosixPath
 from typing import cast, get_args
 
 from labtui.domain.errors import FolderError
-from labtui.domain.model import MANY_NODES, Device, JobForm, Launcher, RunSpec, Stream, SubmissionDraft
+from labtui.domain.model import (
+    MANY_NODES,
+    BatchOption,
+    Device,
+    JobForm,
+    Launcher,
+    RunSpec,
+    Stream,
+    SubmissionDraft,
+)
 from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD, JobContext, run_facts
@@ -96,7 +105,7 @@ def _spec(text: str) -> RunSpec | None:
         or not {"model", "n_gpus", "batch_size", "epochs", "script"} <= values.keys()
     ):
         return None
-    rate = values.get("learning_rate", "")
+    rate, batch = values.get("learning_rate", ""), values.get("batch_option")
     return RunSpec(
         model=values["model"],
         device=cast("Device", device),
@@ -108,7 +117,7 @@ def _spec(text: str) -> RunSpec | None:
         unknown=tuple(name for name in values.get("unknown", "").split(",") if name),
         nodes=max(1, _number(values.get("nodes", ""))),
         launcher=cast("Launcher", values["launcher"]) if values.get("launcher") in MANY_NODES else "python",
-        batch_option="per-gpu" if values.get("batch_option") == "per-gpu" else "global",
+        batch_option=cast("BatchOption", batch) if batch in get_args(BatchOption) else "global",
         data_set=values.get("data_set", ""),
         variant=values.get("variant", ""),
         processes=_number(values.get("processes", "")),

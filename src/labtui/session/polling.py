@@ -9,7 +9,6 @@ from dataclasses import replace
 from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
 from labtui.domain.events import AnyEvent, JobObserved, OtherJobsSeen, Refreshed, SubmissionState
 from labtui.domain.model import JobPhase
-from labtui.domain.policy import OVER_LATELY_S, POLLS_PER_MINUTE, Situation, next_poll_at, poll_delay
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_evidence import (
     by_log,
@@ -22,7 +21,15 @@ from labtui.slurm.job_evidence import (
     twins,
     vanished,
 )
-from labtui.slurm.queue import JobRow, Tick
+from labtui.slurm.queue import (
+    OVER_LATELY_S,
+    POLLS_PER_MINUTE,
+    JobRow,
+    Situation,
+    Tick,
+    next_poll_at,
+    poll_delay,
+)
 from labtui.slurm.states import phase_of
 
 QUEUE_KEY = "queue"

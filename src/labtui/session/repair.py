@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labtui.domain.errors import FolderError
+from labtui.domain.errors import FolderError, LabError
 from labtui.domain.events import (
     AnyEvent,
     LabState,
@@ -25,14 +25,17 @@ from labtui.domain.events import (
     SubmissionPlanned,
     SubmissionState,
 )
-from labtui.domain.model import JobPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
+from labtui.domain.profile import Profile
 from labtui.domain.reduce import reduce_all
+from labtui.lab.plan import on_nodes
 from labtui.session import mirrors
 from labtui.session.folder import SCRIPT_NAME, FolderLock, LabFolder, hashes
+from labtui.session.labs import load_edition
 from labtui.session.own_jobs import ScriptFacts, read_script_facts
 from labtui.session.planning import lab_root, logs_of, own_logs_of
 from labtui.session.run_matcher import SubmissionReader
-from labtui.session.settings import cluster_user, load_profile
+from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store, raw_events, raw_snapshots
 
 _CHUNK = 4 * 1024 * 1024
@@ -133,6 +136,7 @@ def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> 
     settings = folder.settings()
     profile = load_profile(settings.profile, folder.path)
     user = cluster_user(settings, profile)
+    runs = _with_programs(folder, settings, profile, facts.runs)
     remote_dir = f"{lab_root(profile, settings, user=user, account=facts.account)}/{facts.token}"
     return SubmissionPlanned(
         at=path.stat().st_mtime,
@@ -140,7 +144,7 @@ def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> 
         task_id=facts.task_id,
         form=facts.form,
         job_name=facts.job_name,
-        runs=tuple(PlannedRun(run_id=number + i, spec=spec) for i, spec in enumerate(facts.runs, start=1)),
+        runs=tuple(PlannedRun(run_id=number + i, spec=spec) for i, spec in enumerate(runs, start=1)),
         account=facts.account,
         qos=facts.queue,
         gpus=facts.gpus,
@@ -156,6 +160,28 @@ def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> 
         practice=facts.practice,
         rebuilt=True,
     )
+
+
+def _with_programs(
+    folder: LabFolder, settings: Settings, profile: Profile, runs: tuple[RunSpec, ...]
+) -> tuple[RunSpec, ...]:
+    """The runs with their programs as the lab has them: a job script names a program, and not the lines it prints."""
+    if not any(run.processes for run in runs):
+        return runs
+    try:
+        edition = load_edition(settings.edition, folder)
+    except LabError:
+        return runs  # they are kept, without the times that their programs printed
+    found = []
+    for run in runs:
+        program = edition.program(run.model) if run.processes else None
+        if program is not None:
+            words = program.words(run.processes, run.size)
+            whole = replace(run, program=program, launcher=program.launcher, arguments=words, extra_args=())
+            found.append(on_nodes(whole, profile))
+        else:
+            found.append(run)
+    return tuple(found)
 
 
 # --------------------------------------------------------------------------- mirrors

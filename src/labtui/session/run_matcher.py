@@ -28,12 +28,21 @@ from labtui.domain.events import (
     SubmissionState,
     TotalsSeen,
 )
-from labtui.domain.model import Diagnosis, JobView, Outcome, ParsedRun, RunSpec, Stream
+from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
 from labtui.domain.reduce import reduce_all
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.patterns import own_pattern
 from labtui.training_logs.reader import LogReader
-from labtui.training_logs.runs import EpochRead, LogEvent, LogReport, RunBegan, RunClosed, RunFacts, surest
+from labtui.training_logs.runs import (
+    EpochRead,
+    LogEvent,
+    LogReport,
+    ParsedRun,
+    RunBegan,
+    RunClosed,
+    RunFacts,
+    surest,
+)
 
 _OUTCOME_OF_STATE: dict[str, Outcome] = {
     "CANCELLED": "cancelled",

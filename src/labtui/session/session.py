@@ -28,7 +28,7 @@ from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 
 if TYPE_CHECKING:
-    from labtui.cluster.push import PushReport
+    from labtui.cluster.slurm_cluster import PushReport
     from labtui.cluster.target import Prompter
     from labtui.lab.edition import Edition
     from labtui.lab.plan import PlanOverrides

@@ -7,6 +7,7 @@ one nothing of the transaction is in the file.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -15,12 +16,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from labtui.domain.errors import FolderTaken, StoreError
-from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew, decode_event, encode_event
+from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew
 from labtui.session.folder import Writer, copied, replaced
 
 _T = TypeVar("_T")
@@ -41,6 +42,33 @@ SCHEMA_VERSION = max(MIGRATIONS)
 
 _MIGRATION_S = 3.0
 _WRITER = "writer"
+
+
+_decoder = msgspec.json.Decoder(AnyEvent, strict=False)
+
+
+def encode_event(event: AnyEvent) -> bytes:
+    """One event as JSON without line breaks: as it is stored, and as `labtui follow --json` prints it."""
+    return msgspec.json.encode(_words_for_non_finite(msgspec.to_builtins(event)))
+
+
+def decode_event(line: bytes | str) -> AnyEvent:
+    """The event of one stored line.
+
+    Raises:
+        ValueError: when the line is not an event of ours (`msgspec.DecodeError` is one).
+    """
+    return cast("AnyEvent", _decoder.decode(line))
+
+
+def _words_for_non_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _words_for_non_finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_words_for_non_finite(item) for item in value]
+    return value
 
 
 def is_stored(event: AnyEvent) -> bool:
@@ -187,16 +215,6 @@ class Store:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Remember a fact about the cluster or the folder (never a secret)."""
-
-        def work() -> None:
-            with self._transaction() as db:
-                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-
-        with self._lock:
-            self._translated(work)
-
     # ------------------------------------------------------------------ reading
 
     def events(self, after: int = 0) -> list[AnyEvent]:
@@ -226,16 +244,6 @@ class Store:
         except ValueError as error:
             raise _damaged(f"event {row_id} cannot be read") from error
 
-    def meta(self, key: str) -> str:
-        """A fact remembered with `set_meta`; empty when there is none."""
-        row = self._one("SELECT value FROM meta WHERE key = ?", key)
-        return str(row[0]) if row else ""
-
-    def blob(self, digest: str) -> bytes | None:
-        """File contents by their SHA-256 hex digest."""
-        row = self._one("SELECT data FROM blobs WHERE hash = ?", digest)
-        return bytes(row[0]) if row else None
-
     def snapshot(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path."""
         with self._lock:
@@ -245,13 +253,6 @@ class Store:
                 ).fetchall()
             )
         return {str(path): bytes(data) for path, data in rows}
-
-    def _one(self, query: str, *values: str) -> tuple[Any, ...] | None:
-        with self._lock:
-            row: tuple[Any, ...] | None = self._translated(
-                lambda: self._connection.execute(query, values).fetchone()
-            )
-        return row
 
     def close(self) -> None:
         """Close the file; the last one to close folds the write-ahead log into it."""

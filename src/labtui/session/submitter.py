@@ -25,7 +25,7 @@ from labtui.domain.errors import (
 )
 from labtui.domain.events import EarlyEndSet, SamplesReset, SubmissionChanged, SubmissionHeld, SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.domain.policy import sendable, wait_again
+from labtui.domain.reduce import sendable
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.sbatch_answers import NO_ANSWER
@@ -46,6 +46,14 @@ UNKNOWN_SENTENCE = (
 SILENT_SENTENCE = "Slurm knows no job of it so far. The request may still be under way; labtui looks again."
 REBUILT_SENTENCE = "Only its job script was found when the folder was repaired; the cluster has no job of it."
 REBUILT_HINT = "It is not sent by itself. Submit the task again if you still want this run."
+
+
+_WAIT_AGAIN_S = (15.0, 30.0, 60.0)
+
+
+def _wait_again(refusals: int) -> float:
+    """Seconds until a queue that said "wait" is asked again, by refusals in a row."""
+    return _WAIT_AGAIN_S[min(max(refusals, 1), len(_WAIT_AGAIN_S)) - 1]
 
 
 class Submitter:
@@ -252,7 +260,7 @@ class Submitter:
             return
         queue = submission.qos
         self._refusals[queue] = self._refusals.get(queue, 0) + 1
-        self._open_at[queue] = self._context.now() + wait_again(self._refusals[queue])
+        self._open_at[queue] = self._context.now() + _wait_again(self._refusals[queue])
         self._change(
             submission.token,
             SubmissionStatus.WAITING,
@@ -264,7 +272,7 @@ class Submitter:
     def _try_later(self, submission: SubmissionState, error: LabError) -> None:
         """The files cannot be put there now (no room, no channel), which holds for every submission: rest a while."""
         self._held_up += 1
-        self._paused_until = self._context.now() + wait_again(self._held_up)
+        self._paused_until = self._context.now() + _wait_again(self._held_up)
         if (submission.sentence, submission.hint) != (error.sentence, error.hint):
             self._change(submission.token, SubmissionStatus.WAITING, sentence=error.sentence, hint=error.hint)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from labtui.slurm.script_commands import FilledCommand, filled_commands, statements_of
+from labtui.slurm.script_commands import FilledCommand, filled_commands, open_quote, quoting, statements_of
 
 _FLAG_NAMES = """
 contiguous help hold ignore-pbs kill-on-invalid-dep no-requeue overcommit oversubscribe parsable quiet reboot requeue
@@ -258,18 +258,10 @@ def _directives(number: int, line: str, first: int) -> Iterator[Directive]:
 
 def without_comment(line: str) -> str:
     """A shell line up to its comment (a ``#`` outside quotes at the start of a word)."""
-    quote = ""
-    escaped = False
-    for index, char in enumerate(line):
-        if escaped:
-            escaped = False
-        elif char == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == "#" and (index == 0 or line[index - 1] in " \t;&|("):
+    if "#" not in line:
+        return line
+    for index, (char, _, sign) in enumerate(quoting(line)):
+        if sign and char == "#" and (index == 0 or line[index - 1] in " \t;&|("):
             return line[:index]
     return line
 
@@ -302,7 +294,7 @@ def _commands(lines: tuple[str, ...], inert: set[int]) -> Iterator[ScriptCommand
 
 def _open_quote(text: str) -> bool:
     """Whether a quote that is opened here is still open at the end."""
-    return len(text) <= MAX_LINE and bool(text) and not outside_quotes(text + " ")[-1]
+    return len(text) <= MAX_LINE and open_quote(text)
 
 
 def _quote_end(lines: tuple[str, ...], start: int, text: str) -> int:
@@ -318,15 +310,4 @@ def _quote_end(lines: tuple[str, ...], start: int, text: str) -> int:
 
 def outside_quotes(line: str) -> list[bool]:
     """For every character of a shell line: whether it stands outside straight quotes."""
-    outside, quote, escaped = [], "", False
-    for char in line:
-        outside.append(not quote)
-        if escaped:
-            escaped = False
-        elif char == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-    return outside
+    return [outside for _, outside, _ in quoting(line)]

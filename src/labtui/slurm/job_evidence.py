@@ -304,30 +304,22 @@ def _lasted(job: JobView | OtherJob, cluster_time: float | None) -> float | None
 
 def _ours(item: SubmissionState, profile: Profile, cluster_time: float | None) -> MyJob:
     job = item.job or JobView(job_id="", phase=JobPhase.QUEUED)
-    queue = item.qos or job.partition
-    return MyJob(
-        job_id=job.job_id,
-        name=item.job_name,
-        phase=job.phase,
-        slurm_state=job.slurm_state,
-        reason=job.reason,
-        queue=queue,
-        node=job.node,
-        since=_since(job),
-        lasted_s=_lasted(job, cluster_time),
-        time_limit_s=job.time_limit_s,
-        token=item.token,
-        run_ids=item.run_ids,
-        held=item.held,
-        holds_slot=_one_at_a_time(profile, queue),
-    )
+    row = _row(job, item.job_name, item.qos or job.partition, profile, cluster_time)
+    return replace(row, token=item.token, run_ids=item.run_ids, held=item.held)
 
 
 def _other(job: OtherJob, profile: Profile, cluster_time: float | None) -> MyJob:
     queue = job.qos if profile.queue(job.qos) is not None else job.partition or job.qos
+    return replace(_row(job, job.name, queue, profile, cluster_time), held="JobHeld" in job.reason)
+
+
+def _row(
+    job: JobView | OtherJob, name: str, queue: str, profile: Profile, cluster_time: float | None
+) -> MyJob:
+    limits = profile.queue(queue)
     return MyJob(
         job_id=job.job_id,
-        name=job.name,
+        name=name,
         phase=job.phase,
         slurm_state=job.slurm_state,
         reason=job.reason,
@@ -336,11 +328,5 @@ def _other(job: OtherJob, profile: Profile, cluster_time: float | None) -> MyJob
         since=_since(job),
         lasted_s=_lasted(job, cluster_time),
         time_limit_s=job.time_limit_s,
-        held="JobHeld" in job.reason,
-        holds_slot=_one_at_a_time(profile, queue),
+        holds_slot=limits is not None and limits.max_submit_per_user == 1,
     )
-
-
-def _one_at_a_time(profile: Profile, name: str) -> bool:
-    queue = profile.queue(name)
-    return queue is not None and queue.max_submit_per_user == 1

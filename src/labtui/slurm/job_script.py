@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from labtui.domain.errors import TemplateError
 from labtui.domain.model import MANY_NODES, PROCESS_PER_GPU, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
+from labtui.slurm.script_commands import open_quote
 from labtui.slurm.submit import CONTROL_DIR, STARTED, TWIN_STATUS
 
 LINES = "_lines"
@@ -131,29 +132,12 @@ def _value(line: str, number: int, name: str, offset: int, value: str) -> str:
         return value
     if text.startswith("#"):
         return value
-    if _in_quotes(line[:offset]):
+    if open_quote(line[:offset]):
         raise TemplateError(
             f"In line {number} of the job script template @{{{name}}} stands inside quotes.",
             "Write it without quotes: labtui quotes the value itself.",
         )
     return shlex.quote(value)
-
-
-def _in_quotes(before: str) -> bool:
-    """Whether a shell that has read this much of a line is inside a quoted string."""
-    quote = ""
-    escaped = False
-    for char in before:
-        if escaped:
-            escaped = False
-        elif char == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            if char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-    return bool(quote)
 
 
 DATA_VARIABLE = "CIFAR10_DATA"
@@ -304,7 +288,7 @@ def training_command(
     words += [profile.launch.python, "-u", run.script]
     if run.launcher == "srun-python":
         words += ["--model", run.model, "--expect_workers", str(run.nodes)]
-    words += ["--epochs", str(run.epochs), "--batch_size", str(run.batch_size)]
+    words += ["--epochs", str(run.epochs), "--batch_size", str(run.option_batch)]
     if run.launcher != "srun-python" and not run.script.endswith("_seq.py"):
         # The sequential scripts take no --n_gpus; the others need to hear that a CPU is meant.
         words += ["--device", "cpu"] if run.device == "cpu" else ["--n_gpus", str(run.n_gpus)]
@@ -323,10 +307,9 @@ def _torch_options(
         data = f"{folder.rstrip('/')}/{data}" if folder else data
     if run.arguments:
         return (run.script, *run.arguments, *run.extra_args)
-    batch = run.per_gpu_batch if run.batch_option == "per-gpu" else run.batch_size
     name = run.model.lower() if run.model.startswith("ResNet") else run.model  # as the script calls them
     words = [run.script, "--model_name", name, *(["--dataset", data] if data else [])]
-    words += ["--num_epochs", str(run.epochs), "--batch_size", str(batch)]
+    words += ["--num_epochs", str(run.epochs), "--batch_size", str(run.option_batch)]
     if run.learning_rate is not None:
         words += ["--learning_rate", f"{run.learning_rate:g}"]
     return (*words, *run.extra_args)

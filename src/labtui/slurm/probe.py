@@ -302,6 +302,28 @@ def parse_present(out: str, paths: Sequence[str]) -> dict[str, bool] | None:
     return {path: word == "there" for path, word in zip(paths, words, strict=True)}
 
 
+def digests_command(remote_dir: str, paths: Iterable[str]) -> RemoteCommand:
+    """Ask what lies under these paths of a directory: a SHA-256 or ``-``, one a line. Changes nothing there."""
+    wanted_paths = list(paths)
+    look = (
+        'cd -- "$1" >/dev/null 2>&1; here=$?; shift; for path; do '
+        'if [ $here = 0 ] && [ -f "$path" ]; then sha256sum <"$path" | cut -c1-64; else echo -; fi; done'
+    )
+    names = [f"./{path}" for path in wanted_paths]
+    script = shlex.join(["limit", "20", "bash", "-c", look, "look", remote_dir, *names])
+    return RemoteCommand(
+        "digests", f"{PINNED}\n{LIMIT}\n{script}", {"dir": remote_dir, "paths": wanted_paths}
+    )
+
+
+def parse_digests(text: str, paths: Sequence[str]) -> dict[str, str | None] | None:
+    """The digests by path, None for a file that is not there; None for an answer that is not complete."""
+    words = text.split()
+    if len(words) != len(paths) or not all(re.fullmatch(r"-|[0-9a-f]{64}", word) for word in words):
+        return None
+    return {path: None if word == "-" else word for path, word in zip(paths, words, strict=True)}
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaLine:
     """One line of `bsc_quota`: a file system with its use, in KiB; `limit` None when there is none."""

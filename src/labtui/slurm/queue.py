@@ -1,4 +1,4 @@
-"""`squeue` and `sacct`: the one remote command of a poll, and the readers of its answers.
+"""`squeue` and `sacct`: the one remote command of a poll, the readers of its answers, and when the next poll is due.
 
 Accounting is asked for those jobs alone that left the queue, for fields every release from 20.11 to 26.05 has: one
 unknown name fails the whole query. A failed, cut or unreadable answer of the queue gives `jobs` None: "could not ask",
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm.remote_command import (
@@ -47,12 +47,11 @@ SINCE = "now-60days"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountingRow:
-    """One job as accounting knows it. Times are UNIX seconds of the cluster."""
+class _Row:
+    """What the queue and accounting both say of a job. Times are UNIX seconds of the cluster, None when unknown."""
 
     job_id: str
     state: str
-    exit_code: str = ""
     submit: float | None = None
     start: float | None = None
     end: float | None = None
@@ -66,7 +65,7 @@ class AccountingRow:
 
     @property
     def phase(self) -> JobPhase:
-        """Queued, running or finished, by accounting's word."""
+        """Queued, running or finished, by Slurm's word."""
         return phase_of(self.state)
 
     def view(self, seen_at: float) -> JobView:
@@ -82,10 +81,18 @@ class AccountingRow:
             elapsed_s=self.elapsed_s,
             node=self.nodes,
             partition=self.partition,
-            exit_code=self.exit_code,
-            evidence="sacct",
             seen_at=seen_at,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountingRow(_Row):
+    """One job as accounting knows it."""
+
+    exit_code: str = ""
+
+    def view(self, seen_at: float) -> JobView:
+        return replace(_Row.view(self, seen_at), exit_code=self.exit_code, evidence="sacct")
 
 
 def _common(nonce: str) -> str:
@@ -167,52 +174,25 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """One job as squeue shows it. Times are UNIX seconds of the cluster, None when Slurm names none.
+class JobRow(_Row):
+    """One job as squeue shows it.
 
     `start` is an estimate while the job waits, the true start afterwards. `display_id` is the id with the
     array task (``123_4``). `nodes` is empty while it waits.
     """
 
-    job_id: str
     display_id: str
-    state: str
     reason: str = ""
-    start: float | None = None
-    submit: float | None = None
-    end: float | None = None
-    time_limit_s: float | None = None
-    elapsed_s: float | None = None
-    partition: str = ""
-    qos: str = ""
-    nodes: str = ""
     work_dir: str = ""
-    comment: str = ""
-    name: str = ""
-
-    @property
-    def phase(self) -> JobPhase:
-        """Queued, running or finished."""
-        return phase_of(self.state)
 
     def view(self, seen_at: float) -> JobView:
-        """This row as evidence; `seen_at` is UNIX seconds of our clock."""
         queued = self.phase is JobPhase.QUEUED
-        return JobView(
-            job_id=self.job_id,
-            phase=self.phase,
-            slurm_state=self.state,
+        return replace(
+            _Row.view(self, seen_at),
             reason=self.reason if self.reason != "None" else "",
             start_estimate=self.start if queued else None,
-            submit_time=self.submit,
             start_time=None if queued else self.start,
-            end_time=self.end if self.phase is JobPhase.FINISHED else None,
-            time_limit_s=self.time_limit_s,
-            elapsed_s=self.elapsed_s,
-            node=self.nodes,
-            partition=self.partition,
             evidence="squeue",
-            seen_at=seen_at,
         )
 
 
@@ -333,3 +313,67 @@ def answer_problem(program: str, out: dict[str, str], err: dict[str, str], resul
     if status != 0:
         return f"{program} failed: {remark or f'exit status {status}'}"
     return f"{program} said: {remark}" if remark else ""
+
+
+# --------------------------------------------------------------------------- when to ask
+# Times are seconds of a clock that never jumps.
+
+POLLS_PER_MINUTE = 5
+"""Hard limit of polls in any 60 s, key presses included. `squeue --local` costs two requests (partitions and jobs,
+measured with sdiag), so this is ten a minute at most."""
+
+OVER_LATELY_S = 3600.0
+"""For so long after its end a job is looked for in the queue now and then: an administrator may put it back."""
+
+_OVER_LATELY_PERIOD_S = 300.0
+_JUST_CHANGED_S = 8.0
+_CHANGED_LATELY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a poll would watch: how many jobs in which phase, how long since anything changed, failed asks in a row.
+
+    `over_lately`: a job ended within the last `OVER_LATELY_S`. `others`: jobs live that this folder did not send.
+    """
+
+    queued: int = 0
+    running: int = 0
+    settling: int = 0
+    since_change_s: float = 0.0
+    failures: int = 0
+    last_took_s: float = 0.0
+    over_lately: bool = False
+    others: bool = False
+
+
+_OTHERS_PERIOD_S = 60.0
+
+
+def poll_delay(situation: Situation) -> float | None:
+    """Seconds from one poll to the next; None when there is nothing to watch."""
+    if situation.queued + situation.running + situation.settling == 0:
+        if situation.others:
+            return _OTHERS_PERIOD_S
+        return _OVER_LATELY_PERIOD_S if situation.over_lately else None
+    if situation.failures:
+        return min(60.0, 10.0 * 2.0 ** min(situation.failures - 1, 4))
+    patient = max(1.0, 3.0 * situation.last_took_s)  # a slow controller is not to be hurried
+    if situation.since_change_s < _JUST_CHANGED_S:
+        return max(5.0, patient)
+    if situation.settling:
+        return max(10.0 if situation.since_change_s < _CHANGED_LATELY_S else 30.0, patient)
+    return max(15.0 if situation.running else 30.0, patient)
+
+
+def next_poll_at(polls: Sequence[float], delay: float, *, pressed: bool = False) -> float:
+    """When the next poll may be, given the times of the last ones; a key press (`pressed`) shortens the wait to 2 s.
+
+    Never more than `POLLS_PER_MINUTE` polls within any 60 s.
+    """
+    if not polls:
+        return float("-inf")
+    due = polls[-1] + (min(delay, 2.0) if pressed else delay)
+    if len(polls) >= POLLS_PER_MINUTE:
+        due = max(due, polls[-POLLS_PER_MINUTE] + 60.0)
+    return due

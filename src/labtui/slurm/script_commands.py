@@ -194,10 +194,14 @@ def _one_word(value: str) -> bool:
     return value.startswith("(") or len(split_words(value)) <= 1
 
 
-def split_words(text: str) -> list[str]:
-    """The words of shell code, quotes kept; what stands in ``$(...)`` is no word of its own."""
-    words, word, quote, depth, escaped = [], "", "", 0, False
-    for at, char in enumerate(text):
+def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
+    """Each character of shell code, whether it stands outside straight quotes, and whether it is a sign to the shell.
+
+    No sign is what quotes, what is quoted, and what is escaped.
+    """
+    quote, escaped = "", False
+    for char in text:
+        yield char, not quote, not quote and not escaped and char not in "\\'\""
         if escaped:
             escaped = False
         elif char == "\\" and quote != "'":
@@ -206,11 +210,22 @@ def split_words(text: str) -> list[str]:
             quote = "" if char == quote else quote
         elif char in "'\"":
             quote = char
-        elif char == "(" and text[at - 1 : at] == "$":
+
+
+def open_quote(text: str) -> bool:
+    """Whether a quote that is opened in this shell code is still open at its end."""
+    return not [outside for _, outside, _ in quoting(f"{text} ")][-1]
+
+
+def split_words(text: str) -> list[str]:
+    """The words of shell code, quotes kept; what stands in ``$(...)`` is no word of its own."""
+    words, word, depth = [], "", 0
+    for at, (char, _, sign) in enumerate(quoting(text)):
+        if sign and char == "(" and text[at - 1 : at] == "$":
             depth += 1
-        elif char in "()" and depth:
+        elif sign and char in "()" and depth:
             depth += 1 if char == "(" else -1
-        elif char.isspace() and not depth:
+        elif sign and char.isspace() and not depth:
             if word:
                 words.append(word)
             word = ""
@@ -287,28 +302,18 @@ def statements_of(line: int, end: int, text: str) -> Iterator[Statement]:
 
     A counted ``for ((...; ...))`` stays whole.
     """
-    start, quote, depth, escaped, at = 0, "", 0, False, 0
-    while at < len(text):
-        char = text[at]
-        if escaped:
-            escaped = False
-        elif char == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == "(":
+    start, depth = 0, 0
+    for at, (char, _, sign) in enumerate(quoting(text)):
+        if not sign or at < start:
+            continue
+        if char == "(":
             depth += 1
         elif char == ")" and depth:
             depth -= 1
         elif not depth and (width := _separator(text, at)):
             if text[start:at].strip():
                 yield Statement(line, end, text[start:at])
-            at += width
-            start = at
-            continue
-        at += 1
+            start = at + width
     if text[start:].strip():
         yield Statement(line, end, text[start:])
 

@@ -13,12 +13,11 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
 
 from labtui.domain.model import TUNING_OPTIONS, EpochSample, Interval
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.run_tracker import RunTracker
-from labtui.training_logs.runs import OpenRun, RunFacts
+from labtui.training_logs.run_tracker import OpenRun, RunTracker
+from labtui.training_logs.runs import RunFacts, rounded
 
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M)\] [A-Z]+ - ")
@@ -269,12 +268,3 @@ def cut_off(text: str) -> Interval:
     if not text.isdigit():
         return rounded(text)
     return Interval.between(float(text), float(text) + 1)
-
-
-def rounded(text: str) -> Interval:
-    """A printed number, perhaps with an exponent (``4.19e+04``), with half a unit of its last place either way."""
-    number = Decimal(text)
-    exponent = number.as_tuple().exponent
-    half = 0.5 * 10.0 ** (exponent if isinstance(exponent, int) else 0)
-    value = float(number)
-    return Interval(value, max(0.0, value - half), value + half)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, ParsedRun, Stream
+from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.error_patterns import HARMLESS, RULES, SUSPECT, WEAK_NO_GPU, ErrorPattern
-from labtui.training_logs.runs import GRAVITY, Failure, GpuCount, LogReport, contradiction, surest
+from labtui.training_logs.runs import GRAVITY, Failure, GpuCount, LogReport, ParsedRun, contradiction, surest
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")

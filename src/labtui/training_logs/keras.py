@@ -19,13 +19,14 @@ seconds, and in Keras 3 also the step time itself. So the epoch is (n - 1) step 
 n step times in B.
 Only A draws the full bar twice, with no time left and at the end of the epoch, and only A ends a bar that began
 with an unknown number of steps. Where a log shows none of this and not Keras 3's bar, both readings count.
-What may not enter: which run a line belongs to.
+`KerasLines` is where a run stands in these lines. What may not enter: which run a line belongs to.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -275,3 +276,33 @@ def _bar_readings(summary: Summary, low: float, high: float, total: int) -> list
     least, most = summary.first
     with_first = (low * (total - 1) + least, high * (total - 1) + most + _late_start(summary))
     return [with_first] if summary.thin or summary.twice else [with_first, (low * total, high * total)]
+
+
+@dataclass(slots=True)
+class KerasLines:
+    """Where a run stands in these lines (`keras_runs` reads and writes it).
+
+    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
+    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines
+    (`inherited`: of the fit before), `place` where among an epoch's lines its own stands, `alike` whether others
+    look the same, `validated` whether own lines carry ``val_`` metrics.
+    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
+    alternate; until then a `doubtful` line waits.
+    """
+
+    open: int | None = None
+    last: int | None = None
+    headers: Counter[int] = field(default_factory=Counter)
+    seen: list[tuple[Summary, int, bool]] = field(default_factory=list)
+    kept: int = -1
+    total: int | None = None
+    inherited: int | None = None
+    place: int | None = None
+    alike: bool = False
+    validated: bool = False
+    summaries: int = 0
+    workers: int = 1
+    sure: bool = False
+    doubtful: tuple[int, Summary, int] | None = None
+    unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
+    first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own

@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from labtui.domain.model import EpochSample
-from labtui.training_logs.keras import FirstStep, Header, Summary, epoch_interval
-from labtui.training_logs.run_tracker import RunTracker, merged
-from labtui.training_logs.runs import KerasLines, OpenRun, RunFacts
+from labtui.training_logs.keras import FirstStep, Header, KerasLines, Summary, epoch_interval
+from labtui.training_logs.run_tracker import OpenRun, RunTracker, merged
+from labtui.training_logs.runs import RunFacts
 
 
 def take_header(tracker: RunTracker, line: int, header: Header, *, takeover: bool = False) -> None:

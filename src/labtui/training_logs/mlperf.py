@@ -15,8 +15,8 @@ from typing import Any
 
 from labtui.domain.model import EpochSample, Interval, Outcome
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.run_tracker import RunTracker, merged
-from labtui.training_logs.runs import Failure, GpuCount, OpenRun, RunFacts
+from labtui.training_logs.run_tracker import OpenRun, RunTracker, merged
+from labtui.training_logs.runs import Failure, GpuCount, RunFacts
 
 MARK = ":::MLLOG"
 CLOCK_SECONDS = 0.001

@@ -21,8 +21,8 @@ from decimal import Decimal, InvalidOperation
 
 from labtui.domain.errors import DataError
 from labtui.domain.model import EpochSample, Interval, Program
-from labtui.training_logs.run_tracker import RunTracker
-from labtui.training_logs.runs import OpenRun, RunFacts
+from labtui.training_logs.run_tracker import OpenRun, RunTracker
+from labtui.training_logs.runs import RunFacts, rounded
 
 FORMS_READ = (
     "Keras 1 to 3",
@@ -292,9 +292,8 @@ class PatternReader:
             return
         seconds = seconds_of(groups, cut=cut)
         if seconds is None:
-            if (
-                rate := seconds_of({"seconds": groups.get("rate", "")}, cut=False)
-            ) is not None and rate.lo > 0:
+            rate = seconds_of({"seconds": groups.get("rate", "")}, cut=False)
+            if rate is not None and rate.lo > 0:
                 self._rate(line, rate, groups)
             return
         number = _count(groups, "epoch")
@@ -375,16 +374,10 @@ class PatternReader:
 
 def _has_better(run: OpenRun) -> bool:
     """Whether the run has epochs from a form that tells more: the line is a callback's or a script's own."""
-    if (
-        run.keras.summaries
-        or run.clocked is not None
-        or run.batch_seconds is not None
-        or run.held is not None
-    ):
-        return True
-    return any(
-        sample.source in ("keras", "mllog", "mllog-block", "pytorch", "train.py")
-        for sample in run.epochs.values()
+    begun = (run.keras.summaries or None, run.clocked, run.batch_seconds, run.held)
+    better = ("keras", "mllog", "mllog-block", "pytorch", "train.py")
+    return any(each is not None for each in begun) or any(
+        sample.source in better for sample in run.epochs.values()
     )
 
 
@@ -499,9 +492,5 @@ def _seconds(groups: dict[str, str], scales: dict[str, float]) -> Interval | Non
     """The time in one of these groups, in seconds, and what its printed digits leave open."""
     for name, scale in scales.items():
         if name in groups:
-            number = Decimal(groups[name])
-            exponent = number.as_tuple().exponent
-            half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
-            low, high = max(Decimal(0), number - half), number + half
-            return Interval(float(number) * scale, float(low) * scale, float(high) * scale)
+            return rounded(groups[name]).scaled(scale)
     return None

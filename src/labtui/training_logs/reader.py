@@ -40,7 +40,8 @@ from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFa
 from labtui.training_logs.trainers import Trainers
 
 if TYPE_CHECKING:
-    from labtui.domain.model import Diagnosis, ParsedRun, Program, Stream
+    from labtui.domain.model import Diagnosis, Program, Stream
+    from labtui.training_logs.runs import ParsedRun
 
 WORDS = (
     *("Epoch", "/step", "/epoch", "/sample", "/batch", "/Unknown", "s - ", "] - ", "EPOCH", ":::ML"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from labtui.domain.model import Device, named_options, tuning_of
+from labtui.domain.model import Device, batch_shares, named_options, tuning_of
 from labtui.training_logs.runs import GpuCount, RunFacts
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
@@ -244,12 +244,19 @@ def read_job_header(text: str) -> JobHeaderLine | None:
             device=device_of(pairs.get("device", "")),
             n_gpus=numbers.get("n_gpus"),
             batch_size=numbers.get("batch_size") or None,
+            batch_shares=_shares(pairs, numbers),
             epochs_planned=numbers.get("epochs") or None,
             learning_rate=_float(pairs.get("learning_rate")),
             tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
         ),
         int(key[4:]),
     )
+
+
+def _shares(pairs: Mapping[str, str], numbers: Mapping[str, int]) -> int | None:
+    gpus, nodes = numbers.get("n_gpus", 0), numbers.get("nodes", 1)
+    option = pairs.get("batch_option")
+    return batch_shares(option, gpus, nodes, pairs.get("launcher", "")) if option else None
 
 
 def facts_of_job_name(name: str) -> RunFacts | None:

@@ -1,4 +1,4 @@
-"""Which line belongs to which run: a log may hold several, announced well, badly or not at all.
+"""A run while its lines arrive, and which line belongs to which run: a log may hold several, announced or not.
 
 A run is opened by the script's banner, by the echoed command that starts it, by MLPerf's ``run_start`` or by
 ``Epoch 1/N``; what comes first opens it and the others complete it. What may not enter: how lines look.
@@ -7,9 +7,10 @@ A run is opened by the script's banner, by the echoed command that starts it, by
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from labtui.domain.model import DiagnosisKind, EpochSample, ParsedRun
+from labtui.domain.model import DiagnosisKind, EpochSample, Interval, Outcome, tuning_of
+from labtui.training_logs.keras import KerasLines
 from labtui.training_logs.runs import (
     GRAVITY,
     EpochRead,
@@ -17,14 +18,203 @@ from labtui.training_logs.runs import (
     GpuCount,
     GpuSource,
     LogEvent,
-    OpenRun,
+    ParsedRun,
     RunBegan,
     RunClosed,
     RunFacts,
     contradiction,
+    surest,
 )
 
 _MOST_STRATEGIES = 1000
+
+
+_MANY = 20
+"""Notes kept of one run."""
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """A run while its lines arrive."""
+
+    first_line: int
+    last_line: int
+    facts: RunFacts = field(default_factory=RunFacts)
+    command: str = ""
+    banner: bool = False
+    batch_line: int = 0  # where the batch size stands
+    samples: int | None = None  # of "Train on N samples"
+    rated: bool = False  # lines with a rate have been read
+    started: bool = False  # MLPerf run_start
+    stopped: bool = False  # MLPerf run_stop, or the script's own end
+    success: bool = False
+    keras: KerasLines = field(default_factory=KerasLines)
+    epochs: dict[int, EpochSample] = field(default_factory=dict)
+    clocked: tuple[int, float | None] | None = None  # MLPerf epoch that has begun: number, time_ms
+    held: EpochSample | None = None  # an epoch that waits for its other source
+    zero_based: bool = False
+    fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
+    block: int = 1  # epochs in the MLPerf block that has begun
+    throughput: Interval | None = None
+    throughput_printed: float | None = None  # its digits, where they are not the middle
+    batch_seconds: tuple[float, float] | None = None  # mean as printed, half its last place
+    total_seconds: Interval | None = None  # of the whole training, as the script says at its end
+    gpu_memory: Interval | None = None  # GiB, as the script says at its end
+    totals_line: int | None = None  # where it says one of these
+    tokens_per_gpu: Interval | None = None  # tokens per second of one GPU
+    options: dict[str, str] = field(default_factory=dict)  # of the script, as it prints them
+    interleaved: bool = False
+    failure: Failure | None = None
+    masked: bool = False  # trains on the CPU whatever its banner says
+    broken: bool = False  # something went wrong since the last epoch: "Epoch 1/N" is a new run
+    gpus: dict[GpuSource, GpuCount] = field(default_factory=dict)
+    contradictions: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    out_of_data: int | None = (
+        None  # batches that Keras says it needed and did not get; 0 where it gives no number
+    )
+    aborted: bool = False  # MLPerf run_stop with another status than success
+    whole: bool = False  # the last epoch is over and nothing of another has begun (logs that tell no plan)
+    fresh: bool = False  # a process began since the last epoch was kept
+    fresh_header: bool | None = None  # the same, when the epoch that is open began
+    refused: str = ""  # why none of the epochs can be believed
+
+    @property
+    def training(self) -> bool:
+        """Whether epochs have begun."""
+        return bool(self.keras.headers or self.epochs or self.held or self.clocked or self.rated)
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run stands; `unfinished` until something says otherwise."""
+        planned = self.facts.epochs_planned
+        done = planned is not None and bool(self.epochs) and max(self.epochs) >= planned
+        if self.success or (done and self.held is None and not self.aborted):
+            return "completed"
+        if self.failure is not None:
+            return self.failure.outcome
+        return "failed" if self.stopped else "unfinished"
+
+    def note(self, sentence: str) -> None:
+        """Say once why a figure is absent or wide."""
+        if sentence not in self.notes and len(self.notes) < _MANY:
+            self.notes.append(sentence)
+
+    def marked(self, sample: EpochSample) -> EpochSample:
+        """The sample with whether it is the first of its process; one that is stored again keeps its mark."""
+        stored = self.epochs.get(sample.epoch)
+        if stored is not None:
+            starts = stored.starts_process
+        else:
+            starts = not self.epochs or (self.fresh if self.fresh_header is None else self.fresh_header)
+        return sample if sample.starts_process == starts else replace(sample, starts_process=starts)
+
+    def weigh(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
+        """Take a number of GPUs; the surest line counts. Gives two lines that contradict each other, if there are."""
+        self.gpus[found.source] = found
+        if self.facts.practice or self.facts.device == "cpu":
+            return None  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
+        best, other = surest(self.gpus.values())
+        if best.source != "banner" and best.device == "gpu":
+            self.facts = replace(
+                self.facts, n_gpus=best.count, device="gpu" if best.count > 1 else self.facts.device
+            )
+            if best.source == "devices":
+                self.facts = replace(self.facts, device="gpu")
+        if other is None or self.contradictions:
+            return None
+        self.contradictions.append(contradiction(other, best)[0])
+        return other, best
+
+    def weigh_job(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
+        """Take the number of GPUs that the job has, once the run trains: it says nothing where TensorFlow has spoken.
+
+        A run may use fewer than its job has, never more: only a banner that promises more is contradicted.
+        """
+        banner = self.gpus.get("banner")
+        if self.gpus.keys() & {"devices", "replicas", "job"} or banner is None or banner.count <= found.count:
+            return None
+        return self.weigh(found)
+
+    def view(self) -> ParsedRun:
+        """The run as an immutable value."""
+        facts = self.facts
+        samples = dict(self.epochs)
+        tokens = self.tokens_per_gpu is not None
+        if self.held is not None:
+            samples.setdefault(self.held.epoch, self.marked(self.held))
+        if self.refused:
+            samples.clear()
+        return ParsedRun(
+            model=facts.model,
+            device=facts.device,
+            n_gpus=facts.n_gpus,
+            batch_size=facts.batch_size,
+            epochs_planned=facts.epochs_planned,
+            outcome=self.outcome,
+            epochs=tuple(samples[epoch] for epoch in sorted(samples)),
+            images=facts.images,
+            learning_rate=facts.learning_rate,
+            throughput=None if self.refused else self.throughput or self._rate() or self._tokens(),
+            throughput_printed=None if self.refused or self.throughput is None else self.throughput_printed,
+            batch_seconds=None if self.refused else self._batch_interval(),
+            total_seconds=self.total_seconds,
+            gpu_memory=self.gpu_memory,
+            totals_line=self.totals_line,
+            unit="tokens" if tokens else "images",
+            tuning=tuning_of(self.options) if self.options else facts.tuning or (),
+            sequence_length=facts.sequence_length,
+            batch_per_gpu=facts.batch_per_gpu,
+            contradictions=tuple(self.contradictions),
+            notes=tuple(self.notes),
+            interleaved=self.interleaved,
+            practice=bool(facts.practice),
+            framework=facts.framework or "",
+            first_line=self.first_line,
+            last_line=self.last_line,
+            program=facts.program,
+            processes=facts.processes,
+            size=facts.size or "",
+        )
+
+    def _batch_interval(self) -> Interval | None:
+        if self.batch_seconds is None:
+            return None
+        mean, half = self.batch_seconds
+        return Interval(mean, max(0.0, mean - half), mean + half)
+
+    def _tokens(self) -> Interval | None:
+        """Tokens per second of all GPUs; unknown while nothing tells how many there are."""
+        if self.tokens_per_gpu is None or not self.facts.n_gpus:
+            return None
+        return self.tokens_per_gpu.scaled(self.facts.n_gpus)
+
+    def _rate(self) -> Interval | None:
+        """Images per second of a trainer that prints the mean time of a batch."""
+        batch = self._batch_interval()
+        if batch is None or batch.lo <= 0 or not self.facts.batch_size:
+            return None
+        return Interval.exact(float(self.facts.batch_size)).over(batch)
+
+    def unmask(self) -> None:
+        """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
+        if not self.facts.practice:
+            self.masked = True
+            self.facts = replace(self.facts, device="cpu", n_gpus=0)
+            self.contradictions.clear()
+
+    def learn(self, facts: RunFacts, *, sure: bool = True) -> None:
+        """Take over what is known; an unsure source fills gaps only."""
+        changes = {name: value for name in RunFacts.__slots__ if (value := getattr(facts, name)) is not None}
+        if not sure:
+            changes = {name: value for name, value in changes.items() if getattr(self.facts, name) is None}
+        if self.facts.practice or facts.practice:
+            changes["practice"] = True  # a rehearsal stays one, whatever another line says
+        if self.masked:
+            changes.pop("device", None)
+            changes.pop("n_gpus", None)
+        if changes:
+            self.facts = replace(self.facts, **changes)
 
 
 class RunTracker:
@@ -118,8 +308,18 @@ class RunTracker:
         if run and run.command and not run.training and not run.banner and run.command == text:
             run.last_line = line
             return
-        run = self.begin(line, facts)
+        self.close()
+        run = self.begin(line, self._by_header(facts))
         run.command, run.masked = text, masked
+
+    def _by_header(self, facts: RunFacts) -> RunFacts:
+        """The facts of the next run's command, its batch as the job's header says it is meant."""
+        shares = self.plan.get(self.index + 1, RunFacts()).batch_shares
+        given = facts.batch_per_gpu or facts.batch_size
+        if shares is None or given is None:
+            return facts
+        total = given * shares
+        return replace(facts, batch_size=total, batch_per_gpu=total // facts.n_gpus if facts.n_gpus else None)
 
     def banner(self, line: int, facts: RunFacts, text: str = "", *, takeover: bool = False) -> None:
         """The script's own ``Model M n GPUs``. `takeover`: a lower rank repeats a higher one's line."""

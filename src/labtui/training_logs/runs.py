@@ -1,10 +1,10 @@
-"""The runs of a log: what a reader tells of them, event by event, and a run while its lines arrive."""
+"""What a log tells: its runs; the facts, GPUs and failures its lines give; the events and the report made of them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from labtui.domain.model import (
@@ -13,12 +13,66 @@ from labtui.domain.model import (
     EpochSample,
     Interval,
     Outcome,
-    ParsedRun,
     Program,
     Stream,
-    tuning_of,
+    WorkUnit,
 )
-from labtui.training_logs.keras import FirstStep, Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRun:
+    """One run as read from a log; fields the log does not tell are None."""
+
+    model: str | None = None
+    device: Device | None = None
+    n_gpus: int | None = None
+    batch_size: int | None = None
+    epochs_planned: int | None = None
+    outcome: Outcome = "unfinished"
+    epochs: tuple[EpochSample, ...] = ()
+    images: int | None = None
+    learning_rate: float | None = None
+    throughput: Interval | None = None
+    """Units of work per second as the trainer itself printed it, for logs that give a rate and no epoch times."""
+    throughput_printed: float | None = None
+    """The digits of that rate, where they are not the middle of what they may mean (344 for [344, 345))."""
+    batch_seconds: Interval | None = None
+    """Mean seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
+    total_seconds: Interval | None = None
+    """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
+    gpu_memory: Interval | None = None
+    """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
+    unit: WorkUnit = "images"
+    """What its rate counts."""
+    tuning: tuple[str, ...] = ()
+    """What its options change of its speed, in words; empty where the log does not tell them."""
+    sequence_length: int | None = None
+    """Tokens of a sequence, where the work is counted in tokens; a batch counts sequences."""
+    totals_line: int | None = None
+    """The 1-based line of the figures about the whole run."""
+    batch_per_gpu: int | None = None
+    """Batch of one process, for logs that print it (torchrun scripts); `batch_size` is always the global one."""
+    contradictions: tuple[str, ...] = ()
+    """Lines of the log that cannot both be true of this run; each names both. Such a run proves no scaling."""
+    notes: tuple[str, ...] = ()
+    """Why a figure of this run is absent or wider than one would expect; sentences."""
+    interleaved: bool = False
+    practice: bool = False
+    framework: str = ""
+    first_line: int = 1
+    last_line: int = 1
+    program: Program | None = None
+    """The program whose time this is: it has one sample, and no epochs."""
+    processes: int | None = None
+    size: str = ""
+    """The size of a program's problem as its line prints it."""
+
+    @property
+    def printed_rate(self) -> float | None:
+        """Images per second as the log prints them."""
+        if self.throughput_printed is not None or self.throughput is None:
+            return self.throughput_printed
+        return self.throughput.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +212,8 @@ class RunFacts:
     framework: str | None = None
     practice: bool | None = None
     batch_per_gpu: int | None = None
+    batch_shares: int | None = None
+    """How many times the script's own batch option makes the global batch, where the job's header says so."""
     tuning: tuple[str, ...] | None = None
     sequence_length: int | None = None
     program: Program | None = None
@@ -165,219 +221,9 @@ class RunFacts:
     size: str | None = None
 
 
-@dataclass(slots=True)
-class KerasLines:
-    """Where a run stands in Keras's own lines (`keras_runs` reads and writes it).
-
-    `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
-    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines
-    (`inherited`: of the fit before), `place` where among an epoch's lines its own stands, `alike` whether others
-    look the same, `validated` whether own lines carry ``val_`` metrics.
-    `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
-    alternate; until then a `doubtful` line waits.
-    """
-
-    open: int | None = None
-    last: int | None = None
-    headers: Counter[int] = field(default_factory=Counter)
-    seen: list[tuple[Summary, int, bool]] = field(default_factory=list)
-    kept: int = -1
-    total: int | None = None
-    inherited: int | None = None
-    place: int | None = None
-    alike: bool = False
-    validated: bool = False
-    summaries: int = 0
-    workers: int = 1
-    sure: bool = False
-    doubtful: tuple[int, Summary, int] | None = None
-    unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
-    first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
-
-
-_MANY = 20
-"""Notes kept of one run."""
-
-
-@dataclass(slots=True)
-class OpenRun:
-    """A run while its lines arrive."""
-
-    first_line: int
-    last_line: int
-    facts: RunFacts = field(default_factory=RunFacts)
-    command: str = ""
-    banner: bool = False
-    batch_line: int = 0  # where the batch size stands
-    samples: int | None = None  # of "Train on N samples"
-    rated: bool = False  # lines with a rate have been read
-    started: bool = False  # MLPerf run_start
-    stopped: bool = False  # MLPerf run_stop, or the script's own end
-    success: bool = False
-    keras: KerasLines = field(default_factory=KerasLines)
-    epochs: dict[int, EpochSample] = field(default_factory=dict)
-    clocked: tuple[int, float | None] | None = None  # MLPerf epoch that has begun: number, time_ms
-    held: EpochSample | None = None  # an epoch that waits for its other source
-    zero_based: bool = False
-    fractional: bool = False  # MLPerf epoch numbers with fractions: counted instead
-    block: int = 1  # epochs in the MLPerf block that has begun
-    throughput: Interval | None = None
-    throughput_printed: float | None = None  # its digits, where they are not the middle
-    batch_seconds: tuple[float, float] | None = None  # mean as printed, half its last place
-    total_seconds: Interval | None = None  # of the whole training, as the script says at its end
-    gpu_memory: Interval | None = None  # GiB, as the script says at its end
-    totals_line: int | None = None  # where it says one of these
-    tokens_per_gpu: Interval | None = None  # tokens per second of one GPU
-    options: dict[str, str] = field(default_factory=dict)  # of the script, as it prints them
-    interleaved: bool = False
-    failure: Failure | None = None
-    masked: bool = False  # trains on the CPU whatever its banner says
-    broken: bool = False  # something went wrong since the last epoch: "Epoch 1/N" is a new run
-    gpus: dict[GpuSource, GpuCount] = field(default_factory=dict)
-    contradictions: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    out_of_data: int | None = (
-        None  # batches that Keras says it needed and did not get; 0 where it gives no number
-    )
-    aborted: bool = False  # MLPerf run_stop with another status than success
-    whole: bool = False  # the last epoch is over and nothing of another has begun (logs that tell no plan)
-    fresh: bool = False  # a process began since the last epoch was kept
-    fresh_header: bool | None = None  # the same, when the epoch that is open began
-    refused: str = ""  # why none of the epochs can be believed
-
-    @property
-    def training(self) -> bool:
-        """Whether epochs have begun."""
-        return bool(self.keras.headers or self.epochs or self.held or self.clocked or self.rated)
-
-    @property
-    def outcome(self) -> Outcome:
-        """How the run stands; `unfinished` until something says otherwise."""
-        planned = self.facts.epochs_planned
-        done = planned is not None and bool(self.epochs) and max(self.epochs) >= planned
-        if self.success or (done and self.held is None and not self.aborted):
-            return "completed"
-        if self.failure is not None:
-            return self.failure.outcome
-        return "failed" if self.stopped else "unfinished"
-
-    def note(self, sentence: str) -> None:
-        """Say once why a figure is absent or wide."""
-        if sentence not in self.notes and len(self.notes) < _MANY:
-            self.notes.append(sentence)
-
-    def marked(self, sample: EpochSample) -> EpochSample:
-        """The sample with whether it is the first of its process; one that is stored again keeps its mark."""
-        stored = self.epochs.get(sample.epoch)
-        if stored is not None:
-            starts = stored.starts_process
-        else:
-            starts = not self.epochs or (self.fresh if self.fresh_header is None else self.fresh_header)
-        return sample if sample.starts_process == starts else replace(sample, starts_process=starts)
-
-    def weigh(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
-        """Take a number of GPUs; the surest line counts. Gives two lines that contradict each other, if there are."""
-        self.gpus[found.source] = found
-        if self.facts.practice or self.facts.device == "cpu":
-            return None  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
-        best, other = surest(self.gpus.values())
-        if best.source != "banner" and best.device == "gpu":
-            self.facts = replace(
-                self.facts, n_gpus=best.count, device="gpu" if best.count > 1 else self.facts.device
-            )
-            if best.source == "devices":
-                self.facts = replace(self.facts, device="gpu")
-        if other is None or self.contradictions:
-            return None
-        self.contradictions.append(contradiction(other, best)[0])
-        return other, best
-
-    def weigh_job(self, found: GpuCount) -> tuple[GpuCount, GpuCount] | None:
-        """Take the number of GPUs that the job has, once the run trains: it says nothing where TensorFlow has spoken.
-
-        A run may use fewer than its job has, never more: only a banner that promises more is contradicted.
-        """
-        banner = self.gpus.get("banner")
-        if self.gpus.keys() & {"devices", "replicas", "job"} or banner is None or banner.count <= found.count:
-            return None
-        return self.weigh(found)
-
-    def view(self) -> ParsedRun:
-        """The run as an immutable value."""
-        facts = self.facts
-        samples = dict(self.epochs)
-        tokens = self.tokens_per_gpu is not None
-        if self.held is not None:
-            samples.setdefault(self.held.epoch, self.marked(self.held))
-        if self.refused:
-            samples.clear()
-        return ParsedRun(
-            model=facts.model,
-            device=facts.device,
-            n_gpus=facts.n_gpus,
-            batch_size=facts.batch_size,
-            epochs_planned=facts.epochs_planned,
-            outcome=self.outcome,
-            epochs=tuple(samples[epoch] for epoch in sorted(samples)),
-            images=facts.images,
-            learning_rate=facts.learning_rate,
-            throughput=None if self.refused else self.throughput or self._rate() or self._tokens(),
-            throughput_printed=None if self.refused or self.throughput is None else self.throughput_printed,
-            batch_seconds=None if self.refused else self._batch_interval(),
-            total_seconds=self.total_seconds,
-            gpu_memory=self.gpu_memory,
-            totals_line=self.totals_line,
-            unit="tokens" if tokens else "images",
-            tuning=tuning_of(self.options) if self.options else facts.tuning or (),
-            sequence_length=facts.sequence_length,
-            batch_per_gpu=facts.batch_per_gpu,
-            contradictions=tuple(self.contradictions),
-            notes=tuple(self.notes),
-            interleaved=self.interleaved,
-            practice=bool(facts.practice),
-            framework=facts.framework or "",
-            first_line=self.first_line,
-            last_line=self.last_line,
-            program=facts.program,
-            processes=facts.processes,
-            size=facts.size or "",
-        )
-
-    def _batch_interval(self) -> Interval | None:
-        if self.batch_seconds is None:
-            return None
-        mean, half = self.batch_seconds
-        return Interval(mean, max(0.0, mean - half), mean + half)
-
-    def _tokens(self) -> Interval | None:
-        """Tokens per second of all GPUs; unknown while nothing tells how many there are."""
-        if self.tokens_per_gpu is None or not self.facts.n_gpus:
-            return None
-        return self.tokens_per_gpu.scaled(self.facts.n_gpus)
-
-    def _rate(self) -> Interval | None:
-        """Images per second of a trainer that prints the mean time of a batch."""
-        batch = self._batch_interval()
-        if batch is None or batch.lo <= 0 or not self.facts.batch_size:
-            return None
-        return Interval.exact(float(self.facts.batch_size)).over(batch)
-
-    def unmask(self) -> None:
-        """The run asked for GPUs and has none: it is a CPU run (stand-ins for GPUs are meant, and stay)."""
-        if not self.facts.practice:
-            self.masked = True
-            self.facts = replace(self.facts, device="cpu", n_gpus=0)
-            self.contradictions.clear()
-
-    def learn(self, facts: RunFacts, *, sure: bool = True) -> None:
-        """Take over what is known; an unsure source fills gaps only."""
-        changes = {name: value for name in RunFacts.__slots__ if (value := getattr(facts, name)) is not None}
-        if not sure:
-            changes = {name: value for name, value in changes.items() if getattr(self.facts, name) is None}
-        if self.facts.practice or facts.practice:
-            changes["practice"] = True  # a rehearsal stays one, whatever another line says
-        if self.masked:
-            changes.pop("device", None)
-            changes.pop("n_gpus", None)
-        if changes:
-            self.facts = replace(self.facts, **changes)
+def rounded(text: str) -> Interval:
+    """A printed number, perhaps with an exponent (``4.19e+04``), with half a unit of its last place either way."""
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
+    return Interval(float(number), float(max(Decimal(0), number - half)), float(number + half))

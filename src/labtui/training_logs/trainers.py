@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, field
 
 from labtui.domain.model import EpochSample, Interval
-from labtui.training_logs.course_script import CourseScript, rounded
-from labtui.training_logs.run_tracker import RunTracker
-from labtui.training_logs.runs import OpenRun, RunFacts
+from labtui.training_logs.course_script import CourseScript
+from labtui.training_logs.run_tracker import OpenRun, RunTracker
+from labtui.training_logs.runs import RunFacts, rounded
 
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
 _PROGRESS = re.compile(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from textual.binding import Binding
 
@@ -103,270 +104,182 @@ def named(name: str) -> Action | None:
 
 
 GUARDED = frozenset({"cancel_run", "leave"})
-LOOKING = frozenset(
+CHANGING = frozenset(
     {
         *(
-            "pane",
-            "task_list",
-            "do_next",
-            "next_open_task",
-            "step_task",
-            "jump",
-            "palette",
-            "help",
-            "leave",
-            "move",
+            "cancel_run",
+            "end_after",
+            "hold_run",
+            "push",
+            "send",
+            "fix",
+            "override",
+            "test_only",
+            "refresh_now",
         ),
-        *(
-            "chart",
-            "chart_kind",
-            "chart_network",
-            "enlarge_chart",
-            "scroll_numbers",
-            "streams",
-            "records",
-            "search",
-            "search_next",
-        ),
-        *(
-            "select_lines",
-            "copy_lines",
-            "follow",
-            "leave_text",
-            "shell_commands",
-            "all_jobs",
-            "remote_commands",
-        ),
-        *(
-            "problems",
-            "plan",
-            "halve_batch",
-            "search_batch",
-            "retry_run",
-            "change_cell",
-            "scale_cell",
-            "toggle_form",
-        ),
-        *("drop_row", "next_view", "back", "mark_run", "toggle_failed", "wrap_lines"),
+        *("doctor", "edit", "start_copy", "export", "write_answer", "next_question", "save_lines"),
+        "notifications",
     }
 )
-"""Methods of actions that change nothing, start no program and ask no cluster: the ones for those who only look."""
+"""Methods of actions that change something, start a program or ask a cluster: not for those who only look."""
 
+
+_pane = partial(Action, group="Panes")
+_task = partial(Action, group="Tasks")
+_run = partial(Action, group="Runs")
+_chart = partial(Action, group="Charts", places=("charts",))
+_log = partial(Action, group="Log", places=("log",))
+_plan = partial(Action, group="Plan", places=("plan",))
+_hood = partial(Action, group="Under the hood", places=("app",))
+_everywhere = partial(Action, group="labtui", places=("app",))
+"""An action of a group, and of the place that the group belongs to."""
 
 ACTIONS: tuple[Action, ...] = (
-    Action("pane('task')", "t", "Task", "what to do, why, what is still missing", "Panes"),
-    Action("pane('runs')", "r", "Runs", "the runs of this task with their state and their numbers", "Panes"),
-    Action("pane('log')", "l", "Log", "the output of the selected run as it grows", "Panes"),
-    Action("pane('charts')", "c", "Charts", "speedup, efficiency and all other charts of this task", "Panes"),
-    Action("pane('answers')", "a", "Answers", "the questions of this task and what you write", "Panes"),
-    Action(
-        "task_list", "g", "tasks", "go to the list of tasks; enter goes back to the pane", "Tasks", foot=True
-    ),
-    Action(
+    _pane("pane('task')", "t", "Task", "what to do, why, what is still missing"),
+    _pane("pane('runs')", "r", "Runs", "the runs of this task with their state and their numbers"),
+    _pane("pane('log')", "l", "Log", "the output of the selected run as it grows"),
+    _pane("pane('charts')", "c", "Charts", "speedup, efficiency and all other charts of this task"),
+    _pane("pane('answers')", "a", "Answers", "the questions of this task and what you write"),
+    _task("task_list", "g", "tasks", "go to the list of tasks; enter goes back to the pane", foot=True),
+    _task(
         "do_next",
         "full_stop",
         "do it",
         "do the next step, as the card says",
-        "Tasks",
         also="next step continue what now",
     ),
-    Action(
-        "next_open_task",
-        "",
-        "next task",
-        "go to the next task that is not done",
-        "Tasks",
-    ),
-    Action("step_task(-1)", "left_square_bracket", "task before", "go to the task before", "Tasks"),
-    Action("step_task(1)", "right_square_bracket", "task after", "go to the task after", "Tasks"),
-    Action(
+    _task("next_open_task", "", "next task", "go to the next task that is not done"),
+    _task("step_task(-1)", "left_square_bracket", "task before", "go to the task before"),
+    _task("step_task(1)", "right_square_bracket", "task after", "go to the task after"),
+    _run(
         "plan",
         "s",
         "submit",
         "see the plan of this task, change it, check it, submit it",
-        "Runs",
         also="plan sbatch run start launch job",
     ),
-    Action(
+    _run(
         "halve_batch",
         "h",
         "halve batch",
         "after an out-of-memory: plan the task again with half the batch on every GPU count",
-        "Runs",
         also="oom out of memory gpu memory smaller batch",
     ),
-    Action(
+    _run(
         "search_batch",
         "B",
         "search batch",
         "plan one job that finds the largest batch that fits one GPU",
-        "Runs",
         also="oom memory largest maximum",
     ),
-    Action(
+    _run(
         "cancel_run",
         "ctrl+k",
         "cancel run",
         "cancel the selected run, after asking",
-        "Runs",
         also="cancel stop kill scancel abort end job",
     ),
-    Action(
+    _run(
         "mark_run",
         "asterisk",
         "mark run",
         "mark the selected run: cancel, hold, limit and run again are then for all marked ones; esc unmarks",
-        "Runs",
         also="select several multiple all",
     ),
-    Action(
+    _run(
         "end_after",
         "T",
         "time limit",
         "let Slurm end the job of the selected run after so many minutes, also when labtui is closed",
-        "Runs",
         also="end after limit minutes scontrol timelimit",
     ),
-    Action(
+    _run(
         "retry_run",
         "R",
         "run again",
         "plan the selected run again: twice the time after a time-out, half the batch after an out-of-memory",
-        "Runs",
         also="retry again repeat resubmit time limit failed",
     ),
-    Action(
+    _run(
         "hold_run",
         "H",
         "hold/release",
         "let the selected run wait until it is released; release it",
-        "Runs",
         also="hold release wait scontrol",
     ),
-    Action(
+    _run(
         "toggle_failed",
         "F",
         "hide failed",
         "leave runs that failed or were cancelled out of the table, or show them again",
-        "Runs",
         also="hide failed cancelled show filter",
     ),
-    Action("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)", "Runs"),
-    Action("chart(1)", "right", "next chart", "show the next chart", "Charts", ("charts",), foot=True),
-    Action("chart(-1)", "left", "previous chart", "show the chart before", "Charts", ("charts",)),
-    Action(
+    _run("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)"),
+    _chart("chart(1)", "right", "next chart", "show the next chart", foot=True),
+    _chart("chart(-1)", "left", "previous chart", "show the chart before"),
+    _chart(
         "chart_kind",
         "y",
         "bars/lines",
         "draw the charts against the GPU count as bars, or as lines",
-        "Charts",
-        ("charts",),
         foot=True,
     ),
-    Action(
-        "chart_network(1)",
-        "down",
-        "next network",
-        "the charts of the next network alone",
-        "Charts",
-        ("charts",),
-    ),
-    Action(
+    _chart("chart_network(1)", "down", "next network", "the charts of the next network alone"),
+    _chart(
         "chart_network(-1)",
         "up",
         "previous network",
         "the charts of the network before; before the first come all together",
-        "Charts",
-        ("charts",),
     ),
-    Action(
+    _chart(
         "scroll_numbers(1)",
         "pagedown",
         "more numbers",
         "the numbers and notes of the charts that do not fit on the screen",
-        "Charts",
-        ("charts",),
     ),
-    Action(
-        "scroll_numbers(-1)", "pageup", "numbers before", "the numbers and notes above", "Charts", ("charts",)
+    _chart("scroll_numbers(-1)", "pageup", "numbers before", "the numbers and notes above"),
+    _chart(
+        "enlarge_chart", "space", "one or four", "on large windows: the chosen chart alone, or four again"
     ),
-    Action(
-        "enlarge_chart",
-        "space",
-        "one or four",
-        "on large windows: the chosen chart alone, or four again",
-        "Charts",
-        ("charts",),
-    ),
-    Action(
+    _log(
         "streams",
         "o",
         "out/err",
         "show standard output, standard error, or both; with another run marked (*), its output beside this one's",
-        "Log",
-        ("log",),
         foot=True,
         also="beside compare two logs",
     ),
-    Action("search", "slash", "search", "find a text in the log", "Log", ("log",), foot=True),
-    Action(
+    _log("search", "slash", "search", "find a text in the log", foot=True),
+    _log(
         "records",
         "z",
         "records",
         "show the machine-readable records (:::MLLOG) of the log, or fold them away; searching finds them, too",
-        "Log",
-        ("log",),
         foot=True,
     ),
-    Action("search_next(1)", "n", "next match", "go to the next match", "Log", ("log",)),
-    Action("search_next(-1)", "N", "match before", "go to the match before", "Log", ("log",)),
-    Action(
+    _log("search_next(1)", "n", "next match", "go to the next match"),
+    _log("search_next(-1)", "N", "match before", "go to the match before"),
+    _log(
         "select_lines",
         "V",
         "select",
         "select lines of the log: the arrow keys, page up and down, home and end take in more",
-        "Log",
-        ("log",),
         foot=True,
         also="mark visual lines",
     ),
-    Action(
-        "copy_lines",
-        "C",
-        "copy",
-        "copy the selected lines to the clipboard",
-        "Log",
-        ("log",),
-        also="clipboard",
+    _log("copy_lines", "C", "copy", "copy the selected lines to the clipboard", also="clipboard"),
+    _log(
+        "save_lines", "S", "save", "write the selected lines into a file in the lab folder", also="file part"
     ),
-    Action(
-        "save_lines",
-        "S",
-        "save",
-        "write the selected lines into a file in the lab folder",
-        "Log",
-        ("log",),
-        also="file part",
-    ),
-    Action(
+    _log(
         "wrap_lines",
         "W",
         "wrap",
         "show the selected lines, or those on the screen, on a page that wraps long ones",
-        "Log",
-        ("log",),
         foot=True,
         also="wrap long lines full width",
     ),
-    Action(
-        "follow",
-        "end",
-        "follow",
-        "follow the end of the log; scrolling up stops it",
-        "Log",
-        ("log",),
-        foot=True,
-    ),
+    _log("follow", "end", "follow", "follow the end of the log; scrolling up stops it", foot=True),
     Action(
         "edit",
         "e",
@@ -402,49 +315,36 @@ ACTIONS: tuple[Action, ...] = (
         urgent=True,
     ),
     Action("leave_text", "escape", "back", "leave an answer's text", "Files", ("typing",), foot=True),
-    Action("change_cell", "enter", "change", "change the selected number", "Plan", ("plan",), foot=True),
-    Action("send", "s", "submit", "submit what is shown, after asking", "Plan", ("plan",), foot=True),
-    Action("fix", "f", "fix", "show what a fix would change, then apply it", "Plan", ("plan",), foot=True),
-    Action("next_view", "v", "view", "findings, job script, files, difference", "Plan", ("plan",), foot=True),
-    Action(
+    _plan("change_cell", "enter", "change", "change the selected number", foot=True),
+    _plan("send", "s", "submit", "submit what is shown, after asking", foot=True),
+    _plan("fix", "f", "fix", "show what a fix would change, then apply it", foot=True),
+    _plan("next_view", "v", "view", "findings, job script, files, difference", foot=True),
+    _plan(
         "test_only",
         "i",
         "ask Slurm",
         "ask the cluster whether it would accept this (`sbatch --test-only`)",
-        "Plan",
-        ("plan",),
         foot=True,
     ),
-    Action(
+    _plan(
         "override",
         "O",
         "override",
         "submit in spite of the chosen finding: your reason is kept and stands in the appendix; again: take it back",
-        "Plan",
-        ("plan",),
         foot=True,
         also="accept ignore finding reason",
     ),
-    Action("scale_cell(2)", "plus", "double", "double the selected number", "Plan", ("plan",)),
-    Action("scale_cell(0.5)", "minus", "halve", "halve the selected number", "Plan", ("plan",)),
-    Action(
+    _plan("scale_cell(2)", "plus", "double", "double the selected number"),
+    _plan("scale_cell(0.5)", "minus", "halve", "halve the selected number"),
+    _plan(
         "toggle_form",
         "J",
         "job form",
-        "one job for all sizes, one job per size, or a job file of your own in slurm/",
-        "Plan",
-        ("plan",),
+        "one job for all sizes or one per size; torchrun or srun for PyTorch; or a job file of your own in slurm/",
         foot=True,
     ),
-    Action(
-        "drop_row",
-        "d",
-        "leave out",
-        "leave the selected run out of this plan, or take it back",
-        "Plan",
-        ("plan",),
-    ),
-    Action("back", "escape", "back", "leave the plan; nothing is submitted", "Plan", ("plan",), foot=True),
+    _plan("drop_row", "d", "leave out", "leave the selected run out of this plan, or take it back"),
+    _plan("back", "escape", "back", "leave the plan; nothing is submitted", foot=True),
     Action(
         "shell_commands",
         "w",
@@ -453,86 +353,55 @@ ACTIONS: tuple[Action, ...] = (
         "Under the hood",
         ("main", "plan"),
     ),
-    Action(
+    _hood(
         "doctor",
         "D",
         "doctor",
         "check the connection, the account, the queues and the paths on the cluster",
-        "Under the hood",
-        ("app",),
         also="doctor check diagnose connection ssh paths account",
     ),
-    Action(
+    _everywhere(
         "jump",
         "ctrl+o",
         "jump",
         "show a letter on every part of the screen; the letter goes there",
-        "labtui",
-        ("app",),
         also="focus go to",
     ),
-    Action(
+    _hood(
         "all_jobs",
         "Q",
         "my jobs",
         "every living job of yours on the cluster, also those labtui did not send",
-        "Under the hood",
-        ("app",),
         also="jobs squeue queue all status",
     ),
-    Action(
+    _hood(
         "remote_commands",
         "m",
         "requests",
         "every command labtui ran on the cluster, when, and how long it took",
-        "Under the hood",
-        ("app",),
     ),
-    Action(
-        "problems",
-        "exclamation_mark",
-        "problems",
-        "errors that are not over yet, with hints",
-        "Under the hood",
-        ("app",),
-    ),
-    Action(
-        "refresh_now",
-        "u",
-        "update",
-        "ask the cluster now; connect again when the connection is lost",
-        "Under the hood",
-        ("app",),
-    ),
-    Action(
+    _hood("problems", "exclamation_mark", "problems", "errors that are not over yet, with hints"),
+    _hood("refresh_now", "u", "update", "ask the cluster now; connect again when the connection is lost"),
+    _everywhere(
         "notifications",
         "M",
         "notifications",
         "tell a job's start, end and failure on the desktop and the terminal, on the terminal alone, or not at all",
-        "labtui",
-        ("app",),
         also="bell notify mute silent off sound desktop",
     ),
-    Action("move('down')", "j", "down", "as the arrow key, in lists, tables and texts", "labtui", ("app",)),
-    Action("move('up')", "k", "up", "as the arrow key, in lists, tables and texts", "labtui", ("app",)),
-    Action("palette", "colon,ctrl+p", "palette", "find an action by its name", "labtui", ("app",), foot=True),
-    Action("help", "question_mark,f1", "help", "this page", "labtui", ("app",), foot=True),
-    Action(
-        "leave",
-        "q,ctrl+q",
-        "quit",
-        "leave; everything is stored and goes on where it is",
-        "labtui",
-        ("app",),
-        foot=True,
+    _everywhere("move('down')", "j", "down", "as the arrow key, in lists, tables and texts"),
+    _everywhere("move('up')", "k", "up", "as the arrow key, in lists, tables and texts"),
+    _everywhere("palette", "colon,ctrl+p", "palette", "find an action by its name", foot=True),
+    _everywhere("help", "question_mark,f1", "help", "this page", foot=True),
+    _everywhere(
+        "leave", "q,ctrl+q", "quit", "leave; everything is stored and goes on where it is", foot=True
     ),
 )
 
 
 def only_looks(name: str) -> bool:
     """Whether an action, by its name or method, may be done where nothing may be changed; those of widgets may."""
-    method = name.partition("(")[0].rpartition(".")[2]
-    return method in LOOKING or all(each.name.partition("(")[0] != method for each in ACTIONS)
+    return name.partition("(")[0].rpartition(".")[2] not in CHANGING
 
 
 def actions_in(place: str) -> tuple[Action, ...]:

@@ -32,7 +32,7 @@ _OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
 
 def _palette() -> type[Provider]:
     """Read when the palette is opened first."""
-    from labtui.tui.screens.texts import ActionProvider
+    from labtui.tui.screens.prompts import ActionProvider
 
     return ActionProvider
 
@@ -92,7 +92,7 @@ class LabApp(SessionApp):
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""
-        from labtui.tui.screens.cluster_pages import DoctorScreen
+        from labtui.tui.screens.pages import DoctorScreen
 
         if not isinstance(self.screen, DoctorScreen):
             self.push_screen(DoctorScreen(self.session, self.prompter, self.check_again))
@@ -102,7 +102,7 @@ class LabApp(SessionApp):
         self.action_command_palette()
 
     def action_help(self) -> None:
-        from labtui.tui.screens.texts import HelpScreen
+        from labtui.tui.screens.pages import HelpScreen
 
         if isinstance(self.screen, HelpScreen):
             return
@@ -112,17 +112,18 @@ class LabApp(SessionApp):
 
     def action_remote_commands(self) -> None:
         """What labtui asked the cluster."""
-        from labtui.tui.screens.cluster_pages import RemoteCommands
+        from labtui.tui.screens.pages import RemoteCommands
 
         if not isinstance(self.screen, RemoteCommands):
             self.push_screen(RemoteCommands(self.session, self.view_model.clock))
 
     def action_problems(self) -> None:
-        from labtui.tui.screens.texts import TextScreen, problems_text
+        from labtui.tui.screens.pages import TextScreen, problems_text
 
         self.push_screen(
             TextScreen(
-                "Problems that are not over", problems_text(self.view_model.state, self.session, self.lessons)
+                "Problems that are not over",
+                problems_text(self.view_model.state, self.session, self.incidents),
             )
         )
 
@@ -146,7 +147,7 @@ class LabApp(SessionApp):
         if self._kept and not (under_way and self.view_model.factor is not None):
             self.exit(0)
             return
-        if not state.runs:
+        if not state.runs and (self._kept or not self._answered()):
             self.exit(0)
             return
         from labtui.tui.screens.prompts import Confirm
@@ -161,6 +162,16 @@ class LabApp(SessionApp):
         self.push_screen(Confirm(text, yes="Leave", no="Stay"), lambda yes: self.exit(0) if yes else None)
 
     # ------------------------------------------------------------------ tasks and answers
+
+    def _answered(self) -> bool:
+        """Whether anything is written in the answer files; one that cannot be read may hold something."""
+        from labtui.session.answers import all_answers
+
+        try:
+            sheets = all_answers(self.session.folder, self.session.edition)
+        except LabError:
+            return True
+        return any(any(sheet.answered) for sheet in sheets.values())
 
     def keep_answers(self) -> None:
         """Store an answer that is being written."""
@@ -265,7 +276,7 @@ class LabApp(SessionApp):
 
     def action_all_jobs(self) -> None:
         """Every living job of the student."""
-        from labtui.tui.screens.cluster_pages import JobsPage
+        from labtui.tui.screens.pages import JobsPage
 
         if not isinstance(self.screen, JobsPage):
             self.push_screen(
@@ -393,7 +404,7 @@ class LabApp(SessionApp):
         from labtui.lab.plan import copies_to_start
         from labtui.session.labs import copy_difference, start_copy
         from labtui.tui.plan_words import coloured
-        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.screens.pages import TextScreen
 
         task = self.view_model.view_state().task
         copies = copies_to_start(task) if task is not None else ()
@@ -456,7 +467,7 @@ class LabApp(SessionApp):
     def action_shell_commands(self) -> None:
         """The plain commands the selected action amounts to."""
         from labtui.session.manual_commands import commands_of_submission
-        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.screens.pages import TextScreen
 
         shown = self.view_model.view_state()
         submission = shown.submission_of(shown.run) if shown.run is not None else None
@@ -465,7 +476,7 @@ class LabApp(SessionApp):
         except LabError as error:
             self.report(error)
             return
-        text = "\n\n".join(lesson.text for lesson in actions)
+        text = "\n\n".join(each.text for each in actions)
         self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
 
 

@@ -100,12 +100,16 @@ def epoch_time(row: ResultRow | None) -> str:
 
 
 def speedup(row: ResultRow, rows: Sequence[ResultRow]) -> str:
-    """``1.68 ±0.05``, with the uncertainty of both its times; `rows` hold the baseline."""
+    """``1.68 ±0.05``, with the uncertainty of both its times; `rows` hold the baseline.
+
+    Where none is worth showing it has two decimals, as in charts and exported tables.
+    """
     if row.speedup is None:
         return NOTHING
-    from labtui.results.numbers import baseline_of, with_uncertainty
+    from labtui.results.numbers import baseline_of, ratio_text, with_uncertainty
 
-    return with_uncertainty(row, row.speedup, baseline_of(row, rows))
+    text = with_uncertainty(row, row.speedup, baseline_of(row, rows))
+    return text if " " in text else ratio_text(row.speedup)
 
 
 def whole(number: Interval | None) -> str:
@@ -237,8 +241,9 @@ def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> 
     if job.phase is JobPhase.SETTLING:
         return [f"{head} has left the queue; no accounting record yet."]
     took = f" after {duration(job.elapsed_s)}" if job.elapsed_s else ""
+    where = f" on {job.node}" if "[" in job.node or "," in job.node else ""
     return [
-        f"{head}: {job.slurm_state or 'ended'}{took}"
+        f"{head}{where}: {job.slurm_state or 'ended'}{took}"
         + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
         + "."
         + _end_words(job.slurm_state)

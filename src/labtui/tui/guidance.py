@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from labtui.lab.checks import CheckItem
     from labtui.lab.edition import Fact
-    from labtui.results.chart_spec import ChartSpec
+    from labtui.results.charts import ChartSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,10 @@ def progress_in(lines: Iterable[bytes]) -> str:
     """The newest step among lines of the child as a sentence; "" when none of them is one."""
     for line in reversed(list(lines)):
         if found := _STEP.fullmatch(display_text(line.rstrip())):
-            return f"{found[1]} %, {found[2].strip()}"
+            step = found[
+                2
+            ].strip()  # which file of how many is measure enough; files do not take the same time
+            return step if step.startswith("file ") else f"{found[1]} %, {step}"
     return ""
 
 

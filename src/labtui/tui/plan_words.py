@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.lab.plan_table import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
 from labtui.tui import format as words
+from labtui.tui.actions import named
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.tables import Row, TableColumn
 
@@ -260,9 +262,14 @@ def finding_text(
     draft: SubmissionDraft | None,
     finding: Finding | None,
     reasons: Mapping[FindingKey, str],
+    *,
     verdict: str = "",
+    copies: Sequence[tuple[str, str]] = (),
 ) -> Text:
-    """The finding under the cursor, or what is known instead of one; `verdict` is Slurm's own, once it was asked."""
+    """The finding under the cursor, or what is known instead of one; `verdict` is Slurm's own, once it was asked.
+
+    `copies` are (original, new script) pairs that the task asks the student to make.
+    """
     if preview is None:
         return Text("Checking the files ..." if draft is not None else "Every run is left out.")
     if isinstance(preview, LabError):
@@ -272,6 +279,11 @@ def finding_text(
         return Text(f"No problem found in the scripts and the job file.{ask}")
     text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
     text.append(" ".join(finding.effect.split()), style="not bold")
+    for original, made in copies if finding.rule == "script-missing" else ():
+        key = named("start_copy")
+        if made in finding.effect and key is not None:
+            again = f" Press esc, then {key.key_label}: it begins as a copy of {original}."
+            text.append(again, style="not bold")
     if reason := reasons.get(finding.key):
         text.append(f"\nOverridden: {reason}", style="not bold")
     return text
@@ -290,9 +302,13 @@ def page(
     if view == "script":
         from textual.highlight import highlight
 
-        return highlight(preview.script, language="bash")
-    shown = files_page if view == "files" else difference_page
-    return shown(preview, session, styles)
+        script = highlight(preview.script, language="bash")
+        for option in re.finditer(
+            r"^#SBATCH.*$", script.plain, re.MULTILINE
+        ):  # to Slurm they are no comments
+            script = script.stylize("$foreground", *option.span())
+        return script
+    return files_page(preview, session, styles) if view == "files" else difference_page(preview, styles)
 
 
 def verdict(result: Any, error: BaseException | None) -> str:
@@ -421,9 +437,8 @@ def files_page(preview: Preview, session: Session, styles: Roles) -> Text:
     return text
 
 
-def difference_page(preview: Preview, session: Session, styles: Roles) -> Text:
+def difference_page(preview: Preview, styles: Roles) -> Text:
     """The unified difference of every file since the job it is compared with."""
-    del session
     text = Text()
     for change in preview.files:
         if change.difference:

@@ -252,7 +252,7 @@ class ReplayApp(LabApp):
 
     def action_help(self) -> None:
         """The keys of the replay, then those that look."""
-        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.screens.pages import TextScreen
 
         page = Text()
         for each in KEYS:

@@ -18,7 +18,7 @@ from textual.app import SuspendNotSupported
 from textual.binding import BindingType
 from textual.message import Message
 from textual.notifications import Notifications
-from textual.reactive import reactive
+from textual.reactive import reactive, var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.dom import DOMNode
 
+    from labtui.practice.incidents import IncidentNote
     from labtui.session.answers import AnswerFiles
     from labtui.session.journal import Update
     from labtui.session.notifications import DesktopNotifier, NoticeTracker
@@ -71,10 +72,6 @@ class StateScreen(Screen[None]):
 
     view_state: ViewState | None = None
 
-    def show(self, view_state: ViewState) -> None:
-        """A new view state."""
-        raise NotImplementedError
-
     def show_age(self, view_state: ViewState) -> None:
         """Only time went on."""
         raise NotImplementedError
@@ -90,6 +87,8 @@ class SessionApp(HarmlessApp[int]):
     ]
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
     lab: reactive[LabState] = reactive(LabState, init=False, always_update=True)
+    view_state: var[ViewState | None] = var(None, init=False, always_update=True)
+    """What is on the screen: the main screen and each pane watch it and take their slice."""
     desktop: DesktopNotifier | None = None
 
     def __init__(
@@ -100,7 +99,7 @@ class SessionApp(HarmlessApp[int]):
         clock: Callable[[], float] = time.time,
         pane: str = "",
         start: bool = True,
-        lessons: Sequence[tuple[str, str]] = (),
+        incidents: Sequence[IncidentNote] = (),
         factor: float | None = None,
         kept: bool = True,
     ) -> None:
@@ -119,8 +118,8 @@ class SessionApp(HarmlessApp[int]):
         self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
         self._start_session = start
         self._kept = kept
-        self.lessons = lessons
-        self._lessons_told = 0
+        self.incidents = incidents
+        self._incidents_shown = 0
         self._known_problems: frozenset[str] = frozenset()
         self._prompts: list[PromptAsked] = []
         self._in_lines: set[str] = set()  # messages that a screen's own lines have shown
@@ -202,7 +201,12 @@ class SessionApp(HarmlessApp[int]):
         return hasattr(screen, method) or hasattr(screen, f"_{method}")  # Textual's own screens have such
 
     def go_to_task(self, task_id: str) -> None:
-        """Another task, from the palette or by a step."""
+        """Another task: what was said of the one before goes, but for errors."""
+        if task_id != self.view_model.task_id:
+            for each in list(self._notifications):
+                if each.severity != "error":
+                    self._unnotify(each, refresh=False)
+            self._refresh_notifications()
         self.view_model.choose_task(task_id)
         self.repaint()
         self.view_model.check_later(self.repaint_soon)
@@ -289,11 +293,12 @@ class SessionApp(HarmlessApp[int]):
             self._repaint_for_state()
 
     def repaint(self) -> None:
-        """Compute the view_state and hand it to the screen."""
+        """Compute the view_state; what shows it watches it."""
         self.session.watch_logs(self.view_model.tokens_on_screen())
         main = self.main
         if main is not None and main.is_mounted and main.view_state is not None:
-            main.show(self.view_model.view_state())
+            with self.batch_update():
+                self.view_state = self.view_model.view_state()
 
     def check_again(self) -> None:
         """Look at all boxes again: the student's files changed."""
@@ -304,9 +309,9 @@ class SessionApp(HarmlessApp[int]):
         self.call_later(self.repaint)
 
     def _age(self) -> None:
-        for title, text in self.lessons[self._lessons_told :]:
-            self._lessons_told += 1
-            self.notify(text, title=f"{title}.", severity="warning", timeout=20, markup=False)
+        for note in self.incidents[self._incidents_shown :]:
+            self._incidents_shown += 1
+            self.notify(note.text, title=f"{note.title}.", severity="warning", timeout=20, markup=False)
         if self.view_model.files_changed():
             self.check_again()
         main = self.main
@@ -315,8 +320,6 @@ class SessionApp(HarmlessApp[int]):
 
     def _toast_new_problems(self, state: LabState) -> None:
         """New problems as messages, where the screen has no lines of its own for them."""
-        if not self.screen_stack:
-            return  # the program ends: its last states still arrive
         keys = frozenset(problem.key for problem in state.problems)
         for problem in () if self.screen.query(ProblemLines) else state.problems:
             if problem.key not in self._known_problems:

@@ -18,7 +18,7 @@ from labtui.tui.format import NO_LINE, job_sentences, submission_sentences
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition, Task
-    from labtui.results.chart_spec import ChartSpec
+    from labtui.results.charts import ChartSpec
     from labtui.results.rows import ResultRow, Results
 
 LIVE_ORDER = ("", "waiting", "queued", "running")
@@ -285,6 +285,31 @@ def _run_row(view_state: ViewState, run: RunState, row: ResultRow | None) -> Run
     )
 
 
+def glance_chart(view_state: ViewState) -> ChartSpec | None:
+    """What the runs show by now: scaling, else CPU against GPU where the task is about one GPU, else epoch times."""
+    several = any(run.spec.n_gpus > 1 for run in view_state.runs)
+    timed = ("speedup", "program-speedup", "weak-efficiency", "program-time")
+    kinds = (*timed, "epoch-time") if several else (*timed, "cpu-gpu", "epoch-time")
+    found = (chart for kind in kinds for chart in view_state.charts if chart.key.startswith(kind))
+    return next((chart for chart in found if not chart.empty), None)
+
+
+def timed_only(view_state: ViewState) -> bool:
+    """Whether all runs of the task are a program's, which have a time and no epochs."""
+    return bool(view_state.runs) and all(run.spec.program is not None for run in view_state.runs)
+
+
+def last_line(view_state: ViewState, run: RunState | None) -> int | None:
+    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
+    if run is None or run.outcome is None or not run.epochs:
+        return None
+    later = (
+        other.run_id > run.run_id and other.token == run.token and other.started
+        for other in view_state.state.runs.values()
+    )
+    return run.epochs[-1].line if any(later) else None
+
+
 def _state(view_state: ViewState, run: RunState) -> str:
     """The run's state; while the connection is lost nobody knows it, so it says what was seen last."""
     if connection_lost(view_state) and run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING:
@@ -311,11 +336,23 @@ def run_detail(view_state: ViewState, run: RunState) -> list[str]:
             if submission.job is None
             else job_sentences(submission, submission.job, view_state)
         )
+    lines.append(_beyond_one_gpu(view_state.rows_by_run.get(run.run_id)))
     for found in run.diagnosis:
         advice = _limit_advice(view_state, run) if found.kind == "time-limit" else found.advice
         stream = "standard error" if found.stream == "err" else "the output"
         lines.append(f"{advice} (line {found.line} of {stream})")
     return [line for line in lines if line]
+
+
+def _beyond_one_gpu(row: ResultRow | None) -> str:
+    """What more GPUs cost in each step; "" where that is not known, or nothing."""
+    share = row.step_share_beyond_one_gpu if row is not None else None
+    if share is None or share.value <= 0:
+        return ""
+    low, high = (f"{100 * bound:.0f}" for bound in (share.lo, share.hi))
+    bounds = f" ({low} to {high} %)" if low != high else ""
+    much = f"{words.percent(share)} of a step{bounds}"
+    return f"{much} is time that one GPU does not need (communication, waiting)."
 
 
 def _limit_advice(view_state: ViewState, run: RunState) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labtui.domain.events import RunState, SubmissionState
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition
-    from labtui.results.chart_spec import ChartSpec
+    from labtui.results.charts import ChartSpec
     from labtui.results.rows import Results
     from labtui.session.session import Session
 

@@ -11,8 +11,9 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from labtui.practice.slurm.job import Node, Qos, Site, time_limit
+from labtui.practice.slurm.job import Call, Node, Qos, Site, time_limit
 
 # name: (short form, takes a value: yes / no / optional)
 KNOWN: dict[str, tuple[str, str]] = {
@@ -226,6 +227,14 @@ class Refused(Exception):
         self.final = final
         self.status = status
 
+    def text(self, *, test_only: bool) -> str:
+        """What sbatch prints to stderr."""
+        lines = [f"sbatch: error: {line}" for line in self.lines]
+        if self.final:
+            head = "allocation failure" if test_only else "sbatch: error: Batch job submission failed"
+            lines.append(f"{head}: {self.final}")
+        return "".join(line + "\n" for line in lines)
+
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
@@ -251,6 +260,27 @@ class JobRequest:
     append: bool
     held: bool
     begin_after_s: float
+
+
+def read_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
+    """(script, default job name, command) from --wrap, the named file, or standard input."""
+    if "wrap" in parsed.options:
+        return (
+            f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{parsed.options['wrap']}\n".encode(),
+            "wrap",
+            "(null)",
+        )
+    if not parsed.rest:
+        script, name, command = call.stdin, "sbatch", "(null)"
+    else:
+        path = Path(call.folder) / parsed.rest[0]
+        name, command = path.name, str(path)
+        try:
+            script = path.read_bytes()
+        except OSError:
+            raise Refused((f"Unable to open file {parsed.rest[0]}",)) from None
+    check_script(script)
+    return script, name, command
 
 
 def check_script(script: bytes) -> None:

@@ -45,7 +45,7 @@ PANE_FOCUS = {
 
 
 class MainScreen(StateScreen):
-    """Watches the app's view_state and hands each part its slice. Panes are made when first shown."""
+    """Frames the panes and what goes with them. Panes are made when first shown, and watch the app's view state."""
 
     app: SessionApp
     AUTO_FOCUS = ""
@@ -81,6 +81,7 @@ class MainScreen(StateScreen):
     def on_mount(self) -> None:
         """What frames the panes is painted first; the pane comes into it."""
         self.show(self.app.view_model.view_state())
+        self.watch(self.app, "view_state", self.show, init=False)
         self._after_switch()
         self.call_later(self._first_pane)
 
@@ -88,11 +89,13 @@ class MainScreen(StateScreen):
         from labtui.tui.widgets.tasks import NextCard, TaskList
 
         self.app.stylesheet.read(STYLES / "panes.tcss")
-        await self.query_one("#side").mount(TaskList(id="tasks", classes="panel"), NextCard())
+        beside = (TaskList(id="tasks", classes="panel"), NextCard())
+        await self.query_one("#side").mount(*beside)
+        for part in beside:
+            self._let_watch(part)
         await self._ensure_pane(self.pane)
         self._after_switch()
-        if self.view_state is not None:
-            self.show(self.view_state)
+        self.app.view_state = self.view_state
         self.app.call_after_refresh(self.app.begin)
         if self.query_one("#side").display and self.pane == "task":
             self.query_one("#tasks").focus()  # choosing a task is what one does first
@@ -107,17 +110,24 @@ class MainScreen(StateScreen):
             return found.first()
         pane = self._make_pane(name)
         await self.query_one("#panes").mount(pane)
+        self._let_watch(pane)
         return pane
+
+    def _let_watch(self, part: Widget) -> None:
+        """A part takes its slice of every view state itself."""
+        if isinstance(part, Shows):
+            part.watch(self.app, "view_state", part.show, init=False)
 
     def _make_pane(self, name: str) -> Widget:
         if name == "runs":
             from labtui.tui.widgets.run_panes import RunsPane
 
-            return RunsPane(id="pane-runs")
+            return RunsPane(self.app.view_model.log_paths, id="pane-runs")
         if name == "log":
             from labtui.tui.widgets.run_panes import LogPane
 
-            return LogPane(id="pane-log", classes="panel")
+            model = self.app.view_model
+            return LogPane(model.log_paths, model.log_beside, id="pane-log", classes="panel")
         if name == "charts":
             return self._make_charts()
         if name == "answers":
@@ -158,8 +168,7 @@ class MainScreen(StateScreen):
         self.pane = name
         await self._ensure_pane(name)
         self._after_switch()
-        if self.view_state is not None:
-            self._show_pane(self.view_state)
+        self.app.view_state = self.view_state  # as it is: the pane need not wait for another to be computed
         self.focus_pane()
 
     def _after_switch(self) -> None:
@@ -222,54 +231,33 @@ class MainScreen(StateScreen):
     # ------------------------------------------------------------------ the view_state
 
     def show(self, view_state: ViewState) -> None:
-        """A new view_state: each part takes its slice and repaints only what changed."""
+        """A new view_state: what frames the panes repaints where it changed."""
         self.view_state = view_state
         if not self.query(HeaderBar) or not self.query(KeyLine):
             return  # the screen is being taken down
-        with self.app.batch_update():
-            self.query_one(HeaderBar).view_state = view_state
-            self.query_one(TaskLine).view_state = view_state
-            for widget in self.query_one("#side").children:
-                if isinstance(widget, Shows):
-                    widget.show(view_state)
-            self.query_one("#lost", OneLine).text = lost_sentence(view_state)
-            self.query_one("#waiting", OneLine).text = queued_here(view_state)
-            self.query_one(TabBar).badges = tab_badges(view_state)
-            self._show_keys()
-            self.query_one(ProblemLines).problems = view_state.state.problems
-            self._show_pane(view_state)
+        self.query_one(HeaderBar).view_state = view_state
+        self.query_one(TaskLine).view_state = view_state
+        self.query_one("#lost", OneLine).text = lost_sentence(view_state)
+        self.query_one("#waiting", OneLine).text = queued_here(view_state)
+        self.query_one(TabBar).badges = tab_badges(view_state)
+        self._show_keys()
+        self.query_one(ProblemLines).problems = view_state.state.problems
 
     def show_age(self, view_state: ViewState) -> None:
         """Only time went on."""
         for header in self.query(HeaderBar):
             header.view_state = view_state
 
-    def _show_pane(self, view_state: ViewState) -> None:
-        found = self.query(f"#pane-{self.pane}")
-        if not found:
-            return
-        pane, logs = found.first(), self.app.view_model.log_paths
-        if self.pane == "runs":
-            from labtui.tui.widgets.run_panes import RunsPane
-
-            self.query_one(RunsPane).show(view_state, logs()["out"])
-        elif self.pane == "log":
-            self._log().show(view_state, logs(), self.app.view_model.log_beside())
-        elif isinstance(pane, Shows):
-            pane.show(view_state)
-
     def on_resize(self) -> None:
         """Column gaps and folds depend on the width."""
-        if self.view_state is not None:
-            self.call_after_refresh(self.show, self.view_state)
+        self.call_after_refresh(self.app.repaint)
 
     # ------------------------------------------------------------------ choosing
 
     @on(TaskChosen)
     def _task_chosen(self, event: TaskChosen) -> None:
         event.stop()
-        self.app.view_model.choose_task(event.task_id)
-        self.app.repaint()
+        self.app.go_to_task(event.task_id)
 
     @on(RunChosen)
     async def _run_chosen(self, event: RunChosen) -> None:
@@ -407,7 +395,7 @@ class MainScreen(StateScreen):
         if rest:
             self.notify(f"Every question has an answer. Still missing: {rest[0].missing}", markup=False)
         elif ahead is not None:
-            self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
             await self.app.do("next_open_task")
+            self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
         else:
             self.notify("Every question has an answer.", markup=False)

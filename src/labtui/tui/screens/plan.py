@@ -16,16 +16,15 @@ from textual.widgets import DataTable, Input, Static
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.model import JobForm, SubmissionDraft
+from labtui.lab.plan import copies_to_start
 from labtui.lab.plan_table import (
     EDITABLE,
-    OTHER_FORM,
     OWN_WORDS,
     WORDS,
     PlanRow,
     cell,
     changed,
     drafts_from,
-    form_of,
     own_answer,
     own_value,
     scaled,
@@ -80,6 +79,7 @@ class PlanScreen(PlanFixing):
             yield KeyLine()
 
     _reasons: dict[FindingKey, str]  # why findings are overridden
+    _copies: tuple[tuple[str, str], ...] = ()  # scripts that the task asks to make from others
     _stopped_by = ""  # what the student was told that stops the plan
     _checked = 0  # the ticket of the previews on the screen
     _send_when_checked = False
@@ -89,6 +89,8 @@ class PlanScreen(PlanFixing):
     def on_mount(self) -> None:
         """Fill and look for findings; a task without runs of its own begins with the student's job file."""
         self._reasons = {}
+        task = self.edition.task(self.task_id)
+        self._copies = copies_to_start(task) if task is not None else ()
         if not self.planned and (own := self.session.job_files()):
             self.job_file, self._rendered = own[0], []
         table = self.query_one("#plan-table", KeyedTable)
@@ -131,7 +133,7 @@ class PlanScreen(PlanFixing):
                 self._read_own(self.job_file)
             except LabError as error:
                 self.app.report(error)
-                self.job_file, self.rows, self.form = None, self._rendered, form_of(self.planned)
+                self.job_file, self.rows, self.form = None, self._rendered, next(iter(self.forms), None)
         if self.job_file is None:
             self.drafts = drafts_from(self.rows, self.planned, self.form, self.edition, self.session.profile)
         title = plan_words.runs_title(self.job_file, self.session.job_files())
@@ -191,7 +193,9 @@ class PlanScreen(PlanFixing):
         findings.display = bool(rows)
         verdict = self.verdicts.get(draft, "") if draft is not None else ""
         self.query_one("#plan-finding", Static).update(
-            plan_words.finding_text(preview, draft, self.finding, self._reasons, verdict)
+            plan_words.finding_text(
+                preview, draft, self.finding, self._reasons, verdict=verdict, copies=self._copies
+            )
         )
         self.query_one("#plan-check").border_title = plan_words.findings_title(preview, self.current)
         self._show_page(preview, draft)
@@ -210,10 +214,12 @@ class PlanScreen(PlanFixing):
         self.query_one("#plan-page", Static).update(page)
 
     def _other_form(self) -> tuple[SubmissionDraft, ...]:
-        """The same runs in the other form, to compare what it may cost; empty where there is no other."""
-        if self.form is None:
+        """The same runs in another number of jobs, to compare what they may cost; empty where it is always the same."""
+        sharing = (form for form in self.forms if form in {"one-job", "job-per-size"} and form != self.form)
+        other = next(sharing, None)
+        if self.job_file is not None or other is None:
             return ()
-        return drafts_from(self.rows, self.planned, OTHER_FORM[self.form], self.edition, self.session.profile)
+        return drafts_from(self.rows, self.planned, other, self.edition, self.session.profile)
 
     def on_resize(self) -> None:
         """What stands beside the table depends on the width."""
@@ -273,9 +279,7 @@ class PlanScreen(PlanFixing):
         elif column not in EDITABLE:
             return
         elif column == "gpus" and spec.device == "cpu":
-            self.notify(
-                "This run is on the CPU; GPU runs are rows of their own.", severity="warning", markup=False
-            )
+            self.app.report_sentence("This run is on the CPU; GPU runs are rows of their own.")
             return
         self._editing = (row, column)
         question, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
@@ -305,7 +309,7 @@ class PlanScreen(PlanFixing):
             self._change(row, new)
 
     def _tell_own(self) -> None:
-        self.notify("Your job file says this. Press e to change it there.", severity="warning", markup=False)
+        self.app.report_sentence("Your job file says this. Press e to change it there.")
 
     def _close_input(self) -> None:
         self._editing = None
@@ -335,15 +339,10 @@ class PlanScreen(PlanFixing):
         self._change(row, PlanRow(old.spec, old.origin, not old.included, old.limit))
 
     def action_toggle_form(self) -> None:
-        """One job for all sizes, one job per size, then each job file of the student's own."""
-        first = form_of(self.planned)
-        forms: list[JobForm | None] = [first]
-        if first is not None:
-            forms.append(OTHER_FORM[first])
-        files = [None, *self.session.job_files()]
-        choices = [(form, None) for form in forms if self.planned] + [
-            (None, path) for path in files if path is not None
-        ]
+        """What starts PyTorch's processes, or how many jobs there are; then each job file of the student's own."""
+        forms: tuple[JobForm | None, ...] = (self.forms or (None,)) if self.planned else ()
+        choices: list[tuple[JobForm | None, Path | None]] = [(form, None) for form in forms]
+        choices += [(None, path) for path in self.session.job_files()]
         if len(choices) == 1:
             self.notify(
                 "This task has one form: a job for each run. Your own job files go into slurm/.",
@@ -429,7 +428,7 @@ class PlanScreen(PlanFixing):
     def action_send(self) -> None:
         """Ask once more, then put everything into the submission queue."""
         if not self.drafts:
-            self.notify("Every run is left out.", severity="warning", markup=False)
+            self.app.report_sentence("Every run is left out.")
             return
         self._read_again()
         self._send_when_checked = self._checked != self._ticket
@@ -451,7 +450,7 @@ class PlanScreen(PlanFixing):
         """Give a reason for the chosen finding alone, or take it back."""
         finding = self.finding
         if finding is None:
-            self.notify("There is no finding to override.", severity="warning", markup=False)
+            self.app.report_sentence("There is no finding to override.")
             return
         key = finding.key
         if self._reasons.pop(key, None) is not None:

@@ -20,7 +20,7 @@ from textual.screen import Screen
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import SubmissionDraft
-from labtui.lab.plan_table import form_of, own_answer, rows_of
+from labtui.lab.plan_table import forms_of, own_answer, rows_of
 from labtui.session.own_jobs import Answers
 from labtui.tui import plan_words
 from labtui.tui.themes import roles
@@ -84,7 +84,8 @@ class PlanFixing(Screen[None]):
         self.session, self.edition, self.task_id = session, edition, task_id
         self.planned = drafts
         self.rows = list(rows_of(drafts))
-        self.form = form_of(drafts)
+        self.forms = forms_of(drafts)
+        self.form = next(iter(self.forms), None)
         self.drafts: tuple[SubmissionDraft, ...] = drafts
         self.scripts: dict[SubmissionDraft, str] = {}  # job scripts the student edited
         self.previews: list[Preview | LabError] = []
@@ -225,7 +226,7 @@ class PlanFixing(Screen[None]):
             self.notify("labtui has no fix for this finding.", severity="warning", markup=False)
             return
         from labtui.preflight import preview_fix
-        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.screens.pages import TextScreen
 
         text = self._text_of(finding.fix.file)
         if text is None:
@@ -305,7 +306,7 @@ class PlanFixing(Screen[None]):
 
     def action_shell_commands(self) -> None:
         from labtui.session.manual_commands import commands_of_draft
-        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.screens.pages import TextScreen
 
         if not self.drafts:
             self.notify("Every run is left out.", markup=False)
@@ -316,5 +317,5 @@ class PlanFixing(Screen[None]):
         except LabError as error:
             self.app.report(error)
             return
-        text = "\n\n".join(lesson.text for lesson in actions)
+        text = "\n\n".join(each.text for each in actions)
         self.app.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))

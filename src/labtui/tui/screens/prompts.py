@@ -1,9 +1,10 @@
-"""What lies over a screen: questions of the login, yes or no, minutes, and the labels to jump by."""
+"""What lies over a screen: labels to jump by, the palette, questions of the login, yes or no, minutes, a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -11,6 +12,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.geometry import Offset
@@ -20,7 +22,9 @@ from textual.widgets import Button, Input, Static
 
 from labtui.domain.events import RunState, SubmissionState
 from labtui.slurm.states import early_end_refusal
+from labtui.tui.actions import ACTIONS, Action
 from labtui.tui.messages import ActionAsked
+from labtui.tui.view import task_rows
 from labtui.tui.widgets import frame
 
 STYLES = Path(__file__).parent.parent / "styles"
@@ -106,6 +110,63 @@ class JumpScreen(Modal[Widget | str | None]):
         self.dismiss(None)
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line of the palette; `also` are further words that find it."""
+
+    title: str
+    help: str
+    run: Callable[[], Any]
+    also: str = ""
+    listed: bool = True
+
+
+class ActionProvider(Provider):
+    """What can be done where the palette was opened."""
+
+    def _commands(self) -> list[Command]:
+        app: Any = self.app  # a `SessionApp`
+        commands = [
+            Command(f"{each.label}  ({each.key_label})", each.help, partial(app.do, each.name), each.also)
+            for each in self._here()
+        ]
+        commands += [
+            Command(
+                f"task {row.task_id} {row.title}", "go to this task", partial(app.go_to_task, row.task_id)
+            )
+            for row in task_rows(app.view_model.view_state())
+        ]
+        commands += [
+            Command(f"theme {name}", "change the colours", partial(app.choose_theme, name), listed=False)
+            for name in sorted(app.available_themes, key=lambda name: (not name.startswith("labtui"), name))
+        ]
+        return commands
+
+    def _here(self) -> list[Action]:
+        places = set(getattr(self.screen, "PLACES", ("main", "log", "charts", "answers"))) | {"app"}
+        return [each for each in ACTIONS if places & set(each.places) and not each.name.startswith("move")]
+
+    async def discover(self) -> Hits:
+        """Everything, before a letter is typed."""
+        for each in self._commands():
+            if each.listed:
+                yield DiscoveryHit(each.title, each.run, help=each.help)
+
+    async def search(self, query: str) -> Hits:
+        """What was meant: whole words of title or `also` first, then what fits the letters of title or help."""
+        matcher, wanted = self.matcher(query), query.casefold().strip()
+        for each in self._commands():
+            words = f"{each.title} {each.also}".casefold().replace("(", " ").split()
+            score = matcher.match(each.title)
+            if any(word.startswith(wanted) for word in words):
+                score = max(score, 1.0) + (1.0 if each.title.casefold().startswith(wanted) else 0.5)
+            elif wanted in each.help.casefold():
+                score = max(score, 0.3)
+            if score > 0:
+                title = matcher.highlight(each.title) if matcher.match(each.title) else Text(each.title)
+                yield Hit(score, title, each.run, help=each.help)
+
+
 TITLES = {
     "password": "Password",
     "passphrase": "Passphrase of your key",
@@ -158,81 +219,27 @@ class AskSecret(Modal[str | None]):
         self.dismiss(None)
 
 
-class Confirm(Modal[bool | None]):
-    """Yes or no. `escape` means no; the cursor is on no."""
+class YesOrNo(Modal[_Answer]):
+    """The `body` and two buttons. `escape` means no; the cursor is on no, the safe answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,n", "answer(False)", "no", show=False),
         Binding("y", "answer(True)", "yes", show=False),
         Binding("left,right,up,down", "other", show=False),
     ]
-
-    def __init__(self, text: str, *, yes: str = "Yes", no: str = "No", details: Text | None = None) -> None:
-        super().__init__()
-        self.text, self.yes, self.no, self.details = text, yes, no, details
+    yes, no = "Yes", "No"
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static(Text(self.text), markup=False, classes="dialog-text")
-            if self.details is not None:
-                with Vertical(classes="dialog-details"):
-                    yield Static(self.details, markup=False)
+            yield from self.body()
             with Horizontal(classes="dialog-buttons"):
                 yield Button(Text(f"y  {self.yes}"), id="yes", compact=True)
                 yield Button(Text(f"n  {self.no}"), id="no", compact=True)
 
-    def on_mount(self) -> None:
-        """No is the safe answer."""
-        self.query_one("#no").focus()
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.dismiss(event.button.id == "yes")
-
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)
-
-    def action_other(self) -> None:
-        self.focus_next()
-
-
-class AskHostKey(Modal[str | None]):
-    """An unknown server shows its key's fingerprint; only "yes" goes on."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,n", "answer(False)", "no", show=False),
-        Binding("y", "answer(True)", "yes", show=False),
-        Binding("left,right,up,down", "other", show=False),
-    ]
-
-    def __init__(self, question: Any) -> None:
-        super().__init__()
-        self.question = question
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static(Text(f"Unknown server: {self.question.host}", style="bold"), markup=False)
-            yield Static(Text(self.question.text), markup=False, classes="dialog-text")
-            yield Static(
-                Text(self.question.fingerprint, style="bold"),
-                markup=False,
-                classes="dialog-text",
-                id="fingerprint",
-            )
-            yield Static(
-                Text(
-                    "Compare it with the fingerprint your teacher or the cluster's documentation gives.",
-                    style="dim",
-                ),
-                markup=False,
-            )
-            with Horizontal(classes="dialog-buttons"):
-                yield Button(Text("y  It is the same: connect"), id="yes", compact=True)
-                yield Button(Text("n  Do not connect"), id="no", compact=True)
+    def body(self) -> ComposeResult:
+        raise NotImplementedError
 
     def on_mount(self) -> None:
-        """No is the safe answer."""
         self.query_one("#no").focus()
 
     @on(Button.Pressed)
@@ -241,11 +248,49 @@ class AskHostKey(Modal[str | None]):
         self.action_answer(event.button.id == "yes")
 
     def action_answer(self, yes: bool) -> None:
-        """Accept or refuse the key."""
-        self.dismiss("yes" if yes else None)
+        raise NotImplementedError
 
     def action_other(self) -> None:
         self.focus_next()
+
+
+class Confirm(YesOrNo[bool | None]):
+    """A question in words, with `details` where there are some."""
+
+    def __init__(self, text: str, *, yes: str = "Yes", no: str = "No", details: Text | None = None) -> None:
+        super().__init__()
+        self.text, self.yes, self.no, self.details = text, yes, no, details
+
+    def body(self) -> ComposeResult:
+        yield Static(Text(self.text), markup=False, classes="dialog-text")
+        if self.details is not None:
+            with Vertical(classes="dialog-details"):
+                yield Static(self.details, markup=False)
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)
+
+
+class AskHostKey(YesOrNo[str | None]):
+    """An unknown server shows its key's fingerprint; only "yes" goes on."""
+
+    yes, no = "It is the same: connect", "Do not connect"
+
+    def __init__(self, question: Any) -> None:
+        super().__init__()
+        self.question = question
+
+    def body(self) -> ComposeResult:
+        yield Static(Text(f"Unknown server: {self.question.host}", style="bold"), markup=False)
+        yield Static(Text(self.question.text), markup=False, classes="dialog-text")
+        fingerprint = Text(self.question.fingerprint, style="bold")
+        yield Static(fingerprint, markup=False, classes="dialog-text", id="fingerprint")
+        compare = "Compare it with the fingerprint your teacher or the cluster's documentation gives."
+        yield Static(Text(compare, style="dim"), markup=False)
+
+    def action_answer(self, yes: bool) -> None:
+        """Accept or refuse the key."""
+        self.dismiss("yes" if yes else None)
 
 
 class AskMinutes(Modal[int | None]):

@@ -163,6 +163,8 @@ class AnswersPane(Container):
 
     def show(self, view_state: ViewState) -> None:
         """Another task, new numbers, or a file changed by another editor."""
+        if not self.display:
+            return
         self._view_state = view_state
         task = view_state.task
         if self.files is None or task is None or view_state.loading:

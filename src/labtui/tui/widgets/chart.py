@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from labtui.results.chart_catalog import family
-from labtui.results.chart_spec import ChartSpec, Point, Series
+from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import with_half_width
 from labtui.tui.widgets import plot_values
 from labtui.tui.widgets.plot_values import EXPECTED_MARK, LIVE_SIGN, number_text, plain, short_names
@@ -23,7 +23,7 @@ from labtui.tui.widgets.tables import frame_texts
 if TYPE_CHECKING:
     from textual.events import Click
 
-    from labtui.results.chart_spec import ChartSpec, Point
+    from labtui.results.charts import ChartSpec, Point
     from labtui.tui.widgets.plot_values import Palette
 
 
@@ -65,6 +65,10 @@ class ChartView(Widget, can_focus=False):
         """Redraw in the new colours when the theme changes."""
         self._title_frame()
         self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())
+
+    def on_resize(self) -> None:
+        """The title has as much room as the chart."""
+        self._title_frame()
 
     def watch_spec(self, spec: ChartSpec | None) -> None:
         """The first chart with something to show brings plotext in."""

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from labtui.results.chart_catalog import family
-from labtui.results.chart_spec import ChartSpec, Kind, switchable, with_kind
+from labtui.results.charts import ChartSpec, Kind, switchable, with_kind
 from labtui.tui.view import NUMBER_COLUMNS, ViewState, number_rows
 from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.plot_text import FRAME_ROWS, LEAST_ROWS
@@ -185,6 +185,8 @@ class ChartsPane(Container, can_focus=True):
         self._apply()
 
     def show(self, view_state: ViewState) -> None:
+        if not self.display:
+            return
         self._view_state = view_state
         self._take()
         self._apply()

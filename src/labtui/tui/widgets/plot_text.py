@@ -3,16 +3,19 @@
 plotext 6 draws in a C++ kernel that aborts the process on a number that is not finite, and needs memory without
 bound when limits are much narrower than the data. So every number is checked again here, and limits always contain
 what is drawn.
+
+Ticks lie in the middle of rows, a whole number of rows apart, so each mark stands on the row nearest to its value.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from labtui.results.chart_spec import ChartSpec, Point, Series, stacked
+from labtui.results.charts import ChartSpec, Point, Series, stacked
 from labtui.tui.widgets import plot_values as look
 from labtui.tui.widgets.plot_values import (
     Colour,
@@ -22,7 +25,6 @@ from labtui.tui.widgets.plot_values import (
     number_text,
     part_rows,
     plain,
-    row_scale,
     stands_below,
     tick_texts,
     valued_points,
@@ -82,6 +84,54 @@ def draw(spec: ChartSpec, width: int, height: int, palette: Palette) -> str | No
     drawing.frame()
     drawing.series()
     return str(figure.build().string()).rstrip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class RowScale:
+    """What the rows of a chart stand for: `low` and `high` are the edges of the lowest and highest row."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+
+def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
+    """A scale with round ticks in the middle of rows, a whole number of rows apart; `above` rows stay free on top.
+
+    `low` lies on the lowest row or above it, `high` on a row below the free ones.
+    """
+    span = high - low
+    if not span > abs(high) * 1e-9:
+        span = abs(high) * 0.1 or 1.0
+        high = low + span
+    best: tuple[float, RowScale] | None = None
+    for step in _round_steps(span / rows, span * 4):
+        first = math.floor(low / step + 1e-9) * step
+        finest = (high - first) / max(0.5, rows - 0.5 - above)
+        apart = min(math.floor(step / finest + 1e-9), rows - 1)
+        if apart < 1:
+            continue
+        each = step / apart
+        count = (rows - 1) // apart + 1
+        waste = each * rows / span
+        cost = waste + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + (0.2 if apart == 1 else 0.0)
+        if best is None or cost < best[0]:
+            ticks = tuple(round(first / step + place) * step for place in range(count))
+            best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
+    if best is None:  # the numbers leave no room for round ones
+        return RowScale(low - span / rows, high + span / rows, (low, high))
+    return best[1]
+
+
+def _round_steps(least: float, most: float) -> Iterable[float]:
+    """1, 2 and 5 times each power of ten from `least` to `most`."""
+    power = math.floor(math.log10(least)) if least > 0 else 0
+    while 10.0**power <= most:
+        for factor in (1, 2, 5):
+            step = float(f"{factor}e{power}")
+            if least <= step <= most:
+                yield step
+        power += 1
 
 
 class _Drawing:
@@ -393,12 +443,8 @@ class _Drawing:
 
     def _worth_drawing(self, point: Point) -> bool:
         """Bounds closer than half a cell would only hide the mark."""
-        low, high = point.lo, point.hi
-        return (
-            low is not None
-            and high is not None
-            and high - low > (self.plane.y_high - self.plane.y_low) * 0.03
-        )
+        height = self.plane.y_high - self.plane.y_low
+        return point.lo is not None and point.hi is not None and point.hi - point.lo > height * 0.03
 
     # ------------------------------------------------------------------ values
 
@@ -443,10 +489,9 @@ def _high(point: Point) -> float:
     return point.y if point.hi is None else point.hi
 
 
-def _round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+def _round_ticks(low: float, high: float, wanted: int) -> list[float]:
     """Round numbers within [low, high]: 1, 2 or 5 times a power of ten apart."""
     rough = (high - low) / wanted
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    step = next(iter(_round_steps(rough * 0.999, rough * 10)))
     first = math.ceil(low / step - 1e-9)
     return [round(index * step, 12) for index in range(first, first + 12) if index * step <= high]

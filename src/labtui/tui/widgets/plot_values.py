@@ -1,8 +1,6 @@
-"""How a chart looks in cells: colours, marks, legend, the scale of its rows, where values stand. Pure: no plotext.
+"""How a chart looks in cells: colours, marks, legend, where values stand. Pure: no plotext.
 
 Colours never are the only sign: lines differ by their marks, bars by their filling, a band by its shade.
-
-Ticks lie in the middle of rows, a whole number of rows apart, so each mark stands on the row nearest to its value.
 Values stand on free cells, off other values, as little over lines as can be, and a larger one is never below a
 smaller one.
 """
@@ -14,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from labtui.results.chart_spec import ChartSpec, Point, Series, series_hues, stacked
+from labtui.results.charts import ChartSpec, Point, Series, series_hues, stacked
 
 Colour = tuple[int, int, int] | int | str
 MARKS = ("●", "◆", "▲", "■", "▼", "✚")
@@ -39,7 +37,7 @@ class Palette:
     faint: Colour = "default"  # the shade of a band
 
     def colour(self, hue: int) -> Colour:
-        """The colour of a slot of `chart_spec`."""
+        """The colour of a slot of `results.charts`."""
         return self.series[hue % len(self.series)]
 
     def colours(self, spec: ChartSpec) -> tuple[Colour, ...]:
@@ -181,54 +179,6 @@ MOST_VALUES = 24
 _NEVER = 1000
 _LINE = 3
 _FAINT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RowScale:
-    """What the rows of a chart stand for: `low` and `high` are the edges of the lowest and highest row."""
-
-    low: float
-    high: float
-    ticks: tuple[float, ...]
-
-
-def row_scale(low: float, high: float, rows: int, *, above: int = 0) -> RowScale:
-    """A scale with round ticks in the middle of rows, a whole number of rows apart; `above` rows stay free on top.
-
-    `low` lies on the lowest row or above it, `high` on a row below the free ones.
-    """
-    span = high - low
-    if not span > abs(high) * 1e-9:
-        span = abs(high) * 0.1 or 1.0
-        high = low + span
-    best: tuple[float, RowScale] | None = None
-    for step in _round_steps(span / rows, span * 4):
-        first = math.floor(low / step + 1e-9) * step
-        finest = (high - first) / max(0.5, rows - 0.5 - above)
-        apart = min(math.floor(step / finest + 1e-9), rows - 1)
-        if apart < 1:
-            continue
-        each = step / apart
-        count = (rows - 1) // apart + 1
-        waste = each * rows / span
-        cost = waste + 0.15 * max(0, 3 - count) + 0.1 * max(0, count - 6) + (0.2 if apart == 1 else 0.0)
-        if best is None or cost < best[0]:
-            ticks = tuple(round(first / step + place) * step for place in range(count))
-            best = (cost, RowScale(first - each / 2, first + (rows - 0.5) * each, ticks))
-    if best is None:  # the numbers leave no room for round ones
-        return RowScale(low - span / rows, high + span / rows, (low, high))
-    return best[1]
-
-
-def _round_steps(least: float, most: float) -> Iterable[float]:
-    """1, 2 and 5 times each power of ten from `least` to `most`."""
-    power = math.floor(math.log10(least)) if least > 0 else 0
-    while 10.0**power <= most:
-        for factor in (1, 2, 5):
-            step = float(f"{factor}e{power}")
-            if least <= step <= most:
-                yield step
-        power += 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,22 @@ from labtui.tui import format as words
 from labtui.tui.guidance import no_run_yet
 from labtui.tui.messages import RunChosen
 from labtui.tui.themes import Roles, roles
-from labtui.tui.view import RunRow, ViewState, live_progress, run_detail, run_rows, task_progress
+from labtui.tui.view import (
+    RunRow,
+    ViewState,
+    glance_chart,
+    last_line,
+    live_progress,
+    run_detail,
+    run_rows,
+    task_progress,
+    timed_only,
+)
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn, frame_texts
 from labtui.tui.widgets.tail_view import COPIED_MAX, TailView
 
 if TYPE_CHECKING:
-    from labtui.domain.events import RunState
-    from labtui.results.chart_spec import ChartSpec
     from labtui.session.folder import LabFolder
 
 
@@ -59,6 +67,7 @@ PROGRAM_COLUMNS = (
 )
 """For runs that are timed without epochs."""
 NARROW = {"number": 2, "model": 9, "batch": 5, "state": 16, "epoch": 12, "rate": 6, "efficiency": 5}
+NARROW_PROGRAM = {"model": 12, "state": 12, "epoch": 11}
 """Widths in a window of 80 columns; the others stay."""
 WIDE = 93
 """From this width on the columns have their full widths."""
@@ -73,10 +82,18 @@ PHASE_ROLES = {
 }
 
 
+LogPaths = Mapping[Stream, Path | None]
+
+
 class RunsPane(Vertical):
     """Table, sentences about the selected run, glance row."""
 
-    _last: tuple[ViewState, Path | None] | None = None
+    _last: ViewState | None = None
+
+    def __init__(self, paths: Callable[[], LogPaths], *, id: str | None = None) -> None:
+        """`paths` gives the mirrors of the selected run's logs."""
+        super().__init__(id=id)
+        self._paths = paths
 
     def compose(self) -> ComposeResult:
         with Vertical(id="runs-box", classes="panel"):
@@ -96,18 +113,21 @@ class RunsPane(Vertical):
     def on_resize(self) -> None:
         """The gaps between columns depend on the width."""
         if self._last is not None:
-            self.show(*self._last)
+            self.show(self._last)
 
-    def show(self, view_state: ViewState, log: Path | None) -> None:
-        self._last = (view_state, log)
-        if not self.size.width:
+    def show(self, view_state: ViewState) -> None:
+        self._last = view_state
+        if not self.display or not self.size.width:
             return  # not laid out yet; the first resize comes back here
         styles = roles(self.app)
         narrow = self.size.width < WIDE
         timed = timed_only(view_state)
         rows = [Row(str(row.run_id), _cells(row, styles, timed=timed)) for row in run_rows(view_state)]
         table = self.query_one(KeyedTable)
-        table.sync(_program_columns(view_state, narrow) if timed else _columns(narrow), rows)
+        table.sync(
+            _program_columns(view_state, narrow) if timed else _fitted(COLUMNS, NARROW if narrow else {}, {}),
+            rows,
+        )
         box = self.query_one("#runs-box")
         box.set_class(not rows, "-empty")
         box.border_title = _title(view_state)
@@ -116,7 +136,7 @@ class RunsPane(Vertical):
                 table.select_key(str(view_state.run_id))
         self._show_progress(view_state, bool(rows))
         self._show_detail(view_state)
-        self._show_glance(view_state, log)
+        self._show_glance(view_state, self._paths()["out"])
 
     def _show_progress(self, view_state: ViewState, any_rows: bool) -> None:
         """A bar for every run that trains and one for the task; without runs, what will stand here."""
@@ -168,15 +188,6 @@ def _title(view_state: ViewState) -> str:
     return f"Runs: {hidden} failed or cancelled not shown (F shows them)" if hidden else "Runs"
 
 
-def glance_chart(view_state: ViewState) -> ChartSpec | None:
-    """What the runs show by now: scaling, else CPU against GPU where the task is about one GPU, else epoch times."""
-    several = any(run.spec.n_gpus > 1 for run in view_state.runs)
-    timed = ("speedup", "program-speedup", "weak-efficiency", "program-time")
-    kinds = (*timed, "epoch-time") if several else (*timed, "cpu-gpu", "epoch-time")
-    found = (chart for kind in kinds for chart in view_state.charts if chart.key.startswith(kind))
-    return next((chart for chart in found if not chart.empty), None)
-
-
 def progress_text(view_state: ViewState, styles: Roles, width: int) -> Text:
     """One line for each run that trains, with the time it needs yet, and one for the whole task."""
     text = Text(no_wrap=True, overflow="ellipsis")
@@ -197,50 +208,32 @@ def progress_text(view_state: ViewState, styles: Roles, width: int) -> Text:
     return text
 
 
-def timed_only(view_state: ViewState) -> bool:
-    """Whether all runs of the task are a program's, which have a time and no epochs."""
-    return bool(view_state.runs) and all(run.spec.program is not None for run in view_state.runs)
-
-
 def _program_columns(view_state: ViewState, narrow: bool) -> tuple[TableColumn, ...]:
     """The columns of programs, with what their runs differ by: processes or GPUs."""
     programs = [run.spec.program for run in view_state.runs if run.spec.program is not None]
     counts = " or ".join(dict.fromkeys(program.counts for program in programs))
-    columns = []
-    for each in PROGRAM_COLUMNS:
-        title = counts if each.key == "gpus" else each.title
-        less = 2 if narrow and each.key in ("model", "state", "epoch") else 0
-        gap = "" if each.key == "number" else " "
-        columns.append(TableColumn(each.key, gap + title, each.right, (each.width or 0) - less + len(gap)))
-    return tuple(columns)
+    return _fitted(PROGRAM_COLUMNS, NARROW_PROGRAM if narrow else {}, {"gpus": counts})
 
 
-def _columns(narrow: bool) -> tuple[TableColumn, ...]:
-    columns = []
-    for each in COLUMNS:
-        width = NARROW.get(each.key, each.width) if narrow else each.width
-        gap = "" if each.key == "number" else " "
-        columns.append(TableColumn(each.key, gap + each.title, each.right, (width or 0) + len(gap)))
-    return tuple(columns)
+def _fitted(
+    columns: tuple[TableColumn, ...], widths: Mapping[str, int], titles: Mapping[str, str]
+) -> tuple[TableColumn, ...]:
+    """The columns with a gap before all but the first."""
+    fitted = []
+    for each in columns:
+        gap, title = "" if each.key == "number" else " ", titles.get(each.key, each.title)
+        width = widths.get(each.key, each.width or 0)
+        fitted.append(TableColumn(each.key, gap + title, each.right, width + len(gap)))
+    return tuple(fitted)
 
 
 def _cells(row: RunRow, styles: Roles, *, timed: bool = False) -> tuple[str | Text, ...]:
     style = getattr(styles, PHASE_ROLES.get(row.phase, ""), "")
     state = Text(f" {row.state}", style=style)
-    cells = (
-        row.model,
-        row.gpus,
-        row.batch,
-        row.per_gpu,
-        state,
-        row.epoch,
-        row.rate,
-        row.speedup,
-        row.efficiency,
-    )
-    if timed:
-        cells = (row.model, row.gpus, row.batch, state, row.epoch, row.speedup, row.efficiency)  # type: ignore[assignment]  # fewer columns
-    return (row.number, *(each if isinstance(each, Text) else f" {each}" for each in cells))
+    first = (row.model, row.gpus, row.batch, *(() if timed else (row.per_gpu,)))
+    rate = () if timed else (row.rate,)
+    last = (row.epoch, *rate, row.speedup, row.efficiency)
+    return (row.number, *(f" {each}" for each in first), state, *(f" {each}" for each in last))
 
 
 BESIDE = ("out", "beside")
@@ -253,8 +246,19 @@ _SELECT_FIRST = "Select lines first: V, then the arrow keys."
 class LogPane(Vertical):
     """Three tail views; one or two are shown. Follow and search work on the one that has the focus."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+    _last: ViewState | None = None
+
+    def __init__(
+        self,
+        paths: Callable[[], LogPaths],
+        beside: Callable[[], tuple[int, Path | None] | None],
+        *,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """`paths` gives the mirrors of the selected run's logs, `beside` the marked run's number and its output."""
         super().__init__(id=id, classes=classes)
+        self._paths, self._marked = paths, beside
         self._choice = 0
         self._title = ""
         self._run_id: int | None = None
@@ -275,27 +279,30 @@ class LogPane(Vertical):
         self._apply_choice()
         self.query_one("#log-search").display = False
 
+    def on_resize(self) -> None:
+        """The first one: now the end of a log can be shown."""
+        if self._last is not None:
+            self.show(self._last)
+
     # ------------------------------------------------------------------ what is shown
 
-    def show(
-        self,
-        view_state: ViewState,
-        paths: Mapping[Stream, Path | None],
-        beside: tuple[int, Path | None] | None = None,
-    ) -> None:
-        run = view_state.run
-        chosen = run is not None and run.run_id != self._run_id
-        self._run_id = run.run_id if run is not None else None
-        self._title = "" if run is None else f"Run {run.run_id}: {run.spec.label}"
-        if run is None:
-            self._title = "No run is chosen"
+    def show(self, view_state: ViewState) -> None:
+        self._last = view_state
+        if not self.display:
+            return
+        run, paths = view_state.run, self._paths()
+        laid_out = bool(self.size.width)  # if not, the first resize comes back here to place a run's own end
+        chosen = laid_out and run is not None and run.run_id != self._run_id
+        if laid_out:
+            self._run_id = run.run_id if run is not None else None
+        self._title = "No run is chosen" if run is None else f"Run {run.run_id}: {run.spec.label}"
         self._view("out").when_empty = "What a run prints stands here, from its first line on."
         self._why_in_err = run is not None and any(found.stream == "err" for found in run.diagnosis[:1])
         for stream in ("out", "err"):
             self._view(stream).show_file(paths.get(stream))
         if chosen:
             self._view("out").show_end_of(last_line(view_state, view_state.run))
-        self._show_beside(view_state, beside)
+        self._show_beside(view_state, self._marked())
         self._show_title()
 
     def _show_beside(self, view_state: ViewState, beside: tuple[int, Path | None] | None) -> None:
@@ -383,7 +390,7 @@ class LogPane(Vertical):
 
     def wrap_lines(self) -> None:
         """The selected lines, or those on the screen, on a page that wraps them."""
-        from labtui.tui.screens.texts import TextScreen
+        from labtui.tui.screens.pages import TextScreen
 
         view = self.active
         lines = view.selected or view.seen
@@ -391,9 +398,8 @@ class LogPane(Vertical):
         if not text:
             self.notify("No log was read yet.", severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
-            self.notify(
-                "That is too much for a page. S saves it into a file.", severity="warning", markup=False
-            )
+            text = "That is too much for a page. S saves it into a file."
+            self.notify(text, severity="warning", markup=False)
         else:
             run = self._beside if view is self._view("beside") else self._run_id
             title = f"Run {run}, lines {lines.start + 1:,} to {lines.stop:,} of the log, wrapped"
@@ -405,11 +411,8 @@ class LogPane(Vertical):
         if not text:
             self.notify(_SELECT_FIRST, severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
-            self.notify(
-                "That is too much for the clipboard. S saves it into a file.",
-                severity="warning",
-                markup=False,
-            )
+            text = "That is too much for the clipboard. S saves it into a file."
+            self.notify(text, severity="warning", markup=False)
         else:
             self.app.copy_to_clipboard(text)
             lines = text.count("\n")
@@ -446,9 +449,8 @@ class LogPane(Vertical):
             try:
                 copy = Path(shutil.copy(file.path, folder))
             except OSError as error:
-                self.notify(
-                    f"{file.path.name} cannot be read: {error.strerror}.", severity="warning", markup=False
-                )
+                text = f"{file.path.name} cannot be read: {error.strerror}."
+                self.notify(text, severity="warning", markup=False)
                 return
             open_editor(copy)
 
@@ -459,17 +461,6 @@ class LogPane(Vertical):
     def follow(self) -> None:
         for stream in SHOWN[self._choice]:
             self._view(stream).action_follow()
-
-
-def last_line(view_state: ViewState, run: RunState | None) -> int | None:
-    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
-    if run is None or run.outcome is None or not run.epochs:
-        return None
-    later = (
-        other.run_id > run.run_id and other.token == run.token and other.started
-        for other in view_state.state.runs.values()
-    )
-    return run.epochs[-1].line if any(later) else None
 
 
 def _state(view: TailView) -> str:

@@ -211,9 +211,16 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ following
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Any scrolling up by hand ends following."""
+        """Any scrolling up by hand ends following; where the end is not followed, its distance is told."""
         super().watch_scroll_y(old_value, new_value)
         if new_value < old_value and new_value < self.max_scroll_y and not self._placing:
+            self.follow = False
+        if not self.follow and int(new_value) != int(old_value):
+            self.post_message(self.Moved(self))
+
+    def _stop_following(self) -> None:
+        """At the key and not at the first step of its animation: bytes that come between would take it back."""
+        if self.max_scroll_y:
             self.follow = False
 
     def watch_follow(self) -> None:
@@ -314,6 +321,7 @@ class TailView(ScrollView, can_focus=True):
     def action_scroll_up(self) -> None:
         """One line up, or one more selected."""
         if not self._reached(-1):
+            self._stop_following()
             super().action_scroll_up()
 
     def action_scroll_down(self) -> None:
@@ -324,6 +332,7 @@ class TailView(ScrollView, can_focus=True):
     def action_page_up(self) -> None:
         """A page up, selected or not."""
         if not self._reached(-self.size.height):
+            self._stop_following()
             super().action_page_up()
 
     def action_page_down(self) -> None:

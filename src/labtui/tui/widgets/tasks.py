@@ -5,14 +5,17 @@ The pane says what to do, why, the planned runs, files, questions, and what is s
 
 from __future__ import annotations
 
+import re
+
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.events import Click
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from labtui.lab.edition import RunPlan, Task
@@ -111,18 +114,51 @@ class NextCard(Widget):
 MARGIN = "  "
 
 
+_HEAD = re.compile(r"\s*(?:[•✔○] )?")
+
+
+class HangingText(Widget):
+    """Lines of text; what a long one leaves over hangs below its own first word, not below its bullet."""
+
+    DEFAULT_CSS = """
+    HangingText { height: auto; }
+    """
+    text: reactive[Text] = reactive(Text, layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return max(1, len(self._lines(width)))
+
+    def render(self) -> Text:
+        return Text("\n").join(self._lines(self.size.width))
+
+    def _lines(self, width: int) -> list[Text]:
+        lines: list[Text] = []
+        for line in self.text.split("\n", allow_blank=True):
+            found = _HEAD.match(line.plain)
+            margin = found.end() if found is not None else 0
+            rest = (
+                line[margin:].wrap(self.app.console, max(8, width - margin)) if line.plain.strip() else [line]
+            )
+            for place, piece in enumerate(rest):
+                piece.rstrip()
+                lines.append(Text.assemble(line[:margin] if place == 0 else " " * margin, piece))
+        return lines
+
+
 class TaskPane(VerticalScroll):
     """One scrolling page; it is rebuilt only when its text changes, so the reader's place is kept."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._page = Static(Text(""), markup=False)
+        self._page = HangingText()
         self._shown: tuple[str, str] | None = None
 
     def compose(self) -> ComposeResult:
         yield self._page
 
     def show(self, view_state: ViewState) -> None:
+        if not self.display:
+            return
         page = task_page(view_state, roles(self.app))
         key = (view_state.task_id, page.markup)
         if key == self._shown:
@@ -131,7 +167,7 @@ class TaskPane(VerticalScroll):
         self.border_title = Text(f"{task.id} {task.title}" if task is not None else "Task")
         other_task = self._shown is None or self._shown[0] != view_state.task_id
         self._shown = key
-        self._page.update(page)
+        self._page.text = page
         if other_task:
             self.scroll_home(animate=False)
 

@@ -95,9 +95,12 @@ class Optimizer:
 
     def step(self) -> None:
         STATE.step += 1
-        if STATE.step == 1:
+        if STATE.step == 1 or STATE.seen == STATE.batch:
             show_gpus()
-        pass_time(_step_seconds())
+        if (lost := rehearse.lost_rank()) is not None:
+            where = f"Connection closed by peer [{lost[1]}]:20483"
+            raise RuntimeError(f"[/opt/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] {where}")
+        pass_time(_step_seconds() * rehearse.slowness())
 
 
 def _step_seconds() -> float:
@@ -120,7 +123,12 @@ def show_gpus() -> None:
     """Write the load that the job's nvidia-smi shows."""
     folder = os.environ.get("LABTUI_PRACTICE_JOB")
     if folder:
-        load = {"gpus": visible_gpus(), "percent": 96.0, "gib": memory_gib()}
+        load = {
+            "gpus": visible_gpus(),
+            "percent": 96.0,
+            "last_node": 96.0 / rehearse.slowness(),
+            "gib": memory_gib(),
+        }
         beside = Path(folder) / "gpu.json.new"
         beside.write_text(json.dumps(load), encoding="ascii")
         beside.replace(Path(folder) / "gpu.json")

@@ -1,14 +1,15 @@
-"""Pages about the cluster: every command labtui ran there, and the doctor's checks."""
+"""Pages over a screen: a text, help, problems, what labtui asked the cluster, the jobs there, the doctor's checks."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -18,18 +19,141 @@ from textual.message import Message
 from textual.widgets import DataTable, Static
 
 from labtui.domain.errors import LabError
+from labtui.domain.events import LabState
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
+from labtui.tui.actions import ACTIONS, named
 from labtui.tui.screens.prompts import Modal, ModalKeys
 from labtui.tui.themes import Roles, roles
+from labtui.tui.widgets.frame import Key
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 
 if TYPE_CHECKING:
     from labtui.cluster.target import Prompter
     from labtui.doctor.findings import Check
+    from labtui.practice.incidents import IncidentNote
     from labtui.session.session import Session
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.site_probe import SiteLoad
+
+_Answer = TypeVar("_Answer")
+
+
+class Page(Modal[_Answer]):
+    """A title, the `body`, and the keys, of which `esc` and `q` close the page."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "close", show=False)]
+    title_text = ""
+    keys: Sequence[Key] = (("esc", "closes", "close"),)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="page"):
+            title = Text(self.title_text, style="bold")
+            yield Static(title, markup=False, classes="page-title", id="page-title")
+            yield from self.body()
+            yield ModalKeys(*self.keys, classes="page-keys")
+
+    def body(self) -> ComposeResult:
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+class TextScreen(Page[bool | None]):
+    """A page of text; `copy` puts it on the clipboard with c, `ask` makes it a yes-or-no question."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "copy", "copy", show=False),
+        Binding("y", "yes", "yes", show=False),
+        Binding("n", "close", "no", show=False),
+    ]
+
+    def __init__(self, title: str, text: Text | Table | str, *, copy: bool = False, ask: str = "") -> None:
+        super().__init__()
+        self.title_text, self.page = title, Text(text) if isinstance(text, str) else text
+        self.copy, self.ask = copy, ask
+        if copy:
+            self.keys = (("c", "copies", "copy"), *self.keys)
+        if ask:
+            self.keys = (("y", ask, "yes"), ("n", "leaves it as it is", "close"))
+
+    def body(self) -> ComposeResult:
+        with VerticalScroll(classes="page-text"):
+            yield Static(self.page, markup=False)
+
+    def on_mount(self) -> None:
+        """Arrow keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def action_close(self) -> None:
+        self.dismiss(False if self.ask else None)
+
+    def action_yes(self) -> None:
+        """Agree, where something was asked."""
+        if self.ask:
+            self.dismiss(True)
+
+    def action_copy(self) -> None:
+        if self.copy and isinstance(self.page, Text):
+            self.app.copy_to_clipboard(self.page.plain)
+            self.notify("Copied.", timeout=2)
+
+
+class HelpScreen(TextScreen):
+    """Every key, those of the `place` first; the key that opened it closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "close", "close", show=False)]
+
+    def __init__(self, place: str = "", first: Sequence[str] = ()) -> None:
+        title = "Keys (the mouse works, too). Change them in settings.toml, [keys]."
+        super().__init__(title, help_page(place, first))
+
+
+def problems_text(state: LabState, session: Session, incidents: Sequence[IncidentNote] = ()) -> Text:
+    """Every error that is not over, with its hint; then what a rehearsal let go wrong on purpose."""
+    page = Text()
+    for problem in state.problems:
+        page.append(f"! {problem.sentence}\n", style="bold").append(
+            f"  {problem.hint}\n\n" if problem.hint else "\n"
+        )
+    if not state.problems:
+        calm = state.connection.status in {"online", "connecting", "stale"}
+        page.append("Nothing is wrong.\n\n" if calm else "Nothing is wrong but the connection.\n\n")
+    connection = state.connection
+    page.append(f"Connection: {connection.status}. {connection.sentence} {connection.hint}".rstrip() + "\n")
+    for note in incidents:
+        page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
+    page.append(f"\nUnexpected errors are written to {session.folder.problem_log}\n", style="dim")
+    return page
+
+
+def help_page(place: str = "", first: Sequence[str] = ()) -> Table:
+    """Key, name, what it does. What acts on what is chosen comes first, then the screen or pane one is in."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    now = [action for name in first if (action := named(name)) is not None]
+    groups = {"Here and now": now} if now else {}
+    here = {action.group for action in ACTIONS if action.places == (place,)}
+    for action in sorted(ACTIONS, key=lambda action: action.group not in here):
+        groups.setdefault(action.group, []).append(action)
+    for group, members in groups.items():
+        table.add_row(Text(group, style="bold underline"), "", "")
+        for action in members:
+            table.add_row(Text(action.key_label, style="bold"), Text(action.label), Text(action.help))
+        table.add_row("", "", "")
+    table.add_row(Text("Signs", style="bold underline"), "", "")
+    for status, glyph in words.TASK_GLYPHS.items():
+        table.add_row(glyph, Text(words.TASK_WORDS[status]), Text("a task's box"))
+    for phase, glyph in words.PHASE_GLYPHS.items():
+        table.add_row(glyph, Text(phase.value), Text("a run"))
+    for status, glyph in words.CONNECTION_GLYPHS.items():
+        table.add_row(
+            glyph, Text(words.CONNECTION_WORDS.get(status, status)), Text("the connection to the cluster")
+        )
+    return table
 
 
 COLUMNS = (
@@ -43,10 +167,10 @@ EVERY = 1.0
 SLURM = ("squeue", "sbatch", "sacct", "scancel", "scontrol")
 
 
-class RemoteCommands(Modal[None]):
+class RemoteCommands(Page[None]):
     """A table and, below, the whole command under the cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,m", "close", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "close", "close", show=False)]
 
     def __init__(self, session: Session, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -54,12 +178,9 @@ class RemoteCommands(Modal[None]):
         self._clock = clock
         self._commands: list[str] = []
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="page"):
-            yield Static(Text(""), markup=False, classes="page-title", id="commands-title")
-            yield KeyedTable(id="commands-table")
-            yield Static(Text(""), markup=False, id="command-whole")
-            yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
+    def body(self) -> ComposeResult:
+        yield KeyedTable(id="commands-table")
+        yield Static(Text(""), markup=False, id="command-whole")
 
     def on_mount(self) -> None:
         """Fill, then keep filling."""
@@ -73,7 +194,7 @@ class RemoteCommands(Modal[None]):
         records = list(self._session.commands)
         recent = sum(1 for record in records if self._clock() - record.at < 60)
         title = f"What labtui asked the cluster: {len(records)} kept, {recent} in the last minute"
-        self.query_one("#commands-title", Static).update(Text(title, style="bold"))
+        self.query_one("#page-title", Static).update(Text(title, style="bold"))
         self._commands = [_text(record.command) for record in reversed(records)]
         rows = [
             Row(str(len(records) - index), _cells(record)) for index, record in enumerate(reversed(records))
@@ -87,9 +208,6 @@ class RemoteCommands(Modal[None]):
         place = table.cursor_row
         whole = self._commands[place] if 0 <= place < len(self._commands) else ""
         self.query_one("#command-whole", Static).update(Text(whole))
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 def _text(command: str) -> str:
@@ -139,13 +257,15 @@ NARROW_JOBS = {"job": 9, "name": 10, "state": 8, "lasted": 11, "queue": 10, "nod
 WIDE_JOBS = 110
 
 
-class JobsPage(Modal[None]):
+class JobsPage(Page[None]):
     """Every living job of the student as the queue last said, also those that this folder did not send."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,Q", "close", "close", show=False),
+        Binding("Q", "close", "close", show=False),
         Binding("ctrl+k", "cancel_job", "cancel", show=False),
     ]
+    title_text = "Your jobs on the cluster"
+    keys = (("^k", "cancels the job", "cancel_job"), *Page.keys)
 
     def __init__(
         self,
@@ -160,15 +280,10 @@ class JobsPage(Modal[None]):
         self._jobs: tuple[MyJob, ...] = ()
         self._load: Future[SiteLoad] | None = None
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="page"):
-            yield Static(Text("Your jobs on the cluster", style="bold"), markup=False, classes="page-title")
-            yield KeyedTable(id="jobs-table")
-            yield Static(Text(""), markup=False, id="jobs-none")
-            yield Static(Text(""), markup=False, id="jobs-load")
-            yield ModalKeys(
-                ("^k", "cancels the job", "cancel_job"), ("esc", "closes", "close"), classes="page-keys"
-            )
+    def body(self) -> ComposeResult:
+        yield KeyedTable(id="jobs-table")
+        yield Static(Text(""), markup=False, id="jobs-none")
+        yield Static(Text(""), markup=False, id="jobs-load")
 
     def on_mount(self) -> None:
         """Fill, then keep filling."""
@@ -221,9 +336,6 @@ class JobsPage(Modal[None]):
         if 0 <= place < len(self._jobs) and self._jobs[place].job_id:
             self._cancel(self._jobs[place].job_id, self._jobs[place].name)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
 
 def _apart(cells: tuple[str, ...], columns: tuple[TableColumn, ...]) -> tuple[Text, ...]:
     """Cells that end before their columns do."""
@@ -242,10 +354,11 @@ def _job_cells(job: MyJob, later: float) -> tuple[str, ...]:
     return tuple(display_text(cell.encode()) for cell in cells)
 
 
-class DoctorScreen(Modal[None]):
+class DoctorScreen(Page[None]):
     """Logs in once more, in a thread of its own, and asks for everything that a job needs. It changes nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,D", "close", "close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("D", "close", "close", show=False)]
+    title_text = "Doctor: what a job needs"
 
     def __init__(self, session: Session, prompter: Prompter | None, ended: Callable[[], None]) -> None:
         super().__init__()
@@ -253,12 +366,9 @@ class DoctorScreen(Modal[None]):
         self._checks: list[Check] = []
         self._under_way = True
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="page"):
-            yield Static(Text("Doctor: what a job needs", style="bold"), markup=False, classes="page-title")
-            with VerticalScroll(classes="page-text"):
-                yield Static(Text(""), markup=False, id="doctor-checks")
-            yield ModalKeys(("esc", "closes", "close"), classes="page-keys")
+    def body(self) -> ComposeResult:
+        with VerticalScroll(classes="page-text"):
+            yield Static(Text(""), markup=False, id="doctor-checks")
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
@@ -303,10 +413,6 @@ class DoctorScreen(Modal[None]):
             self.call_after_refresh(self._show)
             return
         box.update(checks_page(self._checks, roles(self.app), running=self._under_way))
-
-    def action_close(self) -> None:
-        """Back; what is being asked meanwhile ends by itself."""
-        self.dismiss(None)
 
 
 def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:

@@ -1,0 +1,133 @@
+"""Programs that are timed without epochs (MPI, a stencil): one row for each size and number of processes.
+
+Strong and weak scaling are never mixed: a program says which of the two its sizes are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from labtui.domain.model import Interval, Program
+from labtui.results.measured import MeasuredRun, Origin
+from labtui.training_logs.patterns import BASELINE
+
+_SCALES = {"s": 1.0, "ms": 1e3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRow:
+    """The time of a program on so many processes, in seconds; repetitions are pooled.
+
+    `size` is that of the problem, "" where nothing tells it. `speedup` and `efficiency` are strong scaling's,
+    `weak_efficiency` is weak scaling's; None where there is no time to compare with. `baseline` is the time of one
+    process that the run's own line repeats: compared with where there is no run of one process.
+    """
+
+    program: Program
+    size: str
+    processes: int
+    practice: bool
+    seconds: Interval
+    runs: int
+    run_ids: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    speedup: Interval | None = None
+    efficiency: Interval | None = None
+    weak_efficiency: Interval | None = None
+    notes: tuple[str, ...] = ()
+    baseline: Interval | None = None
+
+    @property
+    def series(self) -> str:
+        """What its marks are called: the program, and the size of strong scaling's problem."""
+        weak = self.program.scaling == "weak" or not self.size
+        return self.program.name if weak else f"{self.program.name} ({self.size})"
+
+    @property
+    def shown(self) -> Interval:
+        """The time in the program's own unit."""
+        return self.seconds.scaled(_SCALES[self.program.shown_in])
+
+
+def baseline_text(program: Program) -> str:
+    """What the others are compared with: ``the sequential program``, ``1 process``, ``1 GPU``."""
+    return "the sequential program" if program.sequential else program.counted(1)
+
+
+def program_rows(runs: Iterable[MeasuredRun]) -> tuple[ProgramRow, ...]:
+    """The rows of the runs that are a program's, by program, size and processes; others are left out."""
+    groups: dict[tuple[bool, str, str, int], list[MeasuredRun]] = {}
+    for run in runs:
+        parsed = run.run
+        if parsed.program is not None and parsed.processes and parsed.epochs:
+            key = (run.practice or parsed.practice, parsed.program.name, parsed.size, parsed.processes)
+            groups.setdefault(key, []).append(run)
+    rows = [
+        row for key in sorted(groups, key=_program_order) if (row := _timed_row(key, groups[key])) is not None
+    ]
+    return tuple(_program_compared(row, rows) for row in rows)
+
+
+def _program_order(key: tuple[bool, str, str, int]) -> tuple[object, ...]:
+    practice, name, size, processes = key
+    return practice, name, work_of(size) or 0, processes, size
+
+
+def _timed_row(key: tuple[bool, str, str, int], members: Sequence[MeasuredRun]) -> ProgramRow | None:
+    practice, _, size, processes = key
+    samples = [(run, sample) for run in members for sample in run.run.epochs]
+    seconds = Interval.mean([sample.seconds for _, sample in samples])
+    program = members[0].run.program
+    if seconds is None or program is None or seconds.lo <= 0:
+        return None
+    return ProgramRow(
+        program=program,
+        size=size,
+        processes=processes,
+        practice=practice,
+        seconds=seconds,
+        runs=len(members),
+        run_ids=tuple(run.run_id for run in members if run.run_id is not None),
+        tasks=tuple(dict.fromkeys(run.task_id for run in members if run.task_id)),
+        origins=tuple(run.origin(sample) for run, sample in samples),
+        baseline=Interval.mean(
+            [
+                Interval(*(sample.metrics[name] for name in BASELINE))
+                for _, sample in samples
+                if sample.metrics.keys() >= set(BASELINE)
+            ]
+        ),
+    )
+
+
+def work_of(size: str) -> int | None:
+    """The work that a size stands for: its numbers multiplied; None where it tells none."""
+    numbers = size.split("x")
+    return math.prod(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
+
+
+def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow:
+    """The row with its ratios to the time of one process."""
+    weak = row.program.scaling == "weak"
+    alike = [one for one in rows if (one.program.name, one.practice) == (row.program.name, row.practice)]
+    first = next((one for one in alike if one.processes == 1 and (weak or one.size == row.size)), None)
+    if first is None and row.baseline is not None and not weak and row.baseline.lo > 0:
+        ratio = row.baseline.over(row.seconds)
+        own = f"Compared with the time of {baseline_text(row.program)} in its own line."
+        return replace(
+            row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes), notes=(*row.notes, own)
+        )
+    if first is None:
+        missing = f"There is no time of {baseline_text(row.program)} to compare with."
+        return replace(row, notes=(*row.notes, missing))
+    ratio = Interval.exact(1.0) if first is row else first.seconds.over(row.seconds)
+    if not weak:
+        return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
+    one, mine = work_of(first.size), work_of(row.size)
+    if one is not None and mine is not None and mine != one * row.processes:
+        grown = f"Its size is not {row.processes:,} times that of one process: this is no weak scaling."
+        return replace(row, notes=(*row.notes, grown))
+    return replace(row, weak_efficiency=ratio)

@@ -1,0 +1,56 @@
+"""Which submission is sent next."""
+
+from __future__ import annotations
+
+from labtui.domain.events import JobObserved, LabState, PlannedRun, SubmissionChanged, SubmissionPlanned
+from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.profile import Profile, Queue
+from labtui.domain.reduce import reduce_all, sendable, submission_queue, waiting_reason
+
+SPEC = RunSpec(model="ResNet50", device="gpu", n_gpus=1, batch_size=8, epochs=1, script="a.py")
+PROFILE = Profile(
+    id="x",
+    title="X",
+    login_hosts=("h",),
+    queues=(Queue(name="one", devices="gpu", max_submit_per_user=1), Queue(name="many", devices="gpu")),
+)
+
+
+def planned(number: int, qos: str) -> SubmissionPlanned:
+    return SubmissionPlanned(
+        at=float(number), token=f"t{number}", task_id="6", form="one-gpu", job_name="x", qos=qos,
+        runs=(PlannedRun(run_id=number, spec=SPEC),),
+    )  # fmt: skip
+
+
+def status(number: int, word: SubmissionStatus, job_id: str = "") -> SubmissionChanged:
+    return SubmissionChanged(at=9.0, token=f"t{number}", status=word, job_id=job_id)
+
+
+def state(*events) -> LabState:
+    return reduce_all(LabState(), events)
+
+
+def token(found) -> str | None:
+    return found.token if found else None
+
+
+def test_the_oldest_goes_first_and_nobody_overtakes_in_a_queue() -> None:
+    lab = state(planned(1, "many"), planned(2, "many"), planned(3, "one"))
+    assert token(sendable(lab, PROFILE)) == "t1"
+    assert token(sendable(lab, PROFILE, closed={"many"})) == "t3"
+    assert [item.token for item in submission_queue(lab)] == ["t1", "t2", "t3"]
+
+
+def test_a_queue_for_one_is_shut_until_evidence_says_it_is_free() -> None:
+    base = (planned(1, "one"), planned(2, "one"))
+    for word in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN, SubmissionStatus.ACCEPTED):
+        assert sendable(state(*base, status(1, word, "7")), PROFILE) is None
+    for phase in JobPhase:
+        observed = JobObserved(at=1.0, token="t1", job=JobView(job_id="7", phase=phase))
+        lab = state(*base, status(1, SubmissionStatus.ACCEPTED, "7"), observed)
+        assert token(sendable(lab, PROFILE)) == ("t2" if phase is JobPhase.FINISHED else None)
+    for word in (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN):
+        assert token(sendable(state(*base, status(1, word)), PROFILE)) == "t2"
+    lab = state(*base, status(1, SubmissionStatus.SENDING))
+    assert "one job per user" in waiting_reason(lab, PROFILE, lab.submissions["t2"])
