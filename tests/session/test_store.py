@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -27,8 +28,10 @@ from labtui.domain.events import (
 )
 from labtui.domain.model import EpochSample, Interval, RunSpec, SubmissionStatus
 from labtui.domain.reduce import reduce_all
+from labtui.session.folder import LabFolder
 from labtui.session.journal import Journal
 from labtui.session.session import Session
+from labtui.session.settings import Settings
 from labtui.session.store import SCHEMA_VERSION, Store, decode_event, encode_event
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
@@ -248,6 +251,31 @@ def test_a_second_process_looks_and_does_not_touch(bench: Bench) -> None:
     bench.session.close()
     with Session.open(bench.path, start=False) as third:
         assert not third.read_only
+
+
+def test_a_database_that_is_only_being_made_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes open a new folder: the second may come before the first has made the database."""
+    path = tmp_path / "labtui.db"
+    maker = threading.Timer(0.3, lambda: Store(path).close())
+    maker.start()
+    store = Store(path, read_only=True)
+    assert store.events() == []
+    store.close()
+    maker.join()
+    monkeypatch.setattr("labtui.session.store._MIGRATION_S", 0.1)
+    with pytest.raises(StoreError, match="no database yet"):
+        Store(tmp_path / "other.db", read_only=True)
+
+
+def test_a_new_folder_can_be_looked_at(tmp_path: Path) -> None:
+    """`labtui serve` of a folder that only `labtui init` has seen."""
+    LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
+    with Session.open(tmp_path / "lab", start=False, looking=FolderError("Only to look at.")) as session:
+        assert session.read_only and not session.state.runs
+    with Session.open(tmp_path / "lab", start=False) as session:
+        assert not session.read_only
 
 
 WRITER = """

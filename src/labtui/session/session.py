@@ -106,6 +106,8 @@ class Session:
             DataError: `lab.toml` or the cluster profile cannot be understood.
         """
         folder = LabFolder.open(path)
+        if looking is not None and not folder.database_path.exists():
+            cls.open(path, start=False).close()  # who only looks makes nothing
         lock: FolderLock | None = FolderLock(folder.lock_path) if looking is None else None
         if lock is not None and not lock.acquire():
             lock = None

@@ -96,8 +96,15 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         if self.read_only:
+            deadline = time.monotonic() + _MIGRATION_S
+            if not _comes_true(self.path.exists, deadline):
+                raise StoreError(
+                    "The lab folder has no database yet, and another labtui holds the folder.",
+                    "Close the other labtui, then open the folder again.",
+                )
             connection = _connect(f"{self.path.as_uri()}?mode=ro")
-            if not _becomes_ours(connection):
+            _comes_true(lambda: version_of(connection) >= SCHEMA_VERSION, deadline)
+            if version_of(connection) != SCHEMA_VERSION:
                 connection.close()
                 raise StoreError(
                     "The database was made by another version of labtui and can only be changed by one process.",
@@ -281,12 +288,11 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
         return None
 
 
-def _becomes_ours(connection: sqlite3.Connection) -> bool:
-    """Whether the database has our schema; the process that writes may be making or migrating it just now."""
-    deadline = time.monotonic() + _MIGRATION_S
-    while version_of(connection) < SCHEMA_VERSION and time.monotonic() < deadline:
+def _comes_true(condition: Callable[[], bool], deadline: float) -> bool:
+    """Wait for the process that writes: it may be making or migrating the database just now."""
+    while not (true := condition()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return version_of(connection) == SCHEMA_VERSION
+    return true
 
 
 def _connect(uri: str) -> sqlite3.Connection:
