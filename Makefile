@@ -86,7 +86,7 @@ bench: $(VENV)/test.stamp  ## measure, as ratios beside what a user would use in
 .PHONY: coverage
 coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp $(TORCH_STAMP)  ## run all tests and say what they reach
 	$(BIN)/coverage erase
-	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
