@@ -56,6 +56,20 @@ async def test_changed_cells_are_shown_and_markup_is_text() -> None:
         assert "[red]12345678" in text_of(app)
 
 
+async def test_a_table_that_is_painted_before_it_is_measured_is_whole() -> None:
+    """A window that changes its size paints at once; the lines of that moment are kept."""
+    app = Bench()
+    async with app.run_test(size=(60, 12)) as pilot:
+        app.table.sync(COLUMNS, [Row("a", ("ResNet50 1 GPU", "13.6 σ 0.1"))])
+        app.table.render_line(1)
+        await pilot.pause()
+        assert "ResNet50 1 GPU" in text_of(app) and "13.6 σ 0.1" in text_of(app)
+        app.table.sync(COLUMNS, [Row("a", ("ResNet152 4 GPUs", "8"))])
+        app.table.render_line(1)
+        await pilot.pause()
+        assert "ResNet152 4 GPUs" in text_of(app)
+
+
 async def test_the_scroll_position_survives_a_rebuild() -> None:
     app = Bench()
     async with app.run_test(size=(30, 8)) as pilot:

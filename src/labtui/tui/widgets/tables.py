@@ -7,8 +7,9 @@ scroll position survive; equal content costs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 from textual.widgets import DataTable
@@ -46,11 +47,12 @@ class KeyedTable(DataTable[Text]):
 
     def sync(self, columns: Sequence[TableColumn], rows: Sequence[Row]) -> bool:
         """Show these columns and rows; says whether anything changed."""
+        columns = _with_widths(columns, rows)
         wanted = {row.key: row.cells for row in rows}
-        if tuple(columns) == self._shown_columns and list(wanted) == list(self._shown):
+        if columns == self._shown_columns and list(wanted) == list(self._shown):
             changed = self._update_cells(wanted)
         else:
-            self._rebuild(tuple(columns), rows)
+            self._rebuild(columns, rows)
             changed = True
         self._shown = wanted
         return changed
@@ -72,7 +74,7 @@ class KeyedTable(DataTable[Text]):
         for key, cells in wanted.items():
             for column, old, new in zip(self._shown_columns, self._shown[key], cells, strict=True):
                 if _look(old) != _look(new):
-                    self.update_cell(key, column.key, _cell(new, column), update_width=column.width is None)
+                    self.update_cell(key, column.key, _cell(new, column))
                     changed = True
         return changed
 
@@ -96,6 +98,20 @@ class KeyedTable(DataTable[Text]):
             self.scroll_to(scroll.x, scroll.y, animate=False)
         # A layout that comes between these rows and the table's own measuring of them would keep the old height.
         self.call_after_refresh(self.refresh, layout=True)
+
+
+def _with_widths(columns: Sequence[TableColumn], rows: Sequence[Row]) -> tuple[TableColumn, ...]:
+    """Every column with a width. Textual measures when it is idle, and keeps lines that were painted before that."""
+    cells = zip(*(row.cells for row in rows), strict=True) if rows else ((),) * len(columns)
+    return tuple(
+        replace(column, width=max(map(_width, (column.title, *those)))) if column.width is None else column
+        for column, those in zip(columns, cells, strict=True)
+    )
+
+
+def _width(cell: str | Text) -> int:
+    plain = cell.plain if isinstance(cell, Text) else cell
+    return max(map(cell_len, plain.split("\n")))
 
 
 def _look(cell: str | Text) -> tuple[object, ...]:
