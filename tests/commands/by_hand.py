@@ -34,7 +34,7 @@ def by_hand(folder: Path, text: str) -> str:
         capture_output=True,
         cwd=folder,
         env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
-        timeout=120,
+        timeout=480,
         check=False,
     )
     assert done.returncode == 0, done.stderr

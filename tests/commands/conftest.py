@@ -64,7 +64,7 @@ class Labtui:
         )
 
     def __call__(
-        self, *arguments: str, code: int | None = 0, timeout_s: float = 200
+        self, *arguments: str, code: int | None = 0, timeout_s: float = 800
     ) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments)
         try:

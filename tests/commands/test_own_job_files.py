@@ -118,7 +118,7 @@ def test_each_rule_needs_a_reason_which_is_kept(
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_job_files_of_the_course_run_as_printed_and_are_charted(
     lab: Labtui, cluster: Cluster, student: Student
 ) -> None:

@@ -19,7 +19,7 @@ from tests.tui.replay import lab_session, make_folder, open_session
 
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def children(pid: int) -> list[int]:
 
 def gone(pids: list[int]) -> None:
     """Wait until these processes have ended."""
-    late = time.monotonic() + 40
+    late = time.monotonic() + 160
     while any(
         Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text() for pid in pids
     ):

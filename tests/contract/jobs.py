@@ -33,7 +33,7 @@ class Jobs:
         for name, text in SCRIPTS.items():
             self.site.write(f"{self.directory}/{name}", text.encode())
 
-    def run(self, command: str, *, timeout_s: float = 120.0) -> Answer:
+    def run(self, command: str, *, timeout_s: float = 480.0) -> Answer:
         """A command in the directory."""
         return self.site.run(f"cd {shlex.quote(self.directory)} && {{ {command}\n}}", timeout_s=timeout_s)
 
@@ -84,7 +84,7 @@ class Jobs:
         assert answer.status == 0, answer.err
         return answer.out
 
-    def wait_for(self, job_id: str, *states: str, deadline_s: float = 120.0) -> dict[str, str]:
+    def wait_for(self, job_id: str, *states: str, deadline_s: float = 480.0) -> dict[str, str]:
         """Until squeue shows one of the states; the row then."""
         end = time.monotonic() + deadline_s
         while True:
@@ -96,7 +96,7 @@ class Jobs:
             assert time.monotonic() < end, f"job {job_id} is {state}, not {' or '.join(states)}"
             time.sleep(0.2)
 
-    def wait_for_accounting(self, job_id: str, deadline_s: float = 60.0) -> dict[str, str]:
+    def wait_for_accounting(self, job_id: str, deadline_s: float = 240.0) -> dict[str, str]:
         """Until accounting knows the job's end and its name; the row then."""
         end = time.monotonic() + deadline_s
         while True:

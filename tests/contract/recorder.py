@@ -55,7 +55,7 @@ class Recorder:
 
     def record(self, name: str, command: str, *, stdin: bytes = b"") -> str:
         """Run `command` in the scratch directory and write the answer down; its standard output."""
-        answer = self.site.run(f"cd {self.directory} && {{ {command}\n}}", stdin=stdin, timeout_s=120)
+        answer = self.site.run(f"cd {self.directory} && {{ {command}\n}}", stdin=stdin, timeout_s=480)
         self.recorded[name] = {
             "command": command,
             "status": answer.status,
@@ -72,7 +72,7 @@ class Recorder:
 
     def wait_for(self, job_id: str, *states: str) -> None:
         """Until squeue shows the job in one of `states`."""
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 720
         while time.monotonic() < deadline:
             shown = self.site.run(f"squeue -h -t all -j {job_id} -o %T").out.strip()
             if shown in states:
@@ -201,7 +201,7 @@ def _wait_for_accounting(
     recorder: Recorder, job_id: str, value: str | tuple[str, ...], *, field: str = "State"
 ) -> None:
     """Wait for a value: a job that ends within seconds is at first in accounting with its state alone."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         if recorder.site.run(f"sacct -X -n -P -j {job_id} -o {field}").out.startswith(value):
             return

@@ -65,7 +65,7 @@ def test_every_field_asked_for_exists(jobs: Jobs) -> None:
 
 
 def test_time_limit(jobs: Jobs, limited_job: str) -> None:
-    row = jobs.wait_for(limited_job, "TIMEOUT", deadline_s=200)
+    row = jobs.wait_for(limited_job, "TIMEOUT", deadline_s=800)
     assert row["%r"] == "TimeLimit"
     kept = jobs.wait_for_accounting(limited_job)
     assert (kept["State"], kept["ExitCode"], kept["Comment"]) == ("TIMEOUT", "0:0", "labtui:limited")

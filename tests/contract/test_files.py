@@ -96,7 +96,7 @@ def test_a_growing_file_is_read_from_where_one_stopped(jobs: Jobs) -> None:
     sftp = jobs.site.sftp()
     path = f"{jobs.directory}/grow.{job}.out"
     seen, sizes = b"", set()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not seen.endswith(b"end") and time.monotonic() < deadline:
         try:
             with sftp.open(path, "rb") as file:

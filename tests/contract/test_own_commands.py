@@ -21,7 +21,7 @@ def ask(site: Site, command: RemoteCommand | str) -> CommandResult:
     """Send it as `Connection.run` does: framed, through a login shell."""
     marker = secrets.token_hex(16)
     text = command if isinstance(command, str) else command.text
-    answer = site.raw(frame(text, marker), timeout_s=120)
+    answer = site.raw(frame(text, marker), timeout_s=480)
     out, err = cut_frame(answer.stdout, marker), cut_frame(answer.stderr, marker)
     return CommandResult(out.content, err.content, out.status, began=out.began, noise=out.noise)
 
@@ -155,7 +155,7 @@ def test_what_is_free_and_the_fair_share(jobs: Jobs) -> None:
         return next(each for each in found.partitions if each.partition == jobs.site.gpu_partition)
 
     def until_free(wanted: int) -> SiteLoad:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while gpus(found := load()).free != wanted and time.monotonic() < end:
             time.sleep(0.3)
         return found

@@ -144,7 +144,7 @@ def answers(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
     text = "#!/bin/bash\n#SBATCH -n 4 -t 10 --output srun.%j.out\n" + "\n".join(parts) + "\n"
     jobs.site.write(f"{jobs.directory}/srun.sh", text.encode())
     job = jobs.submit(f"{jobs.cpu} srun.sh")
-    node = jobs.wait_for(job, "COMPLETED", deadline_s=240)["%N"]
+    node = jobs.wait_for(job, "COMPLETED", deadline_s=900)["%N"]
     log = jobs.run(f"cat srun.{job}.out").stdout.decode()
     log = re.sub(rf"\b{job}\.\d+\b", "JOB.STEP", log.replace(node, "NODE"))
     log = re.sub(rf"\bjob {job}\b", "job JOB", re.sub(rf"\bJob {job}\b", "Job JOB", log))

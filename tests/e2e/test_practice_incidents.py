@@ -23,7 +23,7 @@ from tests.tui.waiting import text_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.slow,
 ]
 

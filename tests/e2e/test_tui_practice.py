@@ -30,10 +30,10 @@ from tests.tui.waiting import text_of
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
 ]
 
-DEADLINE_S = 120.0
+DEADLINE_S = 480.0
 FACTOR = 100
 CHARTS = ("epoch-time", "throughput", "speedup", "efficiency")
 
@@ -205,7 +205,7 @@ def nothing_is_left(cluster: PracticeCluster) -> None:
     """After its end: no folder, no port."""
     root, port = cluster.layout.root, cluster.login.port
     cluster.close()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while root.exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert not root.exists()

@@ -26,10 +26,10 @@ from tests.real_cluster import Cluster, Student
 from tests.remote.small_network import use_small_network
 from tests.tui.waiting import text_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 SMALL = "--device cpu --images 64 --image-size 32"
-DEADLINE_S = 240.0
+DEADLINE_S = 900.0
 
 
 async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:

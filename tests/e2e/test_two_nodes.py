@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.cluster(separate_nodes=True),
     pytest.mark.xdist_group("two-nodes"),
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
 ]
 
 

@@ -304,7 +304,7 @@ def test_another_office_opens_the_deck(tmp_path, typesetter):
         str(tmp_path),
         str(tmp_path / "deck.pptx"),
     ]
-    subprocess.run(command, check=True, capture_output=True, timeout=240)
+    subprocess.run(command, check=True, capture_output=True, timeout=900)
     assert len(pdf_words(tmp_path / "deck.pdf")) == len(slides)
 
 

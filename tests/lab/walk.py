@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from labtui.lab.checks import TaskCheck
 from labtui.lab.edition import ChartsCheck, Edition, HandInCheck, Task
-from labtui.lab.plan import PlanOverrides, copies_to_start
+from labtui.lab.plan import PlanOverrides, copies_to_start, task_of
 from labtui.session.answers import open_answers
 from labtui.session.labs import check_folder, start_copy
 from labtui.session.session import Session
 
 DECKS = ("pptx", "pdf")
+PATIENT_MINUTES = {"": 120, "acc_training": 1200}
+"""By QoS, the limit of a job for which the task names none. A slow machine takes minutes of the cluster to start it."""
 NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
 
 
@@ -43,20 +46,23 @@ def answer(session: Session, task: Task) -> None:
 def submit(session: Session, task_id: str, overrides: PlanOverrides | None = None) -> list[str]:
     """Submit a task's plan after preflight has nothing to stop it; the tokens are known once it is accepted."""
     before = set(session.state.submissions)
-    for draft in session.drafts(task_id, overrides):
+    wanted = overrides or PlanOverrides()
+    if not any(run.time_limit_minutes for run in task_of(session.edition, task_id).runs):
+        wanted = replace(wanted, time_limit_minutes=PATIENT_MINUTES[wanted.qos])
+    for draft in session.drafts(task_id, wanted):
         errors = [f for f in session.preview(draft).findings if f.severity == "error"]
         assert not errors, errors
         session.submit(draft)
-    wait(lambda: len(session.state.submissions) > len(before) or not session.drafts(task_id, overrides))
+    wait(lambda: len(session.state.submissions) > len(before) or not session.drafts(task_id, wanted))
     return [token for token in session.state.submissions if token not in before]
 
 
-def finish(session: Session, limit_s: float = 240) -> None:
+def finish(session: Session, limit_s: float = 900) -> None:
     """Wait until every run is over and its log has been read to the end."""
     wait(lambda: all(run.outcome is not None for run in session.state.runs.values()), limit_s)
 
 
-def wait(condition, limit_s: float = 60) -> None:
+def wait(condition, limit_s: float = 240) -> None:
     """Wait for a condition, with a deadline."""
     end = time.monotonic() + limit_s
     while not condition():

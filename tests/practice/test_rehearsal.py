@@ -43,7 +43,7 @@ def rehearse(lab, *words, gpus="0,1,2,3", **values):
     }  # fmt: skip
     return subprocess.run(
         [sys.executable, "-m", "labtui.practice.rehearse", *words],
-        cwd=lab, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        cwd=lab, env=environment, capture_output=True, text=True, timeout=480, check=False,
     )  # fmt: skip
 
 

@@ -142,23 +142,25 @@ input()
     assert (numbers, outputs) == ([3], [True, False])
 
 
-SCRIPT = b"""#!/bin/bash
-#SBATCH -A nct_000 -q gp_training -n 2
-srun -l sh -c 'echo $$ > pid.$SLURM_PROCID; echo begun; exec /bin/sleep 600'
-"""
+HEADER = b"#!/bin/bash\n#SBATCH -A nct_000 -q gp_training -n 2\n"
+
+
+def submitted(cluster, script):
+    """The job of a script that is handed to sbatch in the home of the student."""
+    (cluster.layout.home / "job.sh").write_bytes(HEADER + script)
+    completed = subprocess.run(
+        ["bash", "-lc", "sbatch --parsable job.sh"],
+        cwd=cluster.layout.home, env={**cluster._ssh.environment}, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return cluster.controller.jobs[int(completed.stdout.split()[-1])]
 
 
 @needs_posix
 def test_the_tasks_of_a_cancelled_job_end_with_it():
     with PracticeCluster.start(factor=200) as cluster:
-        home = cluster.layout.home
-        (home / "job.sh").write_bytes(SCRIPT)
-        completed = subprocess.run(
-            ["bash", "-lc", "sbatch --parsable job.sh"],
-            cwd=home, env={**cluster._ssh.environment}, check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        job = cluster.controller.jobs[int(completed.stdout.split()[-1])]
-        pids = [home / "pid.0", home / "pid.1"]
+        begun = b"srun -l sh -c 'echo $$ > pid.$SLURM_PROCID; echo begun; exec /bin/sleep 600'\n"
+        job = submitted(cluster, begun)
+        pids = [cluster.layout.home / "pid.0", cluster.layout.home / "pid.1"]
         wait_until(lambda: all(path.exists() and path.read_text().strip() for path in pids))
         cluster.controller.cancel(job.job_id, cluster.clock.now())
         wait_until(lambda: job.finished)
@@ -166,7 +168,20 @@ def test_the_tasks_of_a_cancelled_job_end_with_it():
         wait_until(lambda: not any(alive(int(path.read_text())) for path in pids))
 
 
-def wait_until(condition, deadline_s=60):
+@needs_posix
+def test_a_task_that_ends_a_second_later_is_not_killed_for_it():
+    """The minute of ``--wait=60`` is a fraction of a second on the cluster's clock."""
+    with PracticeCluster.start(factor=400) as cluster:
+        job = submitted(
+            cluster,
+            b"srun --wait=60 sh -c 'test $SLURM_PROCID = 0 || /bin/sleep 1; echo > end.$SLURM_PROCID'\n",
+        )
+        wait_until(lambda: job.finished)
+        assert job.state == "COMPLETED"
+        assert (cluster.layout.home / "end.1").exists()
+
+
+def wait_until(condition, deadline_s=240):
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end

@@ -22,7 +22,7 @@ from tests.remote.small_network import use_small_network
 pytestmark = [
     pytest.mark.tensorflow,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash"),
     pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="needs TensorFlow"),
 ]
@@ -37,7 +37,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):
                 session.submit(draft).result(60)
-            end = time.monotonic() + 500
+            end = time.monotonic() + 900
             over = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
             while time.monotonic() < end and not all(r.phase in over for r in session.state.runs.values()):
                 time.sleep(0.2)

@@ -22,7 +22,7 @@ from tests.real_cluster.requirements import missing_requirements
 from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings, free_ports
 
 PROJECT = Path(__file__).resolve().parents[2]
-START_DEADLINE_S = 120.0
+START_DEADLINE_S = 480.0
 
 
 class ClusterFailed(Exception):
@@ -233,7 +233,7 @@ class Cluster:
             raise ClusterFailed("the cluster does not run")
         return Path(f"/proc/{inner}/root{self.folder}/root/{path.lstrip('/')}")
 
-    def as_student(self, command: str, *, stdin: bytes = b"", timeout_s: float = 60.0) -> Done:
+    def as_student(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Done:
         """Run a shell command as the student in a login shell, without SSH and without labtui."""
         quiet = f"exec 3>&1 4>&2 >/dev/null 2>&1; . /etc/profile; exec >&3 2>&4; {command}"
         return execute(
@@ -241,7 +241,7 @@ class Cluster:
             cwd=self.settings.home,
         )  # fmt: skip
 
-    def as_root(self, *argv: str, timeout_s: float = 60.0) -> Done:
+    def as_root(self, *argv: str, timeout_s: float = 240.0) -> Done:
         """Run a program as root inside, for instance ``scontrol`` or ``sacctmgr -i``."""
         return execute(self.folder, list(argv), user="root", timeout_s=timeout_s)
 
@@ -383,7 +383,7 @@ class Cluster:
         self.outside(f"{self.settings.home}/.bashrc").write_text(text)
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], *, what: str, deadline_s: float = 240.0) -> None:
     """Ask again and again until it holds; `TimeoutError` names what was waited for."""
     deadline = time.monotonic() + deadline_s
     while not condition():

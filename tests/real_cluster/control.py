@@ -34,7 +34,7 @@ class Done:
         return self.stderr.decode(errors="replace").strip()
 
 
-def ask(folder: Path, op: str, *, deadline_s: float = 120.0, **request: Any) -> Any:
+def ask(folder: Path, op: str, *, deadline_s: float = 480.0, **request: Any) -> Any:
     """One request to ``folder/control.sock``; the answer's value."""
     # Socket names are limited to about 100 characters; /proc/self/fd/N is short wherever the folder lies.
     descriptor = os.open(folder, os.O_PATH)
@@ -55,7 +55,7 @@ def ask(folder: Path, op: str, *, deadline_s: float = 120.0, **request: Any) -> 
 
 
 def execute(
-    folder: Path, argv: list[str], *, user: str, stdin: bytes = b"", timeout_s: float = 60.0, cwd: str = "/"
+    folder: Path, argv: list[str], *, user: str, stdin: bytes = b"", timeout_s: float = 240.0, cwd: str = "/"
 ) -> Done:
     """Run a program inside the cluster without SSH."""
     value = ask(

@@ -16,7 +16,7 @@ from tests.real_cluster.network import Network
 from tests.real_cluster.requirements import SEARCH_PATH
 from tests.real_cluster.settings import SSH_DAEMONS, ClusterSettings
 
-START_DEADLINE_S = 60.0
+START_DEADLINE_S = 240.0
 ENVIRONMENT = {
     "PATH": SEARCH_PATH + ":/apps/driver/bin",
     "LANG": "C.UTF-8",

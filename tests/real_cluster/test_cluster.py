@@ -32,7 +32,7 @@ def ssh(student: Student, command: str, *, port: int | None = None) -> subproces
             "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
             "-F", "/dev/null", "-o", "BatchMode=yes", f"{student.user}@{student.host}", command,
         ],
-        capture_output=True, check=False, timeout=60,
+        capture_output=True, check=False, timeout=240,
     )  # fmt: skip
 
 

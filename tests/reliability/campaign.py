@@ -256,7 +256,7 @@ class Troubles:
         with REBOOTING:
             self.tally.troubles["login node rebooted"] += 1
             self.cluster.kill_logins()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 240
             while not self._sshd_answers():
                 assert time.monotonic() < deadline, "sshd does not come back"
                 self.cluster.start_sshd()
@@ -498,7 +498,7 @@ class Lane:
     def _jobs_by_token(self, wanted: set[str]) -> dict[str, list[str]]:
         """By the comment in accounting, which nothing of labtui writes but sbatch; it may be late, or down just now."""
         ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 360
         while True:
             done = self.cluster.as_root(*ask)
             jobs: dict[str, list[str]] = {}

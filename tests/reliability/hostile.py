@@ -99,7 +99,7 @@ class Terminal:
             deadline = min(deadline, time.monotonic() + 0.25)
         return self.output[start:]
 
-    def until(self, condition: Callable[[bytes], bool], *, seconds: float = 60.0, what: str = "") -> None:
+    def until(self, condition: Callable[[bytes], bool], *, seconds: float = 240.0, what: str = "") -> None:
         """Read until all output satisfies `condition`."""
         deadline = time.monotonic() + seconds
         while not condition(self.output):

@@ -27,7 +27,7 @@ from tests.session.campaign import SCRIPT, draft, make_lab
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.xdist_group("sbatch-dies"),
 ]
 
@@ -48,7 +48,7 @@ class Sbatch:
             f'{body}\nstatus=$?; touch "$HOME/ended"; exit $status',
         )
 
-    def wait_for(self, name: str, deadline_s: float = 90) -> None:
+    def wait_for(self, name: str, deadline_s: float = 360) -> None:
         wait_until((self.home / name).exists, what=f"sbatch: {name}", deadline_s=deadline_s)
 
     def go(self) -> None:
@@ -76,7 +76,7 @@ def jobs_of(cluster: Cluster, token: str) -> list[str]:
     return [job_id for job_id, _, comment in rows if comment == f"labtui:{token}"]
 
 
-def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 200) -> None:
+def assert_one_job(cluster: Cluster, session: Session, deadline_s: float = 800) -> None:
     """The one submission of the folder is accepted, with the one job that accounting has of it."""
 
     def known() -> bool:
@@ -116,7 +116,7 @@ def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
         cluster.daemon("slurmctld", "pause")
         sbatch.go()
         wait_until(
-            lambda: all((place / "ended").exists() for place in met), what="three signals", deadline_s=90
+            lambda: all((place / "ended").exists() for place in met), what="three signals", deadline_s=360
         )
         frozen_until = time.monotonic() + FROZEN_S
         wait_until(
@@ -224,5 +224,5 @@ def test_a_request_that_arrives_hours_late_never_trains_twice(
             session.refresh()
             return cluster.jobs().get(waiting, "CANCELLED") == "CANCELLED"
 
-        wait_until(cancelled, what="the waiting twin to be cancelled", deadline_s=120)
+        wait_until(cancelled, what="the waiting twin to be cancelled", deadline_s=480)
         assert session.state.submissions[token].job.job_id == item.job.job_id  # type: ignore[union-attr]

@@ -74,7 +74,7 @@ def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:
             stderr=subprocess.PIPE,
             env=environment(**more),
             cwd=folder,
-            timeout=240,
+            timeout=900,
             check=False,
         )
     return Trained(done.returncode, file.read_bytes(), done.stderr, file)

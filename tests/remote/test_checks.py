@@ -24,7 +24,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         capture_output=True,
         env=environment(),
         cwd=tmp_path_factory.mktemp("driver"),
-        timeout=240,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()

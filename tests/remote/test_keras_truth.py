@@ -21,7 +21,7 @@ def test_intervals_hold_the_truth_of_fresh_logs(tmp_path: Path) -> None:
         [TRAINER, str(RECORD), "--out", str(tmp_path)],
         capture_output=True,
         env=environment(),
-        timeout=240,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()

@@ -84,7 +84,7 @@ def two_workers(folder: Path, *words: str) -> list[tuple[int, str, str]]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         running.append(subprocess.Popen(command, cwd=folder, env=env, text=True, **pipes))  # type: ignore[call-overload]
     try:
-        texts = [process.communicate(timeout=200) for process in running]
+        texts = [process.communicate(timeout=800) for process in running]
     finally:
         for process in running:
             process.kill()

@@ -190,7 +190,7 @@ def test_termination_closes_the_run(data: Path, small_scripts: Path, tmp_path: P
         if b"epoch_stop" in line:
             break
     process.send_signal(signal.SIGTERM)
-    rest, errors = process.communicate(timeout=120)
+    rest, errors = process.communicate(timeout=480)
     assert process.returncode == 143
     stops = [line for line in (seen + rest).decode().splitlines() if '"run_stop"' in line]
     assert len(stops) == 1

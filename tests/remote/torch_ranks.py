@@ -47,7 +47,7 @@ def environment(**more: str) -> dict[str, str]:
 def run(words: list[str], cwd: Path, **more: str) -> Ended:
     """Run a command to its end."""
     done = subprocess.run(
-        words, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=240, check=False
+        words, cwd=cwd, env=environment(**more), capture_output=True, text=True, timeout=900, check=False
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -98,7 +98,7 @@ class Ranks:
 
     def wait_for(self, text: str) -> None:
         """Until rank 0 has printed this."""
-        until = time.monotonic() + 120
+        until = time.monotonic() + 480
         while text not in self.read(0, "out"):
             if time.monotonic() > until or self.processes[0].poll() is not None:
                 raise AssertionError(f"{text!r} never came: {self.read(0, 'out')}{self.read(0)}")

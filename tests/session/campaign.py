@@ -92,7 +92,7 @@ def worker(path: str, account: str, lines: str) -> None:
     session.start()
     future = session.submit(draft(account), script=SCRIPT.format(account=account, lines=lines))
     print("stored", flush=True)
-    future.result(timeout=60)
+    future.result(timeout=240)
     session.close()
 
 
@@ -200,7 +200,7 @@ class Campaign:
             assert known <= self.tally.rounds
             assert not self._said_stored or known >= 1
             session.start()
-            deadline = time.monotonic() + 400
+            deadline = time.monotonic() + 900
             while not all(
                 item.status is SubmissionStatus.ACCEPTED for item in session.state.submissions.values()
             ):
@@ -210,7 +210,7 @@ class Campaign:
     def _check_logs(self, folder: LabFolder) -> None:
         """Every job ends, and every mirror is its remote file."""
         with Session.open(folder.path) as session:
-            deadline = time.monotonic() + 600
+            deadline = time.monotonic() + 900
             while not all(_complete(item) for item in session.state.submissions.values()):
                 assert time.monotonic() < deadline, "logs were not read to their ends"
                 time.sleep(0.2)

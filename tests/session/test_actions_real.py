@@ -15,7 +15,7 @@ from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.campaign import draft, make_lab
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 HEAD = """#!/bin/bash
 #SBATCH --account={account}
@@ -44,7 +44,7 @@ def pending(session: Session, cluster: Cluster, student: Student) -> str:
     """The id of a job of ours that waits: it may begin tomorrow."""
     script = HEAD.format(account=student.account, minutes=10) + "#SBATCH --begin=now+1day\nsleep 1\n"
     session.submit(draft(student.account), script=script).result(60)
-    wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word", deadline_s=60)
+    wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word", deadline_s=240)
     return job_of(session).job_id
 
 
@@ -78,7 +78,7 @@ def test_a_job_of_another_program_is_listed_and_cancelled(
     assert "by-hand" in line and "not labtui's" in line
     assert main(["cancel", "--job", job_id, *folder]) == 0
     wait_until(
-        lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=30
+        lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=120
     )
 
 
@@ -87,7 +87,7 @@ def test_what_a_job_used_and_the_same_again(session: Session, cluster: Cluster, 
         HEAD.format(account=student.account, minutes=3) + "timeout 3 bash -c 'while :; do :; done'\nexit 3\n"
     )
     session.submit(draft(student.account), script=script).result(60)
-    wait_until(lambda: session.state.runs[1].outcome is not None, what="the end of the run", deadline_s=120)
+    wait_until(lambda: session.state.runs[1].outcome is not None, what="the end of the run", deadline_s=480)
     assert job_of(session).phase is JobPhase.FINISHED
     found: list[object] = []
 
@@ -95,7 +95,7 @@ def test_what_a_job_used_and_the_same_again(session: Session, cluster: Cluster, 
         found[:] = [session.efficiency(1).result(60)]
         return found[0] is not None
 
-    wait_until(recorded, what="accounting's record", deadline_s=60)
+    wait_until(recorded, what="accounting's record", deadline_s=240)
     (efficiency,) = found
     assert efficiency.job_id == job_of(session).job_id and efficiency.cores >= 1  # type: ignore[attr-defined]
     assert efficiency.cpu is None or 0 < efficiency.cpu <= 1.5  # type: ignore[attr-defined]

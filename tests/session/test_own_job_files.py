@@ -17,7 +17,7 @@ from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.campaign import make_lab
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 KERAS = """import argparse, time
 parser = argparse.ArgumentParser()
@@ -110,7 +110,7 @@ def finished(session: Session, token: str) -> SubmissionState:
         return over and read and all(session.state.runs[run].outcome is not None for run in item.run_ids)
 
     session.watch_logs({token})
-    wait_until(done, what="the end of the job", deadline_s=150)
+    wait_until(done, what="the end of the job", deadline_s=600)
     return session.state.submissions[token]
 
 

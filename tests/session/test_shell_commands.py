@@ -37,7 +37,7 @@ def shell(tmp_path: Path):
     def run(command: str) -> list[str]:
         log.unlink(missing_ok=True)
         env = {"PATH": f"{bin_dir}:{os.environ['PATH']}", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
-        subprocess.run(["bash", "-c", command], check=True, env=env, cwd=tmp_path, timeout=60)
+        subprocess.run(["bash", "-c", command], check=True, env=env, cwd=tmp_path, timeout=240)
         assert not (tmp_path / "PWNED").exists()
         return log.read_text().split("\0")[:-1] if log.exists() else []
 

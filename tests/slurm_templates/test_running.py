@@ -94,7 +94,7 @@ class JobFolder:
     def run(self, script: str) -> tuple[int, str, str]:
         """Exit status and both streams."""
         process = self.start(script)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
         return process.returncode, out, err
 
 
@@ -106,7 +106,7 @@ def job_folder(tmp_path: Path) -> JobFolder:
 def until(condition: object, what: str) -> None:
     """Wait for something another process does."""
     assert callable(condition)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
@@ -183,7 +183,7 @@ def test_termination_ends_the_job_its_training_and_its_sampler(job_folder: JobFo
     trainings = job_folder.folder / "trainings"
     until(lambda: trainings.exists() and (job_folder.folder / "sampler.pid").exists(), "the first training")
     os.killpg(process.pid, signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     assert process.returncode == 143
     assert len(trainings.read_text().split()) == 1, "the other trainings do not start"
     pids = [int(trainings.read_text()), int((job_folder.folder / "sampler.pid").read_text())]
@@ -299,7 +299,7 @@ def test_of_many_jobs_at_once_one_goes_on(job_folder: JobFolder) -> None:
     for number in range(8):
         job_folder.job_id = str(40_000 + number)
         started.append(job_folder.start(script))
-    ends = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
+    ends = [(process.communicate(timeout=240)[0], process.returncode) for process in started]
     assert sorted(status for _, status in ends) == [0] + [TWIN_STATUS] * 7
 
 

@@ -195,7 +195,7 @@ def test_real_torchrun_trains_through_the_template_and_its_log_is_read(
     wait_until(
         lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"),
         what="the training",
-        deadline_s=240,
+        deadline_s=900,
     )
     out, err = place.read(f"vit-zm6.{job}.out"), place.read(f"vit-zm6.{job}.err")
     assert place.state(job) == "COMPLETED 0:0", (out, err)

@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-TURNS = 2400
+TURNS = 6000
 
 
 async def until(

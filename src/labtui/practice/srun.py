@@ -28,6 +28,8 @@ from labtui.practice.slurm.steps import STEPS, JobStep, StepProblem, plan_step, 
 
 FORCED = (signal.SIGKILL, signal.SIGTERM)
 """Signals after which srun reports that the step was terminated."""
+LEAST_WAIT_S = 10.0
+"""Real seconds: a cluster's minute is a moment here, and tasks that end together on a busy laptop end seconds apart."""
 
 
 class Ledger:
@@ -202,13 +204,13 @@ class Running:
             process.send_signal(number)
 
     def _waited_enough(self) -> None:
-        """``--wait``: after the first task has ended, the others have so many seconds."""
+        """``--wait``: after the first task has ended, the others have so many seconds, and LEAST_WAIT_S here."""
         limit = self.step.options.get("wait", "0")
         seconds = float(limit) if limit.isdecimal() else 0.0
         if not self.ends or seconds == 0 or self._killing:
             return
         self._first_end = self._first_end or time.monotonic()
-        if time.monotonic() - self._first_end < seconds / _factor():
+        if time.monotonic() - self._first_end < max(seconds / _factor(), min(seconds, LEAST_WAIT_S)):
             return
         bad = [task for task, status in self.ends.items() if status]
         self.say(f"srun: First task exited {limit}s ago")
