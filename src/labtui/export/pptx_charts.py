@@ -19,13 +19,24 @@ from pptx.oxml.ns import qn
 from pptx.util import Pt
 
 from labtui.export import chart_geometry, style
-from labtui.export.pptx_theme import A, scheme
-from labtui.export.typst_writer import SLIDE_SIZES
+from labtui.export.pptx_theme import (
+    CHART_NS,
+    CHART_TEXT,
+    LABEL_PARTS,
+    insert_before,
+    label_xml,
+    literal_numbers,
+    marker_element,
+    marker_xml,
+    plain_line,
+    scheme,
+    set_line,
+    set_look,
+    set_point,
+)
 from labtui.results.charts import ChartSpec, Point, Series, stacked
 from labtui.results.numbers import clean
 
-TEXT = int(SLIDE_SIZES["small"])
-NS = f'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" {A}'
 _THIN = 0.07
 """A part of a whole smaller than this has no room for its value."""
 _DENSE = 30
@@ -35,7 +46,6 @@ _FEW = 4
 _MOST_NAMED = 7
 _NARROW = 330.0
 _MARKS = ("circle", "square", "triangle", "diamond")
-_SHOWN = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
 _SLOTS = (
     *(scheme("accent1"), scheme("accent2"), scheme("accent3"), scheme("accent4")),
     scheme("tx1", alpha=60),
@@ -118,7 +128,7 @@ def _labelled_ticks(spec: ChartSpec) -> bool:
 
 def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: float = 299.0) -> None:
     """Colours, labels, error bars and axes of a chart that PowerPoint's data are in; its size in points."""
-    chart.font.size = Pt(TEXT)
+    chart.font.size = Pt(CHART_TEXT)
     _title(chart, spec, width)
     rows = _legend(chart, spec, width)
     _axes(chart, spec, width)
@@ -139,11 +149,13 @@ def _dress_bars(chart: Any, spec: ChartSpec, width: float, height: float) -> Non
     drawn = list(plot.series)
     room = width / max(1, len(groups)) / (len(bars) + 0.6)
     inside = bool(chart_geometry.curve_series(spec))  # a value in its bar is no wider than the bar
-    upright = not stacked(spec) and chart_geometry.upright_values(spec, room / (1.5 if inside else 1.0), TEXT)
+    upright = not stacked(spec) and chart_geometry.upright_values(
+        spec, room / (1.5 if inside else 1.0), CHART_TEXT
+    )
     if upright:
-        headroom = chart_geometry.upright_headroom(spec, TEXT, height)
+        headroom = chart_geometry.upright_headroom(spec, CHART_TEXT, height)
         chart.value_axis.maximum_scale = chart_geometry.y_limits(spec, headroom=headroom)[1]
-    least = 2 * _THIN if not upright else 4.5 * TEXT / height
+    least = 2 * _THIN if not upright else 4.5 * CHART_TEXT / height
     for at, (series, slot) in enumerate(zip(bars, chart_geometry.slots(spec), strict=True)):
         points = [chart_geometry.points_at(series).get(x) for x, _ in groups]
         _fill_bars(drawn[at], _SLOTS[slot], points)
@@ -155,7 +167,7 @@ def _dress_bars(chart: Any, spec: ChartSpec, width: float, height: float) -> Non
 
 
 def _fill_bars(drawn: Any, colour: str, points: Sequence[Point | None]) -> None:
-    _look(drawn._element, f"<a:solidFill>{colour}</a:solidFill>")
+    set_look(drawn._element, f"<a:solidFill>{colour}</a:solidFill>")
     drawn.invert_if_negative = False
     for place, point in enumerate(points):
         if point is None or not (point.hollow or point.live):
@@ -165,7 +177,7 @@ def _fill_bars(drawn: Any, colour: str, points: Sequence[Point | None]) -> None:
         if point.live:
             fill = f'<a:pattFill prst="wdUpDiag"><a:fgClr>{colour}</a:fgClr><a:bgClr>{_PAPER}</a:bgClr></a:pattFill>'
         edge = f'<a:ln w="15875"><a:solidFill>{colour}</a:solidFill>{dashed}</a:ln>'
-        _point(drawn._element, place, f'<c:invertIfNegative val="0"/><c:spPr>{fill}{edge}</c:spPr>')
+        set_point(drawn._element, place, f'<c:invertIfNegative val="0"/><c:spPr>{fill}{edge}</c:spPr>')
 
 
 def _bar_sides(spec: ChartSpec, points: Sequence[Point | None], least: float) -> dict[int, str]:
@@ -189,18 +201,18 @@ def _dress_lines(chart: Any, spec: ChartSpec, share: float, height: float) -> No
     for line, (series, _) in zip(drawn, _xy_series(spec), strict=False):
         line.smooth = False
         if series.role == "band":
-            _plain_line(line, _QUIET, dash="", width=9525)
+            plain_line(line, _QUIET, dash="", width=9525)
         elif series.role in ("ideal", "fit"):
             dash = "dash" if series.role == "ideal" else "sysDot" if "ustafson" in series.name else ""
             colour = _QUIET if series.hue is None else _SLOTS[series.hue]
-            _plain_line(line, colour, dash=dash, width=19050)
+            plain_line(line, colour, dash=dash, width=19050)
             _labels(line, spec, _sorted(series), sides={}, colour=colour, name=named.get(id(series)))
         else:
             place = list(slots).index(id(series))
             look = (place, _SLOTS[slots[id(series)]])
             _measured_line(line, spec, _sorted(series), look, sides, name=named.get(id(series)))
     if _labelled_ticks(spec):
-        _plain_line(drawn[-1], _PAPER, dash="", width=0)
+        plain_line(drawn[-1], _PAPER, dash="", width=0)
         marks = [Point(x=x, y=0.0, label=name) for x, name in spec.x_ticks]
         _labels(drawn[-1], spec, marks, sides={id(mark): "b" for mark in marks}, typed=True)
 
@@ -214,7 +226,7 @@ def _end_names(spec: ChartSpec, share: float, height: float) -> dict[int, tuple[
     lines = [*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)]
     ends = sorted(((_sorted(each)[-1].y, each) for each in lines if each.points), key=lambda end: end[0])
     wanted = [(y - low) / ((high - low) or 1.0) * height for y, _ in ends]
-    placed = chart_geometry.apart(wanted, 1.2 * TEXT, height)
+    placed = chart_geometry.apart(wanted, 1.2 * CHART_TEXT, height)
     return {
         id(each): (clean(each.name), (at - want) / height * share)
         for (_, each), want, at in zip(ends, wanted, placed, strict=True)
@@ -236,7 +248,7 @@ def _line_sides(spec: ChartSpec) -> dict[int, str]:
     view = chart_geometry.View(
         first, low, width / ((last - first) or 1.0), height / ((high - low) or 1.0), width, height
     )
-    spots = chart_geometry.value_spots(spec, view, TEXT, 1.0, names="tblr")
+    spots = chart_geometry.value_spots(spec, view, CHART_TEXT, 1.0, names="tblr")
     return {id(point): spot.name for point, spot in spots}
 
 
@@ -252,52 +264,22 @@ def _measured_line(
     """A line with marks, labels and error bars in the colour of its slot; the way from a first epoch is dashed."""
     place, colour = look
     dense = len(points) > _DENSE
-    _look(line._element, f'<a:ln w="{15875 if dense else 25400}"><a:solidFill>{colour}</a:solidFill></a:ln>')
+    set_look(
+        line._element, f'<a:ln w="{15875 if dense else 25400}"><a:solidFill>{colour}</a:solidFill></a:ln>'
+    )
     symbol = _MARKS[place % len(_MARKS)]
-    line._element.find(qn("c:spPr")).addnext(_marker("none" if dense else symbol, 8, colour, colour))
+    line._element.find(qn("c:spPr")).addnext(marker_element("none" if dense else symbol, 8, colour, colour))
     for at, point in enumerate(points):
         second = at == 1 and points[0].hollow
         if point.hollow or point.live or second:
             face = _PAPER if point.hollow or point.live else colour
-            marker = _marker_xml(symbol, 6 if dense else 9, face, colour)
+            marker = marker_xml(symbol, 6 if dense else 9, face, colour)
             dash = '<a:prstDash val="dash"/>' if second else ""
             edge = f'<c:spPr><a:ln w="15875"><a:solidFill>{colour}</a:solidFill>{dash}</a:ln></c:spPr>'
-            _point(line._element, at, marker + (edge if second else ""))
+            set_point(line._element, at, marker + (edge if second else ""))
     _labels(line, spec, points, sides=sides, colour=colour, name=name)
     if not dense:
         _error_bars(line, points)
-
-
-def _plain_line(line: Any, colour: str, *, dash: str, width: int) -> None:
-    stroke = f"<a:solidFill>{colour}</a:solidFill>" if width else "<a:noFill/>"
-    dashed = f'<a:prstDash val="{dash}"/>' if dash else ""
-    _look(line._element, f'<a:ln w="{width}">{stroke}{dashed}</a:ln>')
-    line._element.find(qn("c:spPr")).addnext(_marker("none", 5, colour, colour))
-
-
-def _look(series: Any, inner: str) -> None:
-    """The fill and edge of a series."""
-    for name in ("c:spPr", "c:marker"):
-        for old in series.findall(qn(name)):
-            series.remove(old)
-    series.find(qn("c:tx")).addnext(parse_xml(f"<c:spPr {NS}>{inner}</c:spPr>"))
-
-
-def _marker_xml(symbol: str, size: int, face: str, edge: str) -> str:
-    looks = (
-        f"<c:spPr><a:solidFill>{face}</a:solidFill><a:ln><a:solidFill>{edge}</a:solidFill></a:ln></c:spPr>"
-    )
-    more = "" if symbol == "none" else f'<c:size val="{size}"/>{looks}'
-    return f'<c:marker><c:symbol val="{symbol}"/>{more}</c:marker>'
-
-
-def _marker(symbol: str, size: int, face: str, edge: str) -> Any:
-    return parse_xml(_marker_xml(symbol, size, face, edge).replace("<c:marker>", f"<c:marker {NS}>", 1))
-
-
-def _point(series: Any, at: int, inner: str) -> None:
-    node = parse_xml(f'<c:dPt {NS}><c:idx val="{at}"/>{inner}</c:dPt>')
-    _insert(series, node, ("c:dLbls", "c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
 
 # --------------------------------------------------------------------------- labels, errors, ideal
@@ -339,36 +321,16 @@ def _labels(
         if last and name is not None:
             what, moved = what | {"showSerName"}, name[1]
         marks.append(
-            _label_xml(at, form, "r" if last or side is None else side, look, what, moved=moved, words=words)
+            label_xml(at, form, "r" if last or side is None else side, look, what, moved=moved, words=words)
         )
     if not marks:
         return
-    hidden = "".join(f'<c:{name} val="0"/>' for name in _SHOWN)
+    hidden = "".join(f'<c:{name} val="0"/>' for name in LABEL_PARTS)
     text = "".join(marks)
     if upright:
         text = text.replace('<a:bodyPr wrap="none"/>', '<a:bodyPr rot="-5400000" vert="horz" wrap="none"/>')
-    labels = parse_xml(f"<c:dLbls {NS}>{text}{hidden}</c:dLbls>")
-    _insert(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
-
-
-def _label_xml(
-    at: int, form: str, position: str, colour: str, shown: set[str], *, moved: float = 0.0, words: str = ""
-) -> str:
-    """A label of a point: what is `shown` of it, or `words`; `moved` up by a share of the chart's height."""
-    flags = "".join(f'<c:{name} val="{int(name in shown)}"/>' for name in _SHOWN)
-    layout = f'<c:layout><c:manualLayout><c:x val="0"/><c:y val="{-moved:.5f}"/></c:manualLayout></c:layout>'
-    look = f'sz="{TEXT * 100}" b="0"><a:solidFill>{colour}</a:solidFill>'
-    text = (
-        f'<c:tx><c:rich><a:bodyPr wrap="none"/><a:p><a:r><a:rPr lang="en-US" {look}</a:rPr><a:t>{escape(words)}</a:t>'
-        "</a:r></a:p></c:rich></c:tx>"
-    )
-    return (
-        f'<c:dLbl><c:idx val="{at}"/>{layout if abs(moved) > 0.002 else ""}{text if words else ""}'
-        f'<c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr><a:noFill/></c:spPr>'
-        f'<c:txPr><a:bodyPr wrap="none"/><a:lstStyle/><a:p><a:pPr><a:defRPr {look}'
-        f'</a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
-        f'<c:dLblPos val="{position}"/>{flags}<c:separator>  </c:separator></c:dLbl>'
-    )
+    labels = parse_xml(f"<c:dLbls {CHART_NS}>{text}{hidden}</c:dLbls>")
+    insert_before(drawn._element, labels, ("c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
 
 
 def number_format(label: str) -> str:
@@ -386,22 +348,15 @@ def _error_bars(drawn: Any, points: Sequence[Point | None]) -> None:
         return
     scatter = drawn._element.find(qn("c:xVal")) is not None
     sizes = [chart_geometry.error_sizes(point) if point is not None else (0.0, 0.0) for point in points]
-    low, high = (_literal([size[side] for size in sizes]) for side in (0, 1))
+    low, high = (literal_numbers([size[side] for size in sizes]) for side in (0, 1))
     line = f'<c:spPr><a:ln w="9525"><a:solidFill>{_INK}</a:solidFill></a:ln></c:spPr>'
     direction = '<c:errDir val="y"/>' if scatter else ""
     bars = parse_xml(
-        f"<c:errBars {NS}>{direction}"
+        f"<c:errBars {CHART_NS}>{direction}"
         '<c:errBarType val="both"/><c:errValType val="cust"/><c:noEndCap val="0"/>'
         f"<c:plus>{high}</c:plus><c:minus>{low}</c:minus>{line}</c:errBars>"
     )
-    _insert(drawn._element, bars, ("c:cat", "c:val", "c:xVal"))
-
-
-def _literal(values: Sequence[float]) -> str:
-    points = "".join(f'<c:pt idx="{at}"><c:v>{value!r}</c:v></c:pt>' for at, value in enumerate(values))
-    return (
-        f'<c:numLit><c:formatCode>General</c:formatCode><c:ptCount val="{len(values)}"/>{points}</c:numLit>'
-    )
+    insert_before(drawn._element, bars, ("c:cat", "c:val", "c:xVal"))
 
 
 def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
@@ -415,29 +370,19 @@ def _as_ticks(plot: Any, drawn: Any, size: int) -> None:
     bars.remove(series)
     for found in series.findall(qn("c:invertIfNegative")):
         series.remove(found)
-    _look(series, "<a:ln><a:noFill/></a:ln>")
-    series.find(qn("c:spPr")).addnext(_marker("dash", size, _INK, _INK))
-    series.append(parse_xml(f'<c:smooth {NS} val="0"/>'))
+    set_look(series, "<a:ln><a:noFill/></a:ln>")
+    series.find(qn("c:spPr")).addnext(marker_element("dash", size, _INK, _INK))
+    series.append(parse_xml(f'<c:smooth {CHART_NS} val="0"/>'))
     last = max(int(point.get("idx")) for point in series.find(qn("c:val")).iter(qn("c:pt")))
-    name = _label_xml(last, "General", "t", _INK, {"showSerName"})
-    hidden = "".join(f'<c:{each} val="0"/>' for each in _SHOWN)
-    _insert(series, parse_xml(f"<c:dLbls {NS}>{name}{hidden}</c:dLbls>"), ("c:cat", "c:val"))
+    name = label_xml(last, "General", "t", _INK, {"showSerName"})
+    hidden = "".join(f'<c:{each} val="0"/>' for each in LABEL_PARTS)
+    insert_before(series, parse_xml(f"<c:dLbls {CHART_NS}>{name}{hidden}</c:dLbls>"), ("c:cat", "c:val"))
     line = parse_xml(
-        f'<c:lineChart {NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
+        f'<c:lineChart {CHART_NS}><c:grouping val="standard"/><c:varyColors val="0"/><c:marker val="1"/>'
         f'<c:axId val="{axes[0]}"/><c:axId val="{axes[1]}"/></c:lineChart>'
     )
     line.insert(2, series)
     bars.addnext(line)
-
-
-def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
-    """Put a child where the schema wants it: before the first of these elements."""
-    tags = {qn(name) for name in before}
-    for place, found in enumerate(parent):
-        if found.tag in tags:
-            parent.insert(place, child)
-            return
-    parent.append(child)
 
 
 # --------------------------------------------------------------------------- title, legend, axes
@@ -446,17 +391,17 @@ def _insert(parent: Any, child: Any, before: Sequence[str]) -> None:
 def _title(chart: Any, spec: ChartSpec, width: float) -> None:
     """Title and unit at the upper left, in the chart itself so that they move with it."""
     title = clean(spec.title)
-    if style.text_width(title, TEXT, bold=True) > width * 0.94:
+    if style.text_width(title, CHART_TEXT, bold=True) > width * 0.94:
         title = title.partition(", ")[0]
     unit = f"{clean(spec.y_label)}{', %' if spec.percent else ''}"
     lines = "".join(
-        f'<a:p><a:pPr algn="l"><a:defRPr sz="{TEXT * 100}" b="{bold}"/></a:pPr>'
-        f'<a:r><a:rPr lang="en-US" sz="{TEXT * 100}" b="{bold}">'
+        f'<a:p><a:pPr algn="l"><a:defRPr sz="{CHART_TEXT * 100}" b="{bold}"/></a:pPr>'
+        f'<a:r><a:rPr lang="en-US" sz="{CHART_TEXT * 100}" b="{bold}">'
         f"<a:solidFill>{colour}</a:solidFill></a:rPr><a:t>{escape(text)}</a:t></a:r></a:p>"
         for text, bold, colour in ((title, 1, _INK), (unit, 0, _QUIET))
     )
     xml = parse_xml(
-        f"<c:title {NS}><c:tx><c:rich><a:bodyPr/><a:lstStyle/>{lines}</c:rich></c:tx><c:layout><c:manualLayout>"
+        f"<c:title {CHART_NS}><c:tx><c:rich><a:bodyPr/><a:lstStyle/>{lines}</c:rich></c:tx><c:layout><c:manualLayout>"
         '<c:xMode val="edge"/><c:yMode val="edge"/><c:x val="0"/><c:y val="0"/></c:manualLayout></c:layout>'
         '<c:overlay val="1"/></c:title>'
     )
@@ -465,7 +410,7 @@ def _title(chart: Any, spec: ChartSpec, width: float) -> None:
         for old in inner.findall(qn(name)):
             inner.remove(old)
     inner.insert(0, xml)
-    xml.addnext(parse_xml(f'<c:autoTitleDeleted {NS} val="0"/>'))
+    xml.addnext(parse_xml(f'<c:autoTitleDeleted {CHART_NS} val="0"/>'))
 
 
 def _named_at_end(spec: ChartSpec) -> bool:
@@ -492,9 +437,9 @@ def _legend(chart: Any, spec: ChartSpec, width: float) -> int:
         hidden = [len(chart_geometry.bar_series(spec))]
     for at in reversed(hidden):
         place.addnext(
-            parse_xml(f'<c:legendEntry {NS}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>')
+            parse_xml(f'<c:legendEntry {CHART_NS}><c:idx val="{at}"/><c:delete val="1"/></c:legendEntry>')
         )
-    return chart_geometry.legend_rows(spec, width, TEXT) if bars else 0
+    return chart_geometry.legend_rows(spec, width, CHART_TEXT) if bars else 0
 
 
 def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: int) -> tuple[float, float]:
@@ -505,14 +450,14 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
     names = (
         [*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)] if _named_at_end(spec) else []
     )
-    right = 8.0 + max((style.text_width(clean(each.name), TEXT) + 50 for each in names), default=0.0)
+    right = 8.0 + max((style.text_width(clean(each.name), CHART_TEXT) + 50 for each in names), default=0.0)
     left = 8.0 if _bare(spec, width) else 58.0
     top, bottom = 50.0 + 28.0 * rows, 46.0 if spec.kind == "bars" or not chart.has_legend else 96.0
     if spec.kind == "bars":
         labels = [clean(label) for _, label in chart_geometry.categories(spec)]
         slot = max(1.0, (width - left - 8) / max(1, len(labels)))
-        widest = max((style.text_width(label, TEXT) for label in labels), default=0.0)
-        bottom += 1.2 * TEXT * min(2, int(widest / slot))  # names that are wrapped
+        widest = max((style.text_width(label, CHART_TEXT) for label in labels), default=0.0)
+        bottom += 1.2 * CHART_TEXT * min(2, int(widest / slot))  # names that are wrapped
     place = {
         "x": left / width,
         "y": top / height,
@@ -524,7 +469,9 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
     plot = chart._chartSpace.chart.plotArea
     for old in plot.findall(qn("c:layout")):
         plot.remove(old)
-    plot.insert(0, parse_xml(f"<c:layout {NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>"))
+    plot.insert(
+        0, parse_xml(f"<c:layout {CHART_NS}><c:manualLayout>{edges}{sizes}</c:manualLayout></c:layout>")
+    )
     return place["w"] * width, place["h"] * height
 
 
@@ -544,7 +491,7 @@ def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
     up.has_major_gridlines = not bare
     up.visible = not bare
     if not bare:
-        _line_of(up._element.find(qn("c:majorGridlines")), scheme("tx1", alpha=15))
+        set_line(up._element.find(qn("c:majorGridlines")), scheme("tx1", alpha=15))
         up.format.line.fill.background()
     up.tick_labels.number_format_is_linked = False
     low, high = chart_geometry.y_limits(spec, headroom=0.0)
@@ -559,12 +506,6 @@ def _axes(chart: Any, spec: ChartSpec, width: float) -> None:
         _x_scale(across, spec)
         if _labelled_ticks(spec):
             across.tick_label_position = XL_TICK_LABEL_POSITION.NONE
-
-
-def _line_of(node: Any, colour: str) -> None:
-    for old in list(node):
-        node.remove(old)
-    node.append(parse_xml(f'<c:spPr {NS}><a:ln w="9525"><a:solidFill>{colour}</a:solidFill></a:ln></c:spPr>'))
 
 
 def _x_scale(axis: Any, spec: ChartSpec) -> None:
@@ -598,4 +539,4 @@ def _axis_title(axis: Any, text: str) -> None:
         frame = axis.axis_title.text_frame
         frame.text = text
         font = frame.paragraphs[0].runs[0].font
-        font.size, font.bold = Pt(TEXT), False
+        font.size, font.bold = Pt(CHART_TEXT), False

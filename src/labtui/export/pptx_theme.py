@@ -1,11 +1,16 @@
-"""The look of the PowerPoint deck: our own theme, or a teacher's template, its layouts found by their placeholders."""
+"""The look of the PowerPoint deck: our own theme, or a teacher's template, its layouts found by their placeholders.
+
+And DrawingML for the parts of its charts, as python-pptx's elements take it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from pptx import Presentation
 from pptx.exc import PackageNotFoundError
@@ -22,6 +27,10 @@ TYPEFACE = "Verdana"
 """Nearly the widths of DejaVu Sans, and there on Windows and macOS."""
 MONO = "Consolas"
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+CHART_NS = f'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" {A}'
+CHART_TEXT = int(SLIDE_SIZES["small"])
+"""Points."""
+LABEL_PARTS = ("showLegendKey", "showVal", "showCatName", "showSerName", "showPercent", "showBubbleSize")
 _FOOTERS = ("DATE", "FOOTER", "SLIDE_NUMBER")
 _ACCENTS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
@@ -246,3 +255,83 @@ def _box(holder: Any) -> Box | None:
 def put(shape: Any, box: Box) -> None:
     shape.left, shape.top = round(box.x * EMU), round(box.y * EMU)
     shape.width, shape.height = max(1, round(box.w * EMU)), max(1, round(box.h * EMU))
+
+
+# --------------------------------------------------------------------------- parts of a chart
+
+
+def set_look(series: Any, inner: str) -> None:
+    """The fill and edge of a series."""
+    for name in ("c:spPr", "c:marker"):
+        for old in series.findall(qn(name)):
+            series.remove(old)
+    series.find(qn("c:tx")).addnext(parse_xml(f"<c:spPr {CHART_NS}>{inner}</c:spPr>"))
+
+
+def marker_xml(symbol: str, size: int, face: str, edge: str) -> str:
+    looks = (
+        f"<c:spPr><a:solidFill>{face}</a:solidFill><a:ln><a:solidFill>{edge}</a:solidFill></a:ln></c:spPr>"
+    )
+    more = "" if symbol == "none" else f'<c:size val="{size}"/>{looks}'
+    return f'<c:marker><c:symbol val="{symbol}"/>{more}</c:marker>'
+
+
+def marker_element(symbol: str, size: int, face: str, edge: str) -> Any:
+    return parse_xml(marker_xml(symbol, size, face, edge).replace("<c:marker>", f"<c:marker {CHART_NS}>", 1))
+
+
+def set_point(series: Any, at: int, inner: str) -> None:
+    node = parse_xml(f'<c:dPt {CHART_NS}><c:idx val="{at}"/>{inner}</c:dPt>')
+    insert_before(series, node, ("c:dLbls", "c:trendline", "c:errBars", "c:cat", "c:val", "c:xVal"))
+
+
+def plain_line(line: Any, colour: str, *, dash: str, width: int) -> None:
+    stroke = f"<a:solidFill>{colour}</a:solidFill>" if width else "<a:noFill/>"
+    dashed = f'<a:prstDash val="{dash}"/>' if dash else ""
+    set_look(line._element, f'<a:ln w="{width}">{stroke}{dashed}</a:ln>')
+    line._element.find(qn("c:spPr")).addnext(marker_element("none", 5, colour, colour))
+
+
+def label_xml(
+    at: int, form: str, position: str, colour: str, shown: set[str], *, moved: float = 0.0, words: str = ""
+) -> str:
+    """A label of a point: what is `shown` of it, or `words`; `moved` up by a share of the chart's height."""
+    flags = "".join(f'<c:{name} val="{int(name in shown)}"/>' for name in LABEL_PARTS)
+    layout = f'<c:layout><c:manualLayout><c:x val="0"/><c:y val="{-moved:.5f}"/></c:manualLayout></c:layout>'
+    look = f'sz="{CHART_TEXT * 100}" b="0"><a:solidFill>{colour}</a:solidFill>'
+    text = (
+        f'<c:tx><c:rich><a:bodyPr wrap="none"/><a:p><a:r><a:rPr lang="en-US" {look}</a:rPr><a:t>{escape(words)}</a:t>'
+        "</a:r></a:p></c:rich></c:tx>"
+    )
+    return (
+        f'<c:dLbl><c:idx val="{at}"/>{layout if abs(moved) > 0.002 else ""}{text if words else ""}'
+        f'<c:numFmt formatCode="{form}" sourceLinked="0"/><c:spPr><a:noFill/></c:spPr>'
+        f'<c:txPr><a:bodyPr wrap="none"/><a:lstStyle/><a:p><a:pPr><a:defRPr {look}'
+        f'</a:defRPr></a:pPr><a:endParaRPr lang="en-US"/></a:p></c:txPr>'
+        f'<c:dLblPos val="{position}"/>{flags}<c:separator>  </c:separator></c:dLbl>'
+    )
+
+
+def literal_numbers(values: Sequence[float]) -> str:
+    points = "".join(f'<c:pt idx="{at}"><c:v>{value!r}</c:v></c:pt>' for at, value in enumerate(values))
+    return (
+        f'<c:numLit><c:formatCode>General</c:formatCode><c:ptCount val="{len(values)}"/>{points}</c:numLit>'
+    )
+
+
+def insert_before(parent: Any, child: Any, before: Sequence[str]) -> None:
+    """Put a child where the schema wants it: before the first of these elements."""
+    tags = {qn(name) for name in before}
+    for place, found in enumerate(parent):
+        if found.tag in tags:
+            parent.insert(place, child)
+            return
+    parent.append(child)
+
+
+def set_line(node: Any, colour: str) -> None:
+    for old in list(node):
+        node.remove(old)
+    node.append(
+        parse_xml(f'<c:spPr {CHART_NS}><a:ln w="9525"><a:solidFill>{colour}</a:solidFill></a:ln></c:spPr>')
+    )
