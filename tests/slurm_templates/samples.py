@@ -29,6 +29,8 @@ PROFILE = Profile(
     launch=Launch(modules=("singularity",)),
     toolchains={"mpi": ("oneapi/2023.2.0",)},
 )
+HEADER_BEGIN, HEADER_END = "---- labtui job ----", "---- end ----"
+"""The templates' lines around the facts a job prints first, each ``key: value``."""
 PLAIN = Profile(id="plain", title="Python as it is", login_hosts=("login.example.org",))
 CONTEXT = JobContext(
     token="k7qzm2", remote_dir="/gpfs/scratch/nct_345/labtui/k7qzm2", edition="hpc4ai-ch10", practice=False

@@ -19,11 +19,11 @@ from labtui.domain.errors import TemplateError
 from labtui.domain.model import JobForm
 from labtui.domain.profile import Launch
 from labtui.session.folder import read_template
-from labtui.slurm.job_script import HEADER_BEGIN, HEADER_END, job_script, training_command
+from labtui.slurm.job_script import job_script, training_command
 from labtui.slurm.submit import TWIN_STATUS
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.training_logs.reader import parse_log
-from tests.slurm_templates.samples import CONTEXT, PLAIN, draft, rendered, run
+from tests.slurm_templates.samples import CONTEXT, HEADER_BEGIN, HEADER_END, PLAIN, draft, rendered, run
 
 pytestmark = pytest.mark.skipif(
     shutil.which("bash") is None or shutil.which("stdbuf") is None, reason="needs bash and coreutils"

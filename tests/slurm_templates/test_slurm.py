@@ -12,13 +12,12 @@ from labtui.domain.model import MANY_NODES, JobForm
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.session.folder import FORMS, list_remote, read_remote
-from labtui.slurm.job_script import HEADER_BEGIN
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.training_logs.reader import parse_log
 from tests.conftest import TORCH_PYTHON
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.slurm_templates.samples import PROFILE, ddp, draft, rendered
+from tests.slurm_templates.samples import HEADER_BEGIN, PROFILE, ddp, draft, rendered
 
 pytestmark = pytest.mark.cluster
 

@@ -100,7 +100,7 @@ def doctor_arguments(parser: argparse.ArgumentParser) -> None:
 def run_doctor(args: argparse.Namespace) -> int:
     """Examine and report; each check as soon as it is known."""
     from labtui.doctor.examine import examine
-    from labtui.session.lab_cluster import repair
+    from labtui.session.lab_cluster import fix_check
 
     profile, overrides, wanted, folder = meant_cluster(args)
     if args.show_commands:
@@ -113,7 +113,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         if not args.json:
             _print(check)
         if args.fix and folder is not None and check.action in {"settings", "protect-key"}:
-            say(repair(check, folder))
+            say(fix_check(check, folder))
     if folder is not None and seen:
         _remember(folder, seen)
     if args.json:

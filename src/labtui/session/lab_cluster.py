@@ -119,7 +119,7 @@ def requirements_of(folder: LabFolder, settings: Settings) -> Requirements:
     )
 
 
-def repair(check: Check, folder: LabFolder) -> str:
+def fix_check(check: Check, folder: LabFolder) -> str:
     """Do what labtui can do about a check; a sentence that says what was done.
 
     Raises:

@@ -143,10 +143,6 @@ def _value(line: str, number: int, name: str, offset: int, value: str) -> str:
 DATA_VARIABLE = "CIFAR10_DATA"
 """The environment variable in which `cifar-utils/cifar.py` looks for the data folder."""
 
-HEADER_BEGIN = "---- labtui job ----"
-HEADER_END = "---- end ----"
-"""The lines around the facts a job prints first, each ``key: value``."""
-
 STARTED_GUARD = f"""\
 # ---- Of one submission, one job trains: should Slurm ever make a second one of it, that one ends here.
 # ---- The link keeps the id of the job that began, so that a job that Slurm starts again goes on.
