@@ -252,7 +252,8 @@ async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
     """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
     app = app_of(filled_session, "task")
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
+        await until(pilot, lambda: app.view_model.loaded and app.view_model.checks)
+        await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
         computed: list[bool] = []
         monkeypatch.setattr(app, "repaint", lambda: computed.append(True))
         await main_of(app).show_pane("log")
