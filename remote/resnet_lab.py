@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "cifar-utils"))
 if importlib.util.find_spec("cifar") is None:
     sys.exit(
-        "ModuleNotFoundError: No module named 'cifar': cifar-utils/cifar.py does not lie beside this script."
+        "ModuleNotFoundError: No module named 'cifar': cifar-utils/cifar.py is not beside this script."
     )
 
 EXIT_USAGE = 2
@@ -150,7 +150,7 @@ def parse_options(parallel, argv=None):
         default="gpu" if parallel else None,
         help="cpu: CPU devices stand in for the GPUs, to rehearse on a machine without any"
         if parallel
-        else "insist on the GPU or on the CPU (otherwise: the GPU if the job has one)",
+        else "require the GPU or the CPU (otherwise: the GPU if the job has one)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="with --device cpu: CPU threads per replica")
     args = parser.parse_args(argv)

@@ -118,7 +118,7 @@ def read_batch(file):
         AttributeError,
         ImportError,
     ) as error:
-        raise DataProblem("{} is not a CIFAR-10 file, or was not copied whole.".format(file)) from error
+        raise DataProblem("{} is not a CIFAR-10 file, or was not copied completely.".format(file)) from error
     if len(pixels) != len(classes) or not len(pixels):
         raise DataProblem("{} holds {} images and {} labels.".format(file, len(pixels), len(classes)))
     return pixels, classes

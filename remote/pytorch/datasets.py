@@ -116,7 +116,7 @@ def read_batch(file):
         AttributeError,
         ImportError,
     ) as error:
-        raise Problem(EXIT_DATA, f"{file} is not a CIFAR-10 file, or was not copied whole.") from error
+        raise Problem(EXIT_DATA, f"{file} is not a CIFAR-10 file, or was not copied completely.") from error
     if len(pixels) != len(classes) or not len(pixels):
         raise Problem(EXIT_DATA, f"{file} holds {len(pixels)} images and {len(classes)} labels.")
     return pixels, classes

@@ -151,7 +151,7 @@ class Team:
         bad = [rank for rank, (problem, _) in enumerate(answers) if problem]
         if bad:
             code, sentence = answers[bad[0]][0]
-            also = "" if len(bad) == 1 else f" (the same or another trouble on rank {_listed(bad[1:])})"
+            also = "" if len(bad) == 1 else f" (the same or another problem on rank {_listed(bad[1:])})"
             where = "" if self.world == 1 else f"Rank {bad[0]} on {self._host_of(bad[0])}: "
             return [code, where + sentence + also]
         for rank, (_, other) in enumerate(answers):

@@ -36,7 +36,7 @@ def build(name, classes, resolution, widths=None):
     patch, depth, heads, width = VITS["vit_h_14" if name == "vit" else name]
     if resolution % patch:
         raise ValueError(
-            f"{name} cuts images into squares of {patch} pixels, and {resolution} is no multiple."
+            f"{name} cuts images into squares of {patch} pixels, and {resolution} is not a multiple."
         )
     return ViT(classes, resolution, patch, depth, heads, width)
 

@@ -39,13 +39,13 @@ def parse_options(argv=None):
         help="vit is ViT-H/14; custom an MLP on grey pixels",
     )
     add("--dataset", required=True, metavar="cifar10|synthetic|FOLDER")
-    add("--data", metavar="FOLDER", help="where cifar10 lies (else CIFAR10_DATA)")
+    add("--data", metavar="FOLDER", help="the folder of cifar10 (else CIFAR10_DATA)")
     add("--batch_size", type=int, default=64, help="images per GPU and step")
     add("--eval_batch_size", type=int, default=64, help="the same in validation")
     add("--num_workers", type=int, default=0, help="loader processes per GPU")
     add("--num_epochs", type=int, default=5)
-    add("--epochs_eval", type=int, default=5, help="validate after every so many epochs, and after the last")
-    add("--iteration_logging", type=int, default=500, help="print the loss every so many steps")
+    add("--epochs_eval", type=int, default=5, help="validate every N epochs, and after the last one")
+    add("--iteration_logging", type=int, default=500, help="print the loss every N steps")
     add("--mixed_precision", choices=["fp32", "tf32", "fp16", "bf16"], default="fp32")
     add("--compile", action="store_true", help="torch.compile, mode reduce-overhead")
     add("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
@@ -63,13 +63,13 @@ def parse_options(argv=None):
     add("--images", type=int, metavar="N", help="only the first N training images (synthetic: how many)")
     add("--seed", type=int, default=0)
     add("--checkpoint", metavar="FOLDER", help="save here after each epoch")
-    add("--resume", action="store_true", help="go on from there, if something is there")
+    add("--resume", action="store_true", help="continue from the checkpoint in that folder, if there is one")
     add("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: processes stand in for GPUs")
     add("--backend", choices=["nccl", "gloo"], help="default: nccl on GPUs, gloo on CPUs")
     add(
-        "--rendezvous_timeout", type=float, default=300, metavar="SECONDS", help="wait so long for the others"
+        "--rendezvous_timeout", type=float, default=300, metavar="SECONDS", help="how long to wait for others"
     )
-    add("--expect_world_size", type=int, metavar="N", help="refuse to train with another number of processes")
+    add("--expect_world_size", type=int, metavar="N", help="refuse to train unless N processes take part")
     args = parser.parse_args(argv)
     for name in (
         "batch_size",

@@ -42,8 +42,8 @@ def parse_options(argv=None):
     add("--images", type=int, metavar="N", help="only the first N training images (synthetic: how many)")
     add("--image_size", type=int, default=32, metavar="N")
     add("--device", choices=["gpu", "cpu"], default="gpu", help="cpu: tasks stand in for GPUs")
-    add("--port", type=int, help="default: from the job's id, so that two jobs on a node do not meet")
-    add("--expect_workers", type=int, metavar="N", help="refuse to train with another number of tasks")
+    add("--port", type=int, help="default: from the job's id, so that two jobs on a node do not clash")
+    add("--expect_workers", type=int, metavar="N", help="refuse to train unless N tasks take part")
     args = parser.parse_args(argv)
     for name in ("epochs", "batch_size", "image_size"):
         if getattr(args, name) < 1:
@@ -104,7 +104,7 @@ def prepare(args):
         )
     if args.batch_size < workers:
         raise Problem(
-            EXIT_SETUP, f"--batch_size {args.batch_size} is global and gives {workers} tasks no image each."
+            EXIT_SETUP, f"--batch_size {args.batch_size} is the global batch, too small for {workers} tasks."
         )
     if config:
         os.environ["TF_CONFIG"] = json.dumps(config)

@@ -397,7 +397,7 @@ def test_listings_are_what_was_written_or_changed(tmp_path):
 def test_what_is_not_answered_is_one_line_and_no_slide_of_its_own(tmp_path, typesetter):
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
     laid = lay_out(hand_in(lab.contents()), typesetter.heights)
-    assert not [note for note in laid.notes if "longer than its slide" in note]
+    assert not [note for note in laid.notes if "does not fit its slide" in note]
     output = [
         block_text(block)
         for slide in laid.slides

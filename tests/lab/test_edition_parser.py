@@ -108,7 +108,7 @@ def test_an_edition_that_extends_another_says_only_what_differs():
     [
         ('title = "One more"', 'title = " "', 7, "needs a text"),
         ('title = "Another title"', "title = 5", 16, "should be text"),
-        ('model = "ResNet50"', 'model = "ResNet5"', 20, "so this band is idle"),
+        ('model = "ResNet50"', 'model = "ResNet5"', 20, "so this band is never used"),
         ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' to extend"),
     ],
 )

@@ -76,7 +76,7 @@ def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
         assert set(lines) <= set(known)
         assert len(known) <= len(lines) + 1
         count += len(lines)
-    print(f"{count} events told before the kills")
+    print(f"{count} events reported before the kills")
     assert count > 0
 
 

@@ -43,7 +43,7 @@ def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
             f"error: The data folder {REMOTE}/cifar-utils/cifar-10-batches-py does not exist.",
         ),
         ("file missing", 3, "is incomplete: data_batch_3 missing."),
-        ("file cut", 3, "data_batch_2 is not a CIFAR-10 file, or was not copied whole."),
+        ("file cut", 3, "data_batch_2 is not a CIFAR-10 file, or was not copied completely."),
         ("file strange", 3, "test_batch is not a CIFAR-10 file"),
         ("too many images", 3, "100000 training images were asked for, but"),
         ("no gpu", 4, "error: 2 GPUs were asked for, but TensorFlow sees no GPU at all."),

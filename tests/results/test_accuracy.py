@@ -85,5 +85,5 @@ def test_what_cannot_be_said_is_not_said():
     falling = epochs_for_target(curve_of([0.4, 0.3, 0.2]), 0.95)
     assert falling.epochs is None and "does not rise" in falling.note
     flat = epochs_for_target(curve_of([0.30000, 0.30001, 0.30002, 0.30003]), 0.95)
-    assert flat.epochs is None and "not in sight" in flat.note
+    assert flat.epochs is None and "not expected to reach the target" in flat.note
     assert epochs_for_target(curve_of([0.4, 0.5, 0.6]), 1.0).epochs is None

@@ -162,7 +162,7 @@ def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
     assert (first.hollow, first.live) == (False, False)
     assert (second.hollow, second.live) == (True, True)
     assert (third.hollow, third.live) == (False, True)
-    assert any("still going" in note for note in chart.notes)
+    assert any("in progress" in note for note in chart.notes)
 
 
 def test_practice_never_shares_a_chart_and_is_marked():

@@ -109,7 +109,7 @@ def test_epochs_of_other_images_are_not_compared():
         return MeasuredRun(run=replace(one, epochs=tuple(replace(each, steps=20) for each in one.epochs)))
 
     two = compute_results([trained(1, 10.0), trained(2, 11.0)]).rows[1]
-    assert two.speedup is None and any("another number of images" in note for note in two.notes)
+    assert two.speedup is None and any("a different number of images" in note for note in two.notes)
 
 
 def test_the_baseline_has_the_same_per_gpu_batch_where_there_is_one():

@@ -70,7 +70,7 @@ def test_the_forecast_of_the_book_s_runs():
     assert prediction.epoch_seconds.value * prediction.speedup.value == pytest.approx(13.6)
     assert prediction.throughput.value == pytest.approx(50_000 / 13.6 * prediction.speedup.value)
     assert prediction.models and all(name in prediction.note for name in prediction.models)
-    assert "A second node would add its network, which no model knows." in prediction.note
+    assert "A second node would add its network, which no model includes." in prediction.note
 
 
 def test_no_forecast_needs_a_step_faster_than_any_measured_one():

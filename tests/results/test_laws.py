@@ -88,7 +88,7 @@ def test_few_points_are_said_to_be_few():
     assert {fit.points for fit in two} == {2}
     assert all("cannot show that the law holds" in fit.note for fit in two)
     three = compute_results([run(1, [9, 10]), run(2, [9, 6]), run(4, [9, 4])]).fits
-    assert all("too few to pin a law" in fit.note for fit in three)
+    assert all("too few to determine a law" in fit.note for fit in three)
     assert not compute_results([run(1, [9, 10])]).fits
     assert not compute_results([run(2, [9, 6]), run(4, [9, 4])]).fits
 
@@ -185,7 +185,7 @@ def test_without_scatter_the_interval_is_a_hard_bound():
         fitted = fit_amdahl(points[0], points[1:])
         assert fitted.fraction.contains(fraction) and not fitted.scatter_known
     results = results_of("ResNet50.31337.out")
-    assert all("not how epochs scatter" in fit.note for fit in results.fits)
+    assert all("not the scatter between epochs" in fit.note for fit in results.fits)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 10, 30, 31, 60, 1000, 3.7])

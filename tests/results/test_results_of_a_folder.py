@@ -132,7 +132,7 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
     ]
     assert [each["epoch"] for each in use[0]["epochs"]] == [1, 2, 3]
     assert main(["results"]) == 0
-    assert "3 of the job's GPUs stood by" in capsys.readouterr().out
+    assert "3 of the job's GPUs were idle" in capsys.readouterr().out
 
 
 def test_a_folder_that_is_open_elsewhere_is_read_all_the_same(folder, capsys):

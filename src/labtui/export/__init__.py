@@ -132,7 +132,7 @@ class _Export:
             raise ExportError(" ".join([first.sentence, *dict.fromkeys(others)][:3]) + written, first.hint)
         if not self.contents.results.measured and not self.contents.results.programs:
             self.notes.insert(
-                0, "No steady epoch time is there yet, so tables and charts have nothing to show."
+                0, "There is no steady epoch time yet, so tables and charts have nothing to show."
             )
         return ExportReport(tuple(self.files), tuple(dict.fromkeys(self.notes)))
 

@@ -291,12 +291,12 @@ def _everything(contents: LabContents) -> Iterable[Page]:
 def result_blocks(results: Results) -> Iterable[Block]:
     """Both readings as tables, then what follows from them, in sentences."""
     if results.programs:
-        yield plain("Programs timed without epochs (± hidden by printing)", "heading")
+        yield plain("Programs timed without epochs (± from rounding)", "heading")
         yield program_table(results.programs)
         yield from _notes(note for row in results.programs for note in row.notes)
     if not results.rows:
         return
-    yield plain("All epochs but the first (± hidden by printing; σ spread of epochs, if larger)", "heading")
+    yield plain("All epochs but the first (± from rounding; σ spread of epochs, if larger)", "heading")
     yield _table(results.rows, PRECISE)
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     if printed:
@@ -314,7 +314,7 @@ def result_blocks(results: Results) -> Iterable[Block]:
 def law_blocks(results: Results) -> Iterable[Block]:
     """The fitted laws as a table, what is to be said of each, and what they let expect on more GPUs."""
     mixed = len({fit.practice for fit in results.fits}) > 1
-    yield plain("Serial fractions, with the bounds that the measured times leave open", "heading")
+    yield plain("Serial fractions, with the bounds from the measured times", "heading")
     yield Table(_LAW_HEADINGS, tuple(_law_row(fit, mixed=mixed) for fit in results.fits), _LAW_NUMERIC)
     remarks: dict[str, list[str]] = {}
     for fit in results.fits:
@@ -359,7 +359,7 @@ def pooled_notes(results: Results, names: set[str]) -> Iterable[Block]:
         others = sorted({run.task_id for run in row.members if run.task_id} - names)
         if others and any(run.task_id in names for run in row.members):
             tasks = f"task{'s' if len(others) > 1 else ''} {', '.join(others)}"
-            yield plain(f"{clean(row.configuration.label)}: pooled with the equal runs of {tasks}.", "note")
+            yield plain(f"{clean(row.configuration.label)}: pooled with the same runs of {tasks}.", "note")
 
 
 _MODEL = Column("model", lambda row: clean(row.name), number=False)

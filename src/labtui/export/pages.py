@@ -231,7 +231,7 @@ def sources_page(contents: LabContents) -> Page:
     rows += tuple(line for row in contents.results.programs for line in result_blocks.program_sources(row))
     intro = (
         "labtui computed the numbers in charts, tables and headings from these lines of job logs; numbers in the "
-        "answers are the authors' own. The logs lie in logs/ of the lab folder."
+        "answers are the authors' own. The logs are in logs/ in the lab folder."
     )
     headings = ("training", "epoch s", "job", "log", "lines (epoch)")
     if not contents.results.rows:

@@ -326,9 +326,7 @@ def _tuned(results: Results) -> str:
     rates = [(row.throughput, labels[row.configuration]) for row in rows if row.throughput is not None]
     (best, name), (worst, other) = (pick(rates, key=lambda each: each[0].value) for pick in (max, min))
     if best.lo <= worst.hi:
-        return (
-            f"{clean(rows[0].model)}: no setting is faster than another by more than the numbers leave open"
-        )
+        return f"{clean(rows[0].model)}: no setting is faster than another by more than the uncertainty"
     times = fixed(best.value / worst.value, 2)
     rate = f"{rate_text(best)} {rows[0].configuration.unit}/s"
     if len(name) + len(other) > _TITLE_NAMES:
@@ -404,8 +402,8 @@ def rules(results: Results, models: Sequence[str]) -> tuple[str, ...]:
         if row.batch_factor is not None and row.steps:
             most = row.batch_factor * (row.n_gpus or 1)
             found.append(
-                f"{row.steps} steps an epoch allow {clean(row.model)} at most {most:.2f}× on {row.n_gpus} GPUs: few "
-                "steps waste the last batch."
+                f"{row.steps} steps an epoch allow {clean(row.model)} at most {most:.2f}× on {row.n_gpus} GPUs: with "
+                "few steps, the short last batch costs more."
             )
             break
     steps = [(row, row.step_factor) for row in rows if row.step_factor is not None]

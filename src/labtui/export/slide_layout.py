@@ -114,7 +114,7 @@ def lay_out(deck: HandIn, heights: Heights) -> Slides:
             )
             slides += _slides(replace(full, flows=True), measured)[0]
             notes.append(
-                f"{page.kicker}: the answer is longer than its slide; slide {first} and following have all of it."
+                f"{page.kicker}: the answer does not fit its slide; it is complete from slide {first} on."
             )
     measured.ask((block, zone.box.w) for slide in slides for zone in slide.zones for block in zone.blocks)
     return Slides(tuple(slides), tuple(notes), measured.of)

@@ -89,7 +89,7 @@ def _font(bold: bool) -> Any:
         font = FT2Font(str(path))
     except (OSError, RuntimeError) as error:
         raise ExportError(
-            f"The typeface {FONT} is missing: {path} cannot be read.",
+            f"The font {FONT} is missing: {path} cannot be read.",
             "It comes with matplotlib; install that again (pip install --force-reinstall matplotlib).",
         ) from error
     font.set_size(_EM, 72)
@@ -161,7 +161,7 @@ def glyph_note(deck: HandIn) -> str:
         return ""
     shown = " ".join(marks[:12]) + (f" and {len(marks) - 12} more" if len(marks) > 12 else "")
     return (
-        f"No typeface on this computer can show these characters, so the PDF has empty boxes there: {shown}. "
+        f"No font on this computer can show these characters, so the PDF has empty boxes there: {shown}. "
         "Install one that can (the Noto fonts have nearly all) and export again; deck.pptx shows them wherever "
         "PowerPoint can."
     )

@@ -302,7 +302,7 @@ def _answers(edition: Edition, task: Task, check: schema.AnswersCheck, evidence:
 
 def _edited(edition: Edition, task: Task, check: schema.EditedCheck, evidence: Evidence) -> list[CheckItem]:
     del edition, task
-    sentence = f"{check.script} is your own copy of {check.original} and names {' and '.join(check.names)}"
+    sentence = f"{check.script} is your own copy of {check.original} and uses {' and '.join(check.names)}"
     script, original = evidence.scripts.get(check.script), evidence.scripts.get(check.original)
     shipped = evidence.originals.get(check.script)
     source = evidence.originals.get(check.original) or original

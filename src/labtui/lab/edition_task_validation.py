@@ -53,7 +53,7 @@ def values(value: object, place: Place) -> Iterator[Problem]:
     elif isinstance(value, float) and not math.isfinite(value):
         yield place, "This must be a finite number."
     elif isinstance(value, int | float) and abs(value) > MAX_NUMBER:
-        yield place, f"This number is beyond {MAX_NUMBER:,}; no training has one like it."
+        yield place, f"This number is beyond {MAX_NUMBER:,}; no training needs such a number."
     for key, item in _items(value):
         yield from values(item, (*place, key))
 
@@ -66,7 +66,7 @@ def blanks_and_echoes(value: object, place: Place) -> Iterator[Problem]:
         for index, item in enumerate(value):
             if item in value[:index] and place[-1:] not in _MAY_REPEAT:
                 shown = repr(item) if isinstance(item, str) else "The same"
-                yield (*place, index), f"{shown} stands twice in {_named(place)}."
+                yield (*place, index), f"{shown} appears twice in {_named(place)}."
     for key, item in _items(value):
         yield from blanks_and_echoes(item, (*place, key))
 
@@ -129,7 +129,7 @@ def task_problems(edition: Edition, task: Task, place: Place) -> Iterator[Proble
     yield from _known_facts(edition.facts, task.facts, (*place, "facts"))
     for index, question in enumerate(task.questions):
         if not question.text.strip():
-            yield (*place, "questions", index), "A question needs its text."
+            yield (*place, "questions", index), "A question needs a text."
         yield from _known_facts(edition.facts, question.facts, (*place, "questions", index, "facts"))
         if question.text in [other.text for other in task.questions[:index]]:
             yield (*place, "questions", index), "This question is asked twice."
@@ -165,12 +165,12 @@ def _run(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
     if run.form not in PROCESS_PER_GPU and run.arguments:
         yield (
             (*place, "arguments"),
-            "`arguments` are for the forms 'torchrun' and 'task-per-gpu'; the other scripts are given theirs.",
+            "`arguments` are for the forms 'torchrun' and 'task-per-gpu'; labtui writes those of the other scripts.",
         )
     if run.variant and (run.form not in PROCESS_PER_GPU or not _VARIANT.fullmatch(run.variant)):
         yield (
             (*place, "variant"),
-            f"`variant` is one word in small letters for a script that torchrun starts, not {run.variant!r}.",
+            f"`variant` is one word in lowercase letters for a script that torchrun starts, not {run.variant!r}.",
         )
     if run.images is not None and run.images < 1:
         yield (*place, "images"), "`images` is at least 1."
@@ -213,12 +213,12 @@ def program_problems(edition: Edition) -> Iterator[Problem]:
             if not _plain_command(line):
                 yield (
                     (*place, "build", number),
-                    "A command to build with is words alone, without a shell's signs.",
+                    "A build command is plain words, without shell syntax.",
                 )
         if program.toolchain and not _VARIANT.fullmatch(program.toolchain):
             yield (
                 (*place, "toolchain"),
-                f"`toolchain` is one word in small letters, not {program.toolchain!r}.",
+                f"`toolchain` is one word in lowercase letters, not {program.toolchain!r}.",
             )
         if program.scaling == "weak" and program.sequential:
             yield (*place, "sequential"), "Weak scaling is compared with one process of the same program."
@@ -233,7 +233,7 @@ def _measure(task: Task, measure: Measure, names: set[str], place: Place) -> Ite
         known = _near(measure.program, sorted(names))
         yield (*place, "program"), f"There is no program {measure.program!r} under `[[programs]]`.{known}"
     if list(measure.processes) != sorted(set(measure.processes)) or min(measure.processes, default=0) < 1:
-        yield (*place, "processes"), "`processes` are numbers from 1 on, in rising order."
+        yield (*place, "processes"), "`processes` are numbers of 1 or more, in increasing order."
     if measure.time_limit_minutes is not None and not 1 <= measure.time_limit_minutes <= MAX_MINUTES:
         yield (*place, "time_limit_minutes"), f"`time_limit_minutes` is from 1 to {MAX_MINUTES:,}."
     if not _SIZE.fullmatch(measure.size):
@@ -273,7 +273,7 @@ def _launched(run: RunPlan, place: Place) -> Iterator[Problem]:
     if run.form not in PROCESS_PER_GPU and run.data_set is not None:
         yield (
             (*place, "data_set"),
-            "`data_set` is for 'torchrun' and 'task-per-gpu'; the other scripts do not know it.",
+            "`data_set` is for 'torchrun' and 'task-per-gpu'; the other scripts do not support it.",
         )
     if run.form not in MANY_NODES and run.batch_option != "global":
         yield (
@@ -287,7 +287,7 @@ def _batches(edition: Edition, run: RunPlan, place: Place) -> Iterator[Problem]:
         if run.per_gpu_batch is not None:
             yield (*place, "per_gpu_batch"), "A CPU run has no per-GPU batch."
     elif run.per_gpu_batch is None:
-        yield place, "A GPU run says both batches: `batch_size` (global) and `per_gpu_batch`."
+        yield place, "A GPU run needs both batch sizes: `batch_size` (global) and `per_gpu_batch`."
     elif run.per_gpu_batch * run.gpus != run.batch_size:
         yield (
             (*place, "batch_size"),
@@ -347,7 +347,7 @@ def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator
 
 def _runs_check(check: RunsCheck, planned: list[RunPlan], place: Place) -> Iterator[Problem]:
     if check.min_epochs < 0 or not check.outcomes:
-        yield place, "A runs check needs `min_epochs` from 0 on and at least one outcome."
+        yield place, "A runs check needs `min_epochs` of 0 or more and at least one outcome."
     for run in planned:
         if run.epochs < check.min_epochs:
             what = f"{on(run.model, run.gpus)} is planned with {run.epochs}"
@@ -390,7 +390,7 @@ def _charts_check(edition: Edition, check: ChartsCheck, place: Place) -> Iterato
         what = f"the {ratios[0]} chart" if wanted else "the charts"
         yield (
             place,
-            f"Nothing that is planned fills {what}: it takes one GPU and more, with one per-GPU batch.",
+            f"No planned run fills {what}: that takes runs on one GPU and on more, with one per-GPU batch.",
         )
 
 
@@ -406,9 +406,9 @@ def _edited_check(edition: Edition, check: EditedCheck, place: Place) -> Iterato
     yield from path(check.script, (*place, "script"))
     yield from path(check.original, (*place, "original"))
     if check.script == check.original:
-        yield (*place, "script"), "An edited script is a copy under another name than its original."
+        yield (*place, "script"), "An edited script needs another name than its original."
     if not check.names:
-        yield place, "An edited check says which names the script must hold."
+        yield place, "An edited check lists the names that the script must use."
     for name in check.names:
         if not re.fullmatch(r"[^\W\d]\w*", name):
             yield (*place, "names"), f"{name!r} is not a name in Python code."
@@ -422,7 +422,10 @@ def _files_check(check: FilesCheck | HandInCheck, place: Place) -> Iterator[Prob
     for index, name in enumerate(check.files):
         yield from path(name, (*place, "files", index))
         if isinstance(check, HandInCheck) and "/" in name:
-            yield (*place, "files", index), f"{name!r} must stand in the lab folder itself, not deeper."
+            yield (
+                (*place, "files", index),
+                f"{name!r} must be in the lab folder itself, not in a folder below it.",
+            )
 
 
 # --------------------------------------------------------------------------- scripts that exist
@@ -434,8 +437,11 @@ def script_problems(edition: Edition, shipped: frozenset[str]) -> Iterator[Probl
     known = shipped | made | {script.path for script in edition.reference.scripts}
     for place, name in _scripts(edition):
         if name not in known:
-            hint = _near(name, sorted(known)) or " One of your own stands under [[reference.scripts]]."
-            yield place, f"{name!r} does not come with labtui and no task has it made.{hint}"
+            hint = (
+                _near(name, sorted(known))
+                or " The text of a script of your own goes under [[reference.scripts]]."
+            )
+            yield place, f"{name!r} does not come with labtui, and no task makes it.{hint}"
 
 
 def _scripts(edition: Edition) -> Iterator[tuple[Place, str]]:

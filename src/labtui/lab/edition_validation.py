@@ -53,7 +53,7 @@ def problems(edition: Edition, known: Known | None = None) -> Iterator[Problem]:
     plain = msgspec.to_builtins(edition)
     yield from values(plain, ())
     if not EDITION_ID.fullmatch(edition.id):
-        yield ("id",), f"`id` is small letters, digits, dots and dashes, not {edition.id!r}."
+        yield ("id",), f"`id` takes lowercase letters, digits, dots and dashes, not {edition.id!r}."
     if not edition.tasks:
         yield ("tasks",), "An edition needs at least one task."
     yield from _numbers(edition)
@@ -83,7 +83,10 @@ def _numbers(edition: Edition) -> Iterator[Problem]:
         yield ("base_learning_rate",), "`base_learning_rate` must be above 0."
     low, high = edition.startup_seconds
     if not 0 <= low <= high:
-        yield ("startup_seconds",), "`startup_seconds` is a range: two numbers from 0 on, the smaller first."
+        yield (
+            ("startup_seconds",),
+            "`startup_seconds` is a range: two numbers of 0 or more, the smaller first.",
+        )
 
 
 def _planned(edition: Edition) -> set[tuple[str, int]]:
@@ -109,12 +112,12 @@ def _bands(edition: Edition) -> Iterator[Problem]:
         if (band.model, band.gpus) not in known:
             models = {model for model, _ in known}
             wrong = "gpus" if band.model in models else "model"
-            what = f"No task plans a run of {on(band.model, band.gpus)}, so this band is idle."
+            what = f"No task plans a run of {on(band.model, band.gpus)}, so this band is never used."
             yield (*place, wrong), what
         most = _largest(edition, band)
         if most is not None and band.batch_size is not None and band.batch_size > most:
             what = f"{on(band.model, band.gpus)} is planned with a global batch of at most {most:,}"
-            yield (*place, "batch_size"), f"{what}, so this band is idle."
+            yield (*place, "batch_size"), f"{what}, so this band is never used."
         tunings = [run.tuning for task in edition.tasks for run in _plans(task, band)]
         if band.tuning is not None and tunings and band.tuning not in tunings:
             tunings_text = ", ".join(dict.fromkeys(", ".join(words) or "none" for words in tunings))
@@ -134,7 +137,10 @@ def _program_band(edition: Edition, band: Band, place: Place) -> Iterator[Proble
         for size in (None, run.size)
     }
     if (band.model, band.processes, band.size) not in timed:
-        yield place, f"No task times {band.model} on {band.processes} with this size, so this band is idle."
+        yield (
+            place,
+            f"No task times {band.model} on {band.processes} with this size, so this band is never used.",
+        )
     if sum(_key(other) == _key(band) for other in edition.bands) > 1:
         yield place, f"There are two bands of {band.model} on {band.processes}."
 
@@ -163,12 +169,15 @@ def _band(band: Band, place: Place) -> Iterator[Problem]:
     if band.batch_size is not None and band.batch_size < 1:
         yield (*place, "batch_size"), "`batch_size` is at least 1."
     elif band.batch_size is not None and band.batch_size % max(1, band.gpus):
-        what = f"A global batch of {band.batch_size:,} cannot be shared evenly by {band.gpus} GPUs."
+        what = f"A global batch of {band.batch_size:,} cannot be split evenly across {band.gpus} GPUs."
         yield (*place, "batch_size"), what
     if band.quantity in {"speedup", "efficiency"} and band.gpus < 2:
-        yield (*place, "gpus"), f"A band of {band.quantity} is for two GPUs or more; say how many in `gpus`."
+        yield (
+            (*place, "gpus"),
+            f"A band of {band.quantity} is for two GPUs or more; give the number in `gpus`.",
+        )
     if band.quantity == "acceleration" and band.gpus == 0:
-        what = "A band of acceleration is for a GPU run; the CPU is what it is compared with."
+        what = "A band of acceleration is for a GPU run, which is compared with the CPU."
         yield (*place, "gpus"), what
     if band.quantity == "efficiency" and band.high > 2:
         yield (*place, "high"), "An efficiency is a fraction of 1, not a percentage."
@@ -183,7 +192,7 @@ def _weights(edition: Edition) -> Iterator[Problem]:
     weights = [task.weight for task in edition.tasks if task.weight is not None]
     for index, task in enumerate(edition.tasks):
         if task.weight is not None and task.weight < 0:
-            yield ("tasks", index, "weight"), "A weight is a share of the mark in percent, from 0 on."
+            yield ("tasks", index, "weight"), "A weight is a share of the mark in percent, 0 or more."
     if weights and abs(sum(weights) - 100) > 1e-6:
         yield ("tasks",), f"The weights of the tasks add up to {sum(weights):g} percent, not to 100."
 
@@ -207,7 +216,7 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
     if page.task and task is None:
         yield (*place, "task"), f"There is no task {page.task!r}."
     if page.kind == "task" and not page.task:
-        yield place, "A page of a task says which task it shows."
+        yield place, "A page of the kind 'task' needs a `task`."
     questions = len(task.questions) if task is not None else 0
     for number in page.answers:
         if not 1 <= number <= questions:
@@ -225,7 +234,7 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
     for number, excerpt in enumerate(page.excerpts):
         where = (*place, "excerpts", number)
         if excerpt.source not in _SOURCES | known:
-            what = f"{excerpt.source!r} is no script of a task, nor job, out, err or changes."
+            what = f"{excerpt.source!r} is neither a script of a task nor job, out, err or changes."
             yield (*where, "source"), what
         if excerpt.parts and len(excerpt.parts) != len(excerpt.lines):
             yield where, "Each of the `parts` needs one expression in `lines`."
@@ -233,14 +242,17 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
             try:
                 re.compile(pattern)
             except re.error as error:
-                yield (*where, "lines"), f"{pattern!r} is no regular expression: {error}."
+                yield (*where, "lines"), f"{pattern!r} is not a valid regular expression: {error}."
 
 
 def _facts(edition: Edition) -> Iterator[Problem]:
     used = {fact.id for task in edition.tasks for fact in edition.facts_of(task)}
     for index, fact in enumerate(edition.facts):
         if fact.id not in used:
-            yield ("facts", index), f"No task and no question names the fact {fact.id!r}, so nobody sees it."
+            yield (
+                ("facts", index),
+                f"No task and no question names the fact {fact.id!r}, so it is never shown.",
+            )
 
 
 def _profiles(edition: Edition, known: frozenset[str]) -> Iterator[Problem]:
@@ -418,7 +430,7 @@ def _toml(text: str, path: str) -> dict[str, Any]:
     except RecursionError:
         raise _error(path, None, "The file is nested too deeply to be read.") from None
     except ValueError:
-        raise _error(path, _endless_number(text), "There is a number without end in this file.") from None
+        raise _error(path, _endless_number(text), "A number in this file has too many digits.") from None
 
 
 def _error(path: str, line: int | None, sentence: str) -> DataError:

@@ -144,11 +144,11 @@ def own_value(column: str, text: str) -> str | int | None:
 def _timed(spec: RunSpec, program: Program, column: str, text: str) -> RunSpec:
     """A program's run on other processes, or with another size."""
     if column not in {"gpus", "batch"}:
-        raise UsageError("A program has neither a batch nor a rate nor epochs.", "Its size is what grows.")
+        raise UsageError("A program has neither a batch nor a rate nor epochs.", "Change its size instead.")
     count = _whole(text, f"number of {program.counts}", 1, 100_000) if column == "gpus" else spec.processes
     size = text.strip() if column == "batch" else spec.size
     if not re.fullmatch(r"\d{1,15}(?:x\d{1,15})?", size):
-        raise UsageError(f"{text!r} is no size.", "A size is a number, or the sides of a grid: 1024x1024.")
+        raise UsageError(f"{text!r} is not a size.", "A size is a number, or the sides of a grid: 1024x1024.")
     gpus = count if spec.n_gpus else 0
     return replace(spec, processes=count, size=size, n_gpus=gpus, arguments=program.words(count, size))
 
@@ -182,7 +182,7 @@ def _options(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError:
-        raise UsageError("A quote is not closed in these options.", "Close it, or leave it out.") from None
+        raise UsageError("A quote in these options is not closed.", "Close it or remove it.") from None
 
 
 def _whole(text: str, what: str, low: int, high: int) -> int:

@@ -218,7 +218,7 @@ class PracticeCluster:
         bash = find_bash()
         if bash is None:
             raise UsageError(
-                "The practice cluster runs the job scripts with bash, and this computer has none.",
+                "The practice cluster runs the job scripts with bash, which this computer does not have.",
                 "On Windows: install WSL (`wsl --install`) and labtui inside it. Without it, labtui "
                 "still drives a real cluster, "
                 "and `labtui parse`, `results`, `plot` and `export` work.",

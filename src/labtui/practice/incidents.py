@@ -119,7 +119,7 @@ INCIDENTS: dict[str, Incident] = {
         IncidentNote(
             "time-limit",
             "The job is killed at its time limit",
-            "The epochs that were printed still count; the one under way is lost. R plans the run again "
+            "The epochs that were printed still count; the unfinished one is lost. R plans the run again "
             "with twice the time.",
         ),
         RUNNING,
@@ -128,11 +128,11 @@ INCIDENTS: dict[str, Incident] = {
     "node-failure": Incident(
         IncidentNote(
             "node-failure",
-            "The node dies under the job",
+            "The job's node fails",
             "Not your fault. labtui asks Slurm not to restart its jobs, because a restart empties "
             "the log and spoils the timing: the run "
-            "ends as a node failure, and you submit it again. A job without --no-requeue would "
-            "start anew with the same id: that is `requeue`.",
+            "ends as a node failure, and you submit it again. A job without --no-requeue would start again with "
+            "the same id: that is `requeue`.",
         ),
         RUNNING,
         _fail_node,
@@ -140,9 +140,9 @@ INCIDENTS: dict[str, Incident] = {
     "requeue": Incident(
         IncidentNote(
             "requeue",
-            "The node dies, and an administrator lets the job run again",
-            "The job goes back into the queue with the same id, waits two minutes (BeginTime), and its script "
-            "begins from the start: Slurm empties the log. The epochs of the first try do not count, because "
+            "The job's node fails, and an administrator requeues the job",
+            "The job goes back into the queue with the same id, waits two minutes (BeginTime), and its script starts "
+            "from the beginning: Slurm empties the log. The epochs of the first attempt do not count, because "
             "their log is gone from the cluster; labtui keeps its copy of it and reads the new one.",
         ),
         RUNNING,
@@ -172,7 +172,7 @@ INCIDENTS: dict[str, Incident] = {
         IncidentNote(
             "accounting",
             "Accounting (slurmdbd) is down",
-            "sacct refuses while squeue works. A job that left the queue is 'settling', not "
+            "sacct fails while squeue works. A job that left the queue is 'settling', not "
             "finished, until accounting answers again.",
         ),
         RUNNING,
@@ -202,9 +202,9 @@ INCIDENTS: dict[str, Incident] = {
     "slow-node": Incident(
         IncidentNote(
             "slow-node",
-            "One of the job's nodes reads its images at half the pace",
+            "One of the job's nodes reads its images at half the speed",
             "Every step ends with an all-reduce, so all GPUs wait for the slowest: the whole job takes twice "
-            "the time. Its log does not say which node it is. The samples of the GPUs do: a GPU that waits in "
+            "the time. Its log does not say which node it is. The GPU samples do: a GPU that waits in "
             "an all-reduce counts as busy, so the slow node is the one whose GPUs are not. Submit it again "
             "without that node (--exclude).",
         ),
@@ -216,7 +216,7 @@ INCIDENTS: dict[str, Incident] = {
         IncidentNote(
             "rank-killed",
             "One process of the training is killed",
-            "The others find out at the next all-reduce and end, too, each with an error of its own. Only one "
+            "The others notice at the next all-reduce and end too, each with its own error. Only one "
             "of them is the cause: torchrun's Root Cause with the odd exit code (-9 is SIGKILL), or srun's "
             "'Killed', names its rank and node. Most often that node's memory was full.",
         ),
@@ -228,10 +228,10 @@ INCIDENTS: dict[str, Incident] = {
         IncidentNote(
             "rendezvous",
             "One of the job's nodes never joins the training",
-            "The processes meet before they train. The others wait until the time limit of the meeting "
+            "The processes meet before they train: the rendezvous. The others wait for its time limit "
             "(join_timeout, --rendezvous_timeout) and give up; without one they would wait until the job's own "
             "limit, and nothing would be in the log. Read what that node wrote: a container that did not start,"
-            " a name that is not known there.",
+            " a name that cannot be resolved there.",
         ),
         PENDING,
         _on_the_last_node("absent"),

@@ -389,7 +389,7 @@ class StateFile:
         except (OSError, msgspec.MsgspecError) as error:
             raise DataError(
                 f"The practice cluster's records cannot be read: {error}.",
-                "Delete this file to go on without its earlier jobs.",
+                "Delete this file to continue without its earlier jobs.",
                 path=str(self._path),
             ) from error
 

@@ -38,7 +38,7 @@ def read_exactly(stream: BinaryIO, count: int) -> bytes:
     """Read so many bytes; exit when the cluster is gone."""
     data = stream.read(count)
     if data is None or len(data) < count:
-        sys.exit("The practice cluster is gone.")
+        sys.exit("The practice cluster is no longer running.")
     return data
 
 

@@ -146,7 +146,7 @@ def _extrapolate(points: Sequence[AccuracyPoint], target: float) -> EpochsForTar
     power = _fit_line([math.log(epoch) for epoch in epochs], errors)
     if decay.slope >= 0:
         return _no_answer(
-            target, "The accuracy does not rise over these epochs: no number of epochs follows."
+            target, "The accuracy does not rise over these epochs: the number of epochs cannot be estimated."
         )
     last = epochs[-1]
     by_decay = decay.meetings(goal)
@@ -156,12 +156,12 @@ def _extrapolate(points: Sequence[AccuracyPoint], target: float) -> EpochsForTar
     open_ended = max(times) > FARTHEST_EPOCH
     if guess > FARTHEST_EPOCH:
         return _no_answer(
-            target, "The curve flattens too early: with this training the target is not in sight."
+            target, "The curve flattens too early: this training is not expected to reach the target."
         )
     band = Interval(guess, min(times), min(max(times), FARTHEST_EPOCH))
     note = f"Extrapolated from {len(points)} epochs between exponential and power-law flattening."
     if open_ended:
-        note += " The slower shape may never get there."
+        note += " The slower shape may never reach it."
     return EpochsForTarget(target=target, epochs=band, reached=False, open_ended=open_ended, note=note)
 
 

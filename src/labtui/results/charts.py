@@ -454,7 +454,7 @@ def _bars_sentence(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
         if (value := quantity.precise(row)) is not None
     ]
     kinds = {each.source for _, each in found if each.half_width}
-    words = {"scatter": "the scatter between epochs", "reading": "what the printed digits leave open"}
+    words = {"scatter": "the scatter between epochs", "reading": "the rounding of the printed digits"}
     words["one epoch"] = words["reading"]
     named = [words[kind] for kind in ("scatter", "reading", "one epoch") if kind in kinds]
     bars = (
@@ -462,7 +462,9 @@ def _bars_sentence(quantity: Quantity, lines: Sequence[ScalingLine]) -> str:
         if len(set(named)) > 1
         else (f"Error bars: {named[0]}." if named else "")
     )
-    single = "" if all(each.source != "one epoch" for _, each in found) else "Some marks rest on one epoch."
+    single = (
+        "" if all(each.source != "one epoch" for _, each in found) else "Some marks are based on one epoch."
+    )
     return " ".join(filter(None, (bars, single)))
 
 
@@ -483,11 +485,11 @@ def _notes(quantity: Quantity, lines: Sequence[ScalingLine], reading: Reading) -
     elif any(row.warmup_seconds and row.epoch_seconds for row in rows):
         yield "The first epoch of each run is warm-up and not counted."
     if quantity is EPOCH_TIME and reading == "precise" and any(row.epoch_seconds is None for row in rows):
-        yield "Hollow: only a first epoch is there."
+        yield "Hollow: only the first epoch is done."
     if reading == "precise" and (bars := _bars_sentence(quantity, lines)):
         yield bars
     if any(row.live for row in rows):
-        yield "Runs still going are drawn as live; their marks will move."
+        yield "Runs in progress are drawn as live; their marks will move."
     if quantity in (SPEEDUP, EFFICIENCY):
         fixed = [row for row in rows if row.configuration.whole_batches or row.from_rate]
         if any((row.n_gpus or 0) > 1 for row in fixed):

@@ -144,7 +144,7 @@ def _one_nameless_model(runs: Sequence[MeasuredRun]) -> frozenset[str]:
 
 
 _CONTRADICTED = "Its log contradicts itself, so this run is not compared with others."
-_NAMELESS = "The log names no model: its runs are taken for one model and compared with one another only."
+_NAMELESS = "The log names no model: its runs are treated as one model and compared only with each other."
 
 
 def compute_results(
@@ -241,7 +241,11 @@ def _images_note(configuration: Configuration) -> tuple[str, ...]:
             f"The log says neither how many images an epoch has nor {missing}: "
             "no throughput without `labtui results --images N`.",
         )
-    taken = f"; {CIFAR10_IMAGES:,} fit and are taken" if configuration.likely_images is not None else ""
+    taken = (
+        f"; {CIFAR10_IMAGES:,} is in this range and is used"
+        if configuration.likely_images is not None
+        else ""
+    )
     return (
         f"The log does not say how many images an epoch has: {configuration.steps:,} steps of "
         f"{configuration.batch_size:,} are {bound.lo:,.0f} to {bound.hi:,.0f}{taken}.",
@@ -262,7 +266,7 @@ def _from_rates(row: ResultRow, runs: list[MeasuredRun]) -> ResultRow:
             steps=None,
             step_seconds=Interval.exact(batch * length).over(rate) if batch and length else None,
             from_rate=True,
-            notes=(*row.notes, "The rate is that of all steps, the first slow ones included."),
+            notes=(*row.notes, "The rate covers all steps, including the slow first ones."),
             origins=tuple(run.origin() for run in runs),
         )
     note = "The log gives a rate and no epoch: no batch is short, so the batch factor is 1."
@@ -306,7 +310,7 @@ def _steps(
 
 def _no_steady_time(row: ResultRow) -> str:
     if row.live:
-        return "Only the first epoch is there yet, and it is warm-up: no steady time so far."
+        return "Only the first epoch is done, and it is warm-up: no steady time yet."
     return (
         "Only the first epoch was run, and it is warm-up: there is no steady time. Run at least two epochs."
     )
@@ -343,14 +347,14 @@ def _without_baseline(row: ResultRow, measured: Iterable[Configuration]) -> str:
         for one in measured
         if one.device == "gpu"
     ):
-        return "The one-GPU run of this model has another number of images per epoch, so there is no speedup."
+        return "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
     return "There is no one-GPU run of this model to compare with, so no speedup."
 
 
 def _unknown_work(row: ResultRow, baseline: ResultRow) -> str:
     if row.from_rate or (row.images is not None and baseline.images is not None):
         return ""
-    return "The speedup takes both epochs for equally many images, which the logs do not say."
+    return "The speedup assumes that both epochs have the same number of images, which the logs do not say."
 
 
 def _with_speedup(row: ResultRow, baseline: ResultRow) -> ResultRow:
@@ -448,7 +452,7 @@ def _same_batch(one: ResultRow, other: ResultRow) -> bool:
 def _overall_notes(rows: tuple[ResultRow, ...]) -> tuple[str, ...]:
     notes = []
     if any(row.practice for row in rows):
-        notes.append("Practice runs are counted apart from real ones.")
+        notes.append("Practice runs are kept separate from real ones.")
     if any(row.live for row in rows):
-        notes.append("Some runs are still going; their numbers will move.")
+        notes.append("Some runs are still in progress; their numbers will change.")
     return tuple(notes)

@@ -119,12 +119,12 @@ def _predict(family: Family, n: int) -> Prediction | str:
     first = family.baseline
     alike = [row for row in family.rows if same_batch(row, first)]
     if not alike:
-        return "no size has the batch per GPU of one GPU"
+        return "no size has the same batch per GPU as one GPU"
     whole = all(row.steps for row in (first, *alike))
     points = [_step_point(row, in_steps=whole) for row in (first, *alike)]
     step = forecast_step(points, n)
     if step is None:
-        return f"no model of the step time meets the measured ones within {_SHARE}"
+        return f"no model of the step time fits the measured ones within {_SHARE}"
     steps = _steps_on(first, n) if whole else None
     speedup = points[0].seconds.over(step.seconds).scaled(n)
     if steps is not None and first.steps:
@@ -143,7 +143,7 @@ def _predict(family: Family, n: int) -> Prediction | str:
         note=(
             f"A forecast: measured up to {alike[-1].n_gpus} GPUs. The steps are counted; the time of a step is the "
             f"band of the models that fit the measured ones within {_SHARE} ({', '.join(step.models)}). "
-            "A second node would add its network, which no model knows."
+            "A second node would add its network, which no model includes."
         ),
         baseline=first.configuration,
     )

@@ -240,10 +240,13 @@ def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) ->
     if fitted.fraction.hi < 0:
         sentences.append("The fraction is negative: faster than that many GPUs should be (superlinear).")
     elif fitted.fraction.lo < 0:
-        sentences.append("The interval reaches below zero: no serial part can be told from the uncertainty.")
+        sentences.append(
+            "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty."
+        )
     if not fitted.scatter_known:
         sentences.append(
-            "The interval covers what printing hides, not how epochs scatter: a size has one epoch only."
+            "The interval covers the rounding of the printed times, not the scatter between epochs: one "
+            "size has a single epoch."
         )
     sentences.append(_bend_sentence(family))
     sentences.append(_gain_sentence(family))
@@ -251,7 +254,7 @@ def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) ->
         sentences.append(f"The law misses the measured speedup by up to {missed:.2f}.")
     if law == "gustafson" and not all(row.from_rate for row in family.rows):
         sentences.append(
-            "Read from throughput: the epoch keeps its size here, only the global batch grows with the GPUs."
+            "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs."
         )
     if not all(same_batch(row, family.baseline) for row in family.rows):
         sentences.append("The per-GPU batch is not the same at every size.")
@@ -265,7 +268,7 @@ def _points_sentence(rows: Sequence[ResultRow]) -> str:
             "One size beyond the baseline gives a fraction by arithmetic; it cannot show that the law holds."
         )
     if len(rows) <= 3:
-        return f"{len(rows) + 1} sizes are too few to pin a law: the fraction is a summary, no forecast."
+        return f"{len(rows) + 1} sizes are too few to determine a law: the fraction is a summary, not a forecast."
     return ""
 
 
@@ -290,6 +293,6 @@ def _gain_sentence(family: Family) -> str:
         if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
             return (
                 f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs gained nothing: "
-                "the work is too small to be shared among so many."
+                "the work is too small to be split across so many."
             )
     return ""

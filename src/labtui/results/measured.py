@@ -254,7 +254,7 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
     """What is to be said of the runs behind a row: what was guessed, ended early, is unfinished, is missing."""
     notes = []
     if guessed := sorted({word for run in members for word in run.guessed}):
-        notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not tell.")
+        notes.append(f"The {' and '.join(guessed)} was read from the file's name; the log does not say.")
     if early := [DEEDS[run.run.outcome] for run in members if ended_early(run.run.outcome)]:
         notes.append(f"{len(early)} of these runs ended early ({', '.join(sorted(set(early)))}).")
     if cut := sum(run.run.outcome == "unfinished" and not run.live for run in members):

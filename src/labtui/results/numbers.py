@@ -117,7 +117,7 @@ class Uncertainty:
         runs = "one run" if self.runs == 1 else f"{self.runs} runs"
         if self.source == "scatter":
             return f"scatter of {self.epochs} epochs, {runs}"
-        return {"reading": "what the printed digits leave open", "one epoch": "one epoch", "exact": ""}[
+        return {"reading": "the rounding of the printed digits", "one epoch": "one epoch", "exact": ""}[
             self.source
         ]
 

@@ -128,6 +128,6 @@ def _program_compared(row: ProgramRow, rows: Sequence[ProgramRow]) -> ProgramRow
         return replace(row, speedup=ratio, efficiency=ratio.scaled(1 / row.processes))
     one, mine = work_of(first.size), work_of(row.size)
     if one is not None and mine is not None and mine != one * row.processes:
-        grown = f"Its size is not {row.processes:,} times that of one process: this is no weak scaling."
+        grown = f"Its size is not {row.processes:,} times that of one process: this is not weak scaling."
         return replace(row, notes=(*row.notes, grown))
     return replace(row, weak_efficiency=ratio)

@@ -144,7 +144,7 @@ def _tables(results: Results, width: int | None) -> str:
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
     texts = (
         _reading(
-            "Precise: all epochs but the first (± hidden by printing; σ spread of epochs, if larger)",
+            "Precise: all epochs but the first (± from rounding; σ spread of epochs, if larger)",
             results.rows,
             PRECISE,
             width,
@@ -164,7 +164,7 @@ def _programs(results: Results, width: int | None) -> list[str]:
             grid = [headings, *body]
             widths = [max(len(line[place]) for line in grid) for place in range(len(headings))]
             lines = [_padded(line, widths) for line in grid]
-            title = f"Programs, {scaling} scaling (± hidden by printing)"
+            title = f"Programs, {scaling} scaling (± from rounding)"
             notes = dict.fromkeys(note for row in rows for note in row.notes)
             texts.append("".join(f"{line}\n" for line in (title, *lines, *fitted_lines(list(notes), width))))
     return texts
@@ -221,7 +221,7 @@ def scaling_lines(results: Results) -> list[str]:
         if gains:
             values = ", ".join(f"{n} GPUs {100 * gain.value:+.0f} %" for n, gain in gains)
             unit = spot.baseline.unit
-            lines.append(f"{name}: {unit} per second gained by twice the GPUs (100 % is ideal): {values}.")
+            lines.append(f"{name}: {unit} per second gained by doubling the GPUs (100 % is ideal): {values}.")
         lines += spot_sentences(spot, name)
         if costs := [(row.n_gpus, cost) for row in rows if (cost := gpu_hours_per_million(row)) is not None]:
             values = ", ".join(f"{cost.value:.3g} on {n}" for n, cost in costs)
@@ -255,9 +255,9 @@ def plan_sentence(plan: TargetPlan) -> str:
     text = f"{what}: best {percent_text(best.accuracy)} in epoch {best.epoch}. "
     if needed.epochs is None or needed.reached:
         return text + needed.note
-    last = "no end in sight" if needed.open_ended else count_text(math.ceil(needed.epochs.hi))
+    last = "or more" if needed.open_ended else f"to {count_text(math.ceil(needed.epochs.hi))}"
     text += f"{100 * needed.target:g} % needs about {math.ceil(needed.epochs.value):,} epochs"
-    text += f" ({math.ceil(needed.epochs.lo):,} to {last})"
+    text += f" ({math.ceil(needed.epochs.lo):,} {last})"
     if plan.limit is not None:
         text += f", time limit {plan.limit.minutes:,} min"
         text += f" ({plan.generous.minutes:,} for the upper end)" if plan.generous else ""
@@ -269,7 +269,7 @@ def use_sentence(use: RunUtilization) -> str:
     run = use.run
     name = f"{clean(run.run.model or 'unknown')} on {run.run.n_gpus} GPU{'s' if run.run.n_gpus != 1 else ''}"
     job = f" (job {clean(run.job_id)})" if run.job_id else ""
-    idle = f"; {use.standing_by} of the job's GPUs stood by" if use.standing_by else ""
+    idle = f"; {use.standing_by} of the job's GPUs were idle" if use.standing_by else ""
     return f"{name}{job}: {percent_text(use.steady)} busy after the first epoch{idle}."
 
 
@@ -303,8 +303,8 @@ def _form_line(each: FormsOfSizes) -> str:
     sizes = ", ".join(map(str, each.n_gpus))
     return (
         f"{clean(each.model)}{where} on {sizes} GPUs: {forms.one_job.value:.3f} GPU-hours of training in one job for"
-        f" all sizes, {forms.job_per_size.value:.3f} in one job per size; the one job holds"
-        f" {percent_text(forms.wasted_share)} of it in vain."
+        f" all sizes, {forms.job_per_size.value:.3f} in one job per size; the one job wastes"
+        f" {percent_text(forms.wasted_share)} of its hours."
     )
 
 

@@ -196,9 +196,11 @@ class CourseScript:
         for known in list(now.rates)[:-1] if pinned else ():
             self._tracker.store(run, self._sample(now, run, known))
         if not run.facts.images:
-            run.note(_UNKNOWN + ("its times are the clock's." if timed else "its times are unknown."))
-        elif _UNKNOWN + "its times are the clock's." in run.notes:
-            run.notes.remove(_UNKNOWN + "its times are the clock's.")
+            run.note(
+                _UNKNOWN + ("its times come from the timestamps." if timed else "its times are unknown.")
+            )
+        elif _UNKNOWN + "its times come from the timestamps." in run.notes:
+            run.notes.remove(_UNKNOWN + "its times come from the timestamps.")
         if self._seconds(now, run, epoch) is None:
             return
         run.held = self._sample(now, run, epoch)  # its accuracy may follow
@@ -210,7 +212,7 @@ class CourseScript:
             if not run.contradictions:
                 claim = f"{known} processes" if known else "any number of processes"
                 run.contradictions.append(
-                    f"the clock of this log does not fit the printed rates for {claim} of {now.samples} images each"
+                    f"the timestamps of this log do not fit the printed rates for {claim} of {now.samples} images each"
                 )
             return False
         count = known or now.processes

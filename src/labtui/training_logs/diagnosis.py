@@ -281,8 +281,8 @@ class Diagnoser:
         nodes = ", ".join(dict.fromkeys(n for n in self._step.ended if n not in self._step.exited))
         who = f"{nodes} never joined" if nodes else "Not all nodes joined"
         return (
-            f"{who} the training in the time that torchrun waits (join_timeout). Read what is missing there: "
-            "a container that did not start, a disk that hangs, a first node whose name is not known."
+            f"{who} the training in the time that torchrun waits (join_timeout). Read what went wrong there: "
+            "a container that did not start, a disk that hangs, a first node whose name cannot be resolved."
         )
 
     def _enter(self, run: int) -> None:

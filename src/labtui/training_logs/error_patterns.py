@@ -62,7 +62,7 @@ _HOST = (
 )
 _DASHES = (
     "An option was not understood. If it was pasted, retype its dashes as two plain hyphens with no blank after "
-    "them, and replace curly quotes by straight ones."
+    "them, and replace curly quotes with straight ones."
 )
 _NO_GPU = (
     "The program found no GPU and trains on the CPU. Start the container with `singularity exec --nv ...` and check "
@@ -75,7 +75,7 @@ _IMAGE = (
 )
 _QUOTA = "Your disk quota is used up: delete what you do not need, or write to scratch; then submit again."
 _LOST = (
-    "{who} was killed, or its node failed, and the others cannot go on. Submit it again; if it ends like this again, ask for "
+    "{who} was killed, or its node failed, and the others cannot continue. Submit it again; if it ends like this again, ask for "
     "more memory on each node (it comes with the CPUs) and read what that node wrote further up."
 )
 _FILE = (
@@ -118,7 +118,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "cancelled",
         "TASK FAILURE",
         r"\*\*\* .{0,200}CANCELLED AT .{0,60}DUE TO TASK FAILURE",
-        "One task failed and Slurm ended the others: the cause stands further up in this log.",
+        "One task failed and Slurm ended the others: the cause is further up in this log.",
         outcome="failed",
         job_level=True,
     ),
@@ -126,7 +126,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "cancelled",
         "PREEMPTION|NODE FAILURE|JOB REQUEUE",
         r"\*\*\* .{0,200}CANCELLED AT .{0,60}DUE TO (?:PREEMPTION|NODE FAILURE|JOB REQUEUE)",
-        "The cluster took the job off its node; nothing is wrong with the script. Submit it again.",
+        "The cluster removed the job from its node; nothing is wrong with the script. Submit it again.",
         outcome="cancelled",
         job_level=True,
     ),
@@ -134,7 +134,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "cancelled",
         "CANCELLED AT",
         r"\*\*\* .{0,200}CANCELLED AT ",
-        "The job was cancelled, by you or by somebody who shares the account. Submit it again if you still want it.",
+        "The job was cancelled, by you or by someone who shares the account. Submit it again if you still want it.",
         outcome="cancelled",
         job_level=True,
     ),
@@ -149,7 +149,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "cancelled",
         "terminated from outside",
         r"error: The training was terminated from outside",
-        "The job was cancelled or its time was over; Slurm's own line tells which.",
+        "The job was cancelled or ran out of time; Slurm's own line says which.",
         outcome="cancelled",
     ),
     _rule(
@@ -163,7 +163,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "missing-file",
         "data folder|CIFAR-10|cannot be read",
         r"error: (?:The data folder |.{0,400}is not a CIFAR-10 file|.{0,400}cannot be read: )",
-        "Say where cifar-10-batches-py lies on the cluster (data directory in lab.toml), or copy it there again.",
+        "Set where cifar-10-batches-py is on the cluster (data directory in lab.toml), or copy it there again.",
     ),
     _rule(
         "process-lost",
@@ -186,8 +186,8 @@ RULES: tuple[ErrorPattern, ...] = (
         "rendezvous",
         "did not come within",
         r"error: \d+ of \d+ processes did not come within .{1,40}: (?P<who>rank [\d, -]{1,400})\. Here: ",
-        "These never joined the training: {who}. Read what their nodes wrote further up; a container or a disk may have kept "
-        "them, or the name of the first node was not known there.",
+        "These never joined the training: {who}. Read what their nodes wrote further up; a container "
+        "or a disk may have held them up, or the name of the first node could not be resolved there.",
     ),
     _rule(
         "rendezvous",
@@ -200,7 +200,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "rendezvous",
         "cannot listen on port|failed to listen on any local",
         r"(?:cannot listen on|failed to listen on any local network address\.) port:? (?P<port>\d{1,5})",
-        "Another program on the first node, perhaps of another job, holds port {port}. Submit it again with another port; one "
+        "Another program on the first node, perhaps of another job, uses port {port}. Submit it again with another port; one "
         "made from the job's id, as in labtui's own job files, is rarely taken.",
     ),
     _rule(
@@ -247,7 +247,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "container",
         "executable file not found",
         r"FATAL: .{0,4000}executable file not found in \$PATH",
-        "The container starts but does not hold this program: check the command after the image's name.",
+        "The container starts but does not contain this program: check the command after the image's name.",
     ),
     _rule(
         "container",
@@ -275,13 +275,13 @@ RULES: tuple[ErrorPattern, ...] = (
         "bad-arguments",
         "SyntaxError",
         r"SyntaxError: (?:invalid (?:non-printable )?character|Non-(?:UTF-8|ASCII))",
-        "The source holds a character that only looks right (curly quote, long dash, special blank): retype it.",
+        "The source contains a character that only looks right (curly quote, long dash, special blank): retype it.",
     ),
     _rule(
         "bad-arguments",
         "QOSMaxSubmit|job submit limit",
         r"QOSMaxSubmitJobPerUserLimit|job submit limit, user's size",
-        "The queue takes no more of your jobs now: nothing is wrong with this one; send it when the last has ended.",
+        "The queue takes no more of your jobs now: nothing is wrong with this one; submit it when the last one has ended.",
     ),
     _rule(
         "bad-arguments",
@@ -317,7 +317,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "missing-module",
         "No module named|ModuleNotFound|ImportError",
         r"ModuleNotFoundError|No module named |ImportError: .{0,400}(?:cannot open shared object|cannot import name)",
-        "Python lacks this package here: check that the script runs inside the course container and that no other "
+        "Python cannot find this package: check that the script runs inside the course container and that no other "
         "Python's paths leak into it (`module purge` first).",
     ),
     _rule(
@@ -347,7 +347,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "missing-file",
         "open stdout file|open stderr file",
         r"Could not open std(?:out|err) file",
-        "The folder for the log does not exist: create it before submitting, or let the log lie beside the script.",
+        "The folder for the log does not exist: create it before submitting, or write the log beside the script.",
     ),
     _rule(
         "missing-file",

@@ -30,7 +30,7 @@ def take_header(tracker: RunTracker, line: int, header: Header, *, takeover: boo
     if run is not None:
         _settle_before(tracker, run, header)
         if _beside(tracker, run, header):
-            reason = "two trainings wrote into this log at once, and nothing tells whose an epoch is"
+            reason = "two trainings wrote to this log at once, and nothing shows which training an epoch belongs to"
             tracker.refuse(line, f"Epoch {header.epoch}/{header.epochs}", reason)
             return
     if run is None or _restarts(run, header):
@@ -259,7 +259,7 @@ def _is_whole(run: OpenRun, epoch: int, summary: Summary) -> bool:
     shortage = run.out_of_data
     planned = (summary.total or 0) * (run.facts.epochs_planned or 0)
     if shortage is not None and (shortage in (0, planned) or not planned):
-        run.note(f"The input ran out of data in epoch {epoch}: from there on no epoch is known to be whole.")
+        run.note(f"The input ran out of data in epoch {epoch}: the epochs from there on may not be complete.")
         return False
     if "loss" in summary.metrics and not any(summary.metrics.values()):
         run.note(f"Epoch {epoch} trained no step (all its metrics are zero): the input had run out of data.")
@@ -283,7 +283,7 @@ def _among_workers(tracker: RunTracker, run: OpenRun, summary: Summary, line: in
             keras.doubtful, keras.open = (keras.open, summary, line), None
             return
     if keras.sure and keras.total is not None and summary.total not in (None, keras.total):
-        reason = f"trainings of {keras.total} and of {summary.total} steps wrote into this log at once"
+        reason = f"trainings of {keras.total} and of {summary.total} steps wrote to this log at once"
         tracker.refuse(line, f"{summary.total}/{summary.total}", reason)
     if share in run.epochs or share not in keras.headers:
         run.interleaved = True

@@ -279,7 +279,7 @@ def _block_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) ->
     first = began[0]
     if first in run.epochs:  # labels of two blocks collide: count on
         first = max(run.epochs) + 1
-        run.note("Blocks of epochs carry the same numbers in this log; they are counted in their order.")
+        run.note("Blocks of epochs have the same numbers in this log; they are counted in order.")
     elapsed = _elapsed(began[1], record.time_ms)
     count = _whole(record.number("epoch_count")) or run.block  # TensorFlow's says it at the start only
     if elapsed is None or elapsed < 0 or count > 10_000:

@@ -52,14 +52,14 @@ def own_pattern(text: str) -> re.Pattern[str]:
     """A person's own pattern.
 
     Raises:
-        DataError: when it is no regular expression, or names neither a time nor a rate.
+        DataError: when it is not a valid regular expression, or names neither a time nor a rate.
     """
     hint = r"For instance: --pattern 'epoch (?P<epoch>\d+) took (?P<seconds>[\d.]+) s'"
     shown = text if len(text) <= 80 else text[:79] + "…"
     try:
         regex = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise DataError(f"The pattern {shown} is no regular expression: {error}.", hint) from None
+        raise DataError(f"The pattern {shown} is not a valid regular expression: {error}.", hint) from None
     names = set(regex.groupindex)
     if not names & {*_TIMES, "rate"}:
         raise DataError(
@@ -343,13 +343,12 @@ class PatternReader:
             self._again(run, stored, sample)
             return
         if lines.last and sample.epoch > lines.last + 1:
-            self._refuse(
-                run, "Epochs are not printed one by one: whether a time is that of one epoch is unknown."
-            )
+            self._refuse(run, "Epochs are not printed one by one: a time may be that of several epochs.")
         lines.times.append(sample.seconds.value)
         if _like_a_total(lines.times):
             self._refuse(
-                run, "The times grow from line to line like a running total, so none is that of an epoch."
+                run,
+                "The times grow from line to line like a running total, so none is the time of one epoch.",
             )
         lines.last = sample.epoch
         self._tracker.store(run, sample)

@@ -181,7 +181,7 @@ class Trainers:
         last = before.done - (0 if self._from_one else 1)
         began_anew = index <= 1 and (run.fresh or run.broken or before.done > _FEW)
         if epoch == before.epoch and total != before.total and not began_anew:
-            reason = f"trainings of {before.total} and of {total} steps wrote into this log at once"
+            reason = f"trainings of {before.total} and of {total} steps wrote to this log at once"
             self._tracker.refuse(line, text, reason)
             return True
         behind = (epoch, index) <= (before.epoch, last)
@@ -308,7 +308,7 @@ class Trainers:
             run.total_seconds = rounded(time[1])
             if rate := _HF_RATE.search(text):
                 run.throughput = rounded(rate[1])
-            run.note("The rate is that of the whole training: start-up, evaluation and saving are in it.")
+            run.note("The rate covers the whole training, including start-up, evaluation and saving.")
             run.success = run.stopped = True
         elif _HF_STEP.match(text):
             self._rated(line, "transformers")

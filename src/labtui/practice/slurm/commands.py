@@ -57,7 +57,7 @@ def srun(call: Call, control: Controller, now: float) -> Answer:
     return (
         1,
         "",
-        "srun: error: The practice cluster runs srun inside a job alone: write a script and sbatch it.\n",
+        "srun: error: The practice cluster runs srun only inside a job: write a script and submit it with sbatch.\n",
     )
 
 
