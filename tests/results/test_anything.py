@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,10 +81,13 @@ def test_anything_can_be_computed_shown_and_written(measured):
     extrap_lines(results)
 
 
-def test_the_mean_of_accuracies_that_no_float_can_add_up():
-    sample = EpochSample(epoch=2, seconds=Interval.exact(1.0), metrics={"accuracy": 1.7976931181199937e308})
+@pytest.mark.parametrize("count", range(2, 12))
+@pytest.mark.parametrize("value", [1.7976931181199937e308, -sys.float_info.max])
+def test_the_mean_of_accuracies_that_no_float_can_add_up(value, count):
+    sample = EpochSample(epoch=2, seconds=Interval.exact(1.0), metrics={"accuracy": value})
     one = MeasuredRun(run=ParsedRun(model="ResNet50", device="gpu", n_gpus=1, epochs=(sample,)))
-    assert accuracy_chart(compute_results([one, one, one])).series
+    mean = accuracy_chart(compute_results([one] * count)).series[0]
+    assert [point.y for point in mean.points] == pytest.approx([value], rel=1e-9)
 
 
 def test_the_order_of_runs_does_not_change_the_numbers():

@@ -122,7 +122,7 @@ def _repeats_as_bands(series: Sequence[Series], runs: Sequence[MeasuredRun]) -> 
 
 def _mean(values: Sequence[float]) -> float:
     """Their mean, of any size: the sum of a log's nonsense may be beyond what a float holds."""
-    return math.fsum(value / len(values) for value in values)
+    return 2 * math.fsum(value / (2 * len(values)) for value in values)
 
 
 def _mean_of(points: Sequence[Point]) -> Point:
