@@ -66,7 +66,7 @@ def test_the_doctor_on_keys_that_are_missing_or_open_to_others(tmp_path: Path, k
 @pytest.mark.parametrize(
     ("validity", "status", "words"),
     [
-        ("-5h:-1h", "problem", "ran out"),
+        ("-5h:-1h", "problem", "expired"),
         ("-1h:+1h", "warning", "valid until"),
         ("-1h:+52w", "ok", "valid until"),
         ("always:forever", "ok", "with the certificate"),

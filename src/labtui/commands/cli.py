@@ -135,7 +135,7 @@ COMMANDS: dict[str, str] = {
     "plot": "draw the charts into files",
     "export": "write tables, plots and the slide deck",
     "replay": "show a lab folder's session again, event by event, with the screens",
-    "serve": "show the screens in a browser on this computer, at a secret address",
+    "serve": "show the screens in a local browser, at a secret address",
     "completion": "print a completion script for bash, zsh or fish",
     "repair": "rebuild the database from the mirrors",
 }
