@@ -45,7 +45,7 @@ SHOTS = (
     Shot("charts-200x55", (200, 55), ("c",), "9,301", "labtui-dusk"),
     Shot("answers", (120, 40), ("a", "down"), "ideal"),
     Shot("plan", (120, 40), ("s",), "#!/bin/bash"),
-    Shot("help", (120, 40), ("question_mark",), "Here and now"),
+    Shot("help", (120, 40), ("question_mark",), "On this screen"),
 )
 
 
@@ -69,7 +69,7 @@ GALLERY = {
     "charts": (("c",), "2.53"),
     "answers": (("a",), "Question 1"),
     "plan": (("s",), "at most"),
-    "help": (("question_mark",), "Here and now"),
+    "help": (("question_mark",), "On this screen"),
     "palette": (("colon",), "Search"),
 }
 """Screens of the gallery: keys to get there, words that must be on the screen first."""

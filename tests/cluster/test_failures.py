@@ -21,15 +21,15 @@ WHERE = Endpoint(alias="h", host="h", port=22, user="me")
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        (OSError(errno.EHOSTUNREACH, "No route to host"), "no way through the network"),
-        (OSError(errno.ENETUNREACH, "Network is unreachable"), "no way through the network"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "no network route"),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), "no network route"),
         (ConnectionResetError(errno.ECONNRESET, "reset"), "closed the connection at once"),
         (BrokenPipeError(errno.EPIPE, "pipe"), "closed the connection at once"),
         (TimeoutError(), "does not answer"),
         (paramiko.ssh_exception.IncompatiblePeer("no acceptable kex algorithm"), "too old"),
         (KeyError("ssh-rsa"), "too old"),
         (paramiko.SSHException("Negotiation failed."), "closed the connection at once"),
-        (EOFError(), "does not speak SSH"),
+        (EOFError(), "is not an SSH server"),
         (RuntimeError("something else"), "something else"),
     ],
 )

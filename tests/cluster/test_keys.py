@@ -74,10 +74,10 @@ def test_a_mistyped_passphrase_may_be_corrected_but_not_for_ever(tmp_path: Path)
     path = make(tmp_path / "key", "right one")
     assert choose_key(at(path), Person(passphrase=["wrong", "right one"])) is not None
     person = Person(passphrase=["a", "b", "c", "right one"])
-    with pytest.raises(LoginRefused, match="does not open"):
+    with pytest.raises(LoginRefused, match="does not unlock"):
         choose_key(at(path), person)
     assert len(person.questions) == 3
-    with pytest.raises(LoginRefused, match="locked by a passphrase"):
+    with pytest.raises(LoginRefused, match="protected by a passphrase"):
         choose_key(at(path), Person())
 
 
@@ -99,7 +99,7 @@ def test_files_that_are_no_key(tmp_path: Path, content: bytes, hint: str) -> Non
 
 
 def test_a_named_key_has_to_be_there(tmp_path: Path) -> None:
-    with pytest.raises(LoginRefused, match="is not there"):
+    with pytest.raises(LoginRefused, match="does not exist"):
         choose_key(at(tmp_path / "gone"), Person())
     assert choose_key(at(tmp_path / "gone", named=False), Person()) is None
 
@@ -182,7 +182,9 @@ def test_a_certificate_beside_the_key_is_used_and_its_end_told(tmp_path: Path) -
     assert named is not None and named.until == chosen.until
 
 
-@pytest.mark.parametrize(("validity", "says"), [("-5h:-1h", "ran out on"), ("+1h:+5h", "only valid from")])
+@pytest.mark.parametrize(
+    ("validity", "says"), [("-5h:-1h", "expired on"), ("+1h:+5h", "is not valid before")]
+)
 def test_a_certificate_out_of_its_time_is_said_before_anything_is_sent(
     tmp_path: Path, validity: str, says: str
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_wrong_key_and_the_password_instead(connect: Connect, student: Student
 
 
 def test_a_missing_key_file(connect: Connect, tmp_path: Path) -> None:
-    with pytest.raises(LoginRefused, match="is not there"):
+    with pytest.raises(LoginRefused, match="does not exist"):
         connect(key=tmp_path / "gone").connect()
 
 
@@ -322,7 +322,7 @@ def test_a_name_nobody_knows(connect: Connect) -> None:
 def test_not_an_ssh_server(connect: Connect, greeting: bytes) -> None:
     with server(greeting) as port:
         words = refusal(connect, port=port).sentence
-    assert "does not speak SSH" in words or "closed the connection" in words
+    assert "is not an SSH server" in words or "closed the connection" in words
 
 
 def test_a_server_that_says_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

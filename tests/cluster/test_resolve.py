@@ -114,7 +114,7 @@ def test_a_jump_in_a_circle_is_told(tmp_path: Path, program: bool) -> None:
         with pytest.raises(UsageError):
             endpoint(tmp_path, "self", program)
     else:
-        with pytest.raises(UsageError, match="circle"):
+        with pytest.raises(UsageError, match="loop"):
             endpoint(tmp_path, "self", program)
 
 
@@ -158,7 +158,7 @@ def test_the_profiles_hosts_in_turn(tmp_path: Path, program: bool) -> None:
 @BOTH
 @pytest.mark.parametrize("user", ["a b", "me\nProxyCommand touch x", "\t"])
 def test_a_user_name_is_one_word(tmp_path: Path, program: bool, user: str) -> None:
-    with pytest.raises(UsageError, match="no user name"):
+    with pytest.raises(UsageError, match="not a user name"):
         endpoint(tmp_path, "plain.example", program, user=user)
 
 

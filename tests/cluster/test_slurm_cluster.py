@@ -203,7 +203,7 @@ def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
     slurm.end_after(job_id, 1)
     row = next(row for row in slurm.tick().jobs or () if row.job_id == job_id)
     assert row.time_limit_s == 60
-    with pytest.raises(RemoteFailure, match="did not take a limit of 9 min") as longer:
+    with pytest.raises(RemoteFailure, match="did not accept a limit of 9 min") as longer:
         slurm.end_after(job_id, 9)
     assert "shorter" in longer.value.hint
     slurm.cancel(job_id)
@@ -211,7 +211,7 @@ def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
     for over in (job_id, "999999"):
         with pytest.raises(RemoteFailure, match="it is over"):
             slurm.end_after(over, 1)
-    with pytest.raises(RemoteFailure, match="no job number"):
+    with pytest.raises(RemoteFailure, match="not a job number"):
         slurm.end_after("1; touch pwned", 1)
     assert slurm.connection.files.stat("pwned") is None
 

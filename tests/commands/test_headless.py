@@ -145,7 +145,7 @@ def test_ones_own_limit_for_a_running_and_a_waiting_run(lab: Labtui, cluster: Cl
     process.kill()
     process.communicate()
     lab("cancel", "2")
-    assert "is over already" in lab("cancel", "1").stderr
+    assert "is already over" in lab("cancel", "1").stderr
 
 
 def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Cluster) -> None:

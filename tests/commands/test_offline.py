@@ -38,8 +38,8 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["init"], "which lab"),
-        (["init", "--lab", "hpc4ai-ch10"], "which cluster"),
+        (["init"], "Name the lab"),
+        (["init", "--lab", "hpc4ai-ch10"], "Name the cluster"),
         (["init", "--lab", "no-such-lab", "--cluster", "mn5"], "no-such-lab"),
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "no-such"], "no-such"),
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),

@@ -118,7 +118,7 @@ async def test_a_page_that_may_only_look_shows_everything_and_changes_nothing(
     ):
         await look(page, b"read-only")
         await page.send_json(["stdin", "p"])
-        await look(page, b"This page may only look")
+        await look(page, b"This page is read-only")
         await page.send_json(["stdin", "e"])
         with open_session(lab) as session:  # the folder is nobody's: a labtui in the terminal may write it
             assert not session.read_only
@@ -150,10 +150,10 @@ def test_what_cannot_be_served_is_a_sentence_and_a_hint(
     monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
     make_folder(tmp_path / "fresh")
     for words, started in (
-        ([str(tmp_path / "fresh")], "nothing to look at"),
+        ([str(tmp_path / "fresh")], "nothing to show"),
         ([str(lab), "--port", "99999"], "99999"),
         ([str(lab), "--screens"], "--screens"),
-        ([str(tmp_path)], "no lab folder"),
+        ([str(tmp_path)], "not a lab folder"),
     ):
         assert main(["serve", *words]) == 2
         err = capsys.readouterr().err

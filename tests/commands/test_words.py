@@ -57,7 +57,7 @@ def test_watching_an_empty_folder_says_that_there_is_nothing(
 ) -> None:
     assert main(["watch"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == "" and "no run was submitted yet" in captured.err
+    assert captured.out == "" and "no run has been submitted yet" in captured.err
 
 
 def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -266,7 +266,7 @@ def test_a_lab_folder_says_who_and_where(
     status = main(["doctor", str(tmp_path)])
     report = capsys.readouterr().out
     assert status == 1
-    assert "✘ Data (problem): The data folder /gone is not there." in report and "    fix:" in report
+    assert "✘ Data (problem): The data folder /gone does not exist." in report and "    fix:" in report
     assert "1 wrong" in report
 
 

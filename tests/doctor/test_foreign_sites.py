@@ -105,7 +105,7 @@ def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui)
     answers = {"CIFAR-10": cluster.student.data_dir, "TensorFlow": PYTHON, "queue": "2"}
     shown, questions = at_a_terminal(labtui, words, answers)
     assert 0 < questions <= MOST_ANSWERS, shown
-    assert "Slurm would take a job with one GPU." in shown
+    assert "Slurm would accept a job with one GPU." in shown
     text = (labtui.folder / "cluster.toml").read_text()
     written = tomllib.loads(text)
     assert {key: written[key] for key in EXPECTED[name]} == EXPECTED[name], text

@@ -87,7 +87,7 @@ def test_files_that_are_there_are_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "id_ed25519"
     make_key(path, "", "me@here")
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         make_key(path, "", "me@here")
     assert path.read_bytes() == before
     assert default_key(tmp_path) == path

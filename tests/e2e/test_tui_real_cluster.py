@@ -102,7 +102,7 @@ async def submit_two_sizes(pilot: Pilot[Any], app: LabApp) -> None:
     await come_to(pilot, lambda: len(screen.drafts) == len(screen.previews) == 2, "two jobs in the plan")
     await pilot.press("i")
     await come_to(
-        pilot, lambda: text_of(app).count("✔ Slurm would take this job") == 2, "Slurm's own word on both"
+        pilot, lambda: text_of(app).count("✔ Slurm would accept this job") == 2, "Slurm's own word on both"
     )
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
@@ -173,7 +173,7 @@ async def test_the_lab_on_the_screens(
         await come_to(
             pilot, lambda: "sbatch" in "".join(record.command for record in session.commands), "commands"
         )
-        assert "What labtui asked the cluster" in text_of(app)
+        assert "Requests to the cluster" in text_of(app)
         await pilot.press("escape", "r")
         await come_to(pilot, lambda: len(picture_of(app)) == 2, "two finished rows")
         before = picture_of(app)

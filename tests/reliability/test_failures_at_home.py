@@ -66,7 +66,7 @@ def test_the_doctor_on_keys_that_are_missing_or_open_to_others(tmp_path: Path, k
 @pytest.mark.parametrize(
     ("validity", "status", "words"),
     [
-        ("-5h:-1h", "problem", "ran out"),
+        ("-5h:-1h", "problem", "expired"),
         ("-1h:+1h", "warning", "valid until"),
         ("-1h:+52w", "ok", "valid until"),
         ("always:forever", "ok", "with the certificate"),
@@ -89,7 +89,7 @@ def test_the_doctor_on_hosts_it_knows_or_does_not_know(tmp_path: Path, key: Path
     target = Target(endpoints=(endpoint(),), own_known_hosts=own)
     profile = Profile(id="x", title="X", login_hosts=("mn5",))
     new = examine._known(target, profile)
-    assert (new.status, "asked about once" in new.sentence) == ("warning", True)
+    assert (new.status, "asks about it once" in new.sentence) == ("warning", True)
     own.write_text("mn5 " + Path(f"{key}.pub").read_text())
     assert examine._known(target, profile).status == "ok"
     pinned = replace(target, endpoints=(endpoint(host_key="SHA256:abc"),))

@@ -16,7 +16,7 @@ from labtui.slurm.sbatch_answers import TestOnly
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
 from labtui.slurm.submit import Lookup
 
-LIMIT = SubmitRefused("This QoS takes no further job of yours.", "labtui waits.", wait=True)
+LIMIT = SubmitRefused("This QoS accepts no further job of yours.", "labtui waits.", wait=True)
 
 
 class FakeClock:
@@ -202,7 +202,7 @@ class ScriptedCluster:
 
     def test_only(self, remote_dir: str, script_name: str, options: Sequence[str]) -> TestOnly:
         self._call("test_only", remote_dir)
-        return TestOnly(ok=True, sentence="Slurm would take this job.")
+        return TestOnly(ok=True, sentence="Slurm would accept this job.")
 
     def cancel(self, job_id: str, *, only_pending: bool = False) -> None:
         self._call("cancel", job_id)

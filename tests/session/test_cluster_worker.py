@@ -129,7 +129,7 @@ def test_a_wait_refusal_keeps_the_run_in_line(bench: Bench) -> None:
     future = bench.session.submit(draft(qos="acc_training"))
     bench.run(40)
     assert only(bench).status is SubmissionStatus.WAITING
-    assert "takes no further job" in only(bench).sentence
+    assert "accepts no further job" in only(bench).sentence
     assert bench.session.state.problems == ()
     assert bench.session.state.runs[1].phase is RunPhase.WAITING
     bench.cluster.end("7")
@@ -261,10 +261,10 @@ def test_ones_own_limit_that_slurm_refuses_or_never_hears_is_not_kept(bench: Ben
 @pytest.mark.parametrize(
     ("minutes", "changes", "refusal_text"),
     [
-        (0, {}, "no useful limit"),
+        (0, {}, "not a useful limit"),
         (500, {}, "Its limit is 30 min"),
-        (20, {"time_limit_s": 600.0}, "a limit of 10 min already"),
-        (5, {"elapsed_s": 400.0}, "running for 7 min already"),
+        (20, {"time_limit_s": 600.0}, "It already runs with a limit of 10 min"),
+        (5, {"elapsed_s": 400.0}, "already been running for 7 min"),
         (8, {"elapsed_s": 400.0}, ""),
     ],
 )

@@ -127,6 +127,6 @@ def test_the_key_command_sends_the_folders_key_once(
 ) -> None:
     folder = real_folder(tmp_path / "lab", student)
     assert main(["key", str(folder.path)]) == 0
-    assert "The cluster knows it already." in capsys.readouterr().out
+    assert "The cluster has it already." in capsys.readouterr().out
     assert main(["key", str(folder.path), "--identity", str(tmp_path / "new"), "--no-passphrase"]) == 2
     assert "password" in capsys.readouterr().err, "nobody is there to type it"

@@ -376,8 +376,8 @@ def test_answers_and_exports_appear_when_they_were_last_written(lab: Path) -> No
 def test_a_folder_without_events_is_a_sentence_and_a_hint(empty: Path, tmp_path: Path) -> None:
     with pytest.raises(FolderError) as refused:
         open_replay(empty)
-    assert "nothing was submitted" in refused.value.sentence and refused.value.hint
+    assert "nothing has been submitted" in refused.value.sentence and refused.value.hint
     make_folder(tmp_path / "fresh")
-    with pytest.raises(FolderError, match="nothing was submitted"):
+    with pytest.raises(FolderError, match="nothing has been submitted"):
         open_replay(tmp_path / "fresh")
     assert not (tmp_path / "fresh" / "labtui.db").exists()

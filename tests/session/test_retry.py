@@ -106,5 +106,5 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:
     assert dict(again.beside)["own.slurm"] == sent
     assert again.runs == draft.runs and again.job_name == draft.job_name
     bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="oom"),))
-    with pytest.raises(UsageError, match="stands in your job file"):
+    with pytest.raises(UsageError, match="is set in your job file"):
         retry_after(bench.session, 1)

@@ -109,7 +109,7 @@ def test_a_log_of_another_training_says_what_was_planned_and_what_ran(bench: Ben
     assert run.epochs == () and run.outcome == "unfinished"
     (found,) = run.diagnosis
     assert (found.kind, found.line) == ("contradiction", 1)
-    assert found.text == "The log tells of another training: model ResNet101, planned ResNet50."
+    assert found.text == "The log is of another training: model ResNet101, planned ResNet50."
 
 
 def test_a_log_of_the_planned_training_or_of_none_names_no_other(bench: Bench) -> None:

@@ -123,7 +123,10 @@ def test_the_shared_scripts_ones_own_minutes_and_a_job_known_by_its_name(shell):
     assert shell(commands_for("end-after", LINE, subject).commands[0])[-1] == "TimeLimit=10"
     named = replace(SUBJECT, job_name="R's $(touch PWNED)")
     assert "--name=R's $(touch PWNED)" in shell(commands_for("accounting", LINE, named).commands[0])
-    assert "twice" in commands_for("submit", LINE, replace(SUBJECT, caution="else it is sent twice")).sentence
+    assert (
+        "twice"
+        in commands_for("submit", LINE, replace(SUBJECT, caution="otherwise it is sent twice")).sentence
+    )
     quota = replace(SUBJECT, quota_command="scontrol my quota")
     assert shell(commands_for("places", LINE, quota).commands[1]) == ["scontrol", "my", "quota"]
     assert shell(commands_for("places", LINE, replace(SUBJECT, paths=(NASTY, "/b c"))).commands[0])[-2:] == [

@@ -47,5 +47,5 @@ def test_no_record() -> None:
 
 def test_a_refused_hold_says_why() -> None:
     sentence, _ = control_problem("hold", "7", "Job is no longer pending execution for job 7")
-    assert "does not wait any more" in sentence
+    assert "is no longer waiting" in sentence
     assert "was not released" in control_problem("release", "7", "Access/permission denied for job 7")[0]

@@ -231,5 +231,7 @@ def test_epochs_without_a_time_are_named(
     log.write_text(f"hello\n{line}\n")
     assert main(["parse", str(log)]) == 1
     shown = capsys.readouterr().out
-    assert "No epoch or rate that labtui can read." in shown and "Line 2 may tell an epoch or a rate" in shown
+    assert (
+        "No epoch or rate that labtui can read." in shown and "Line 2 may contain an epoch or a rate" in shown
+    )
     assert "--pattern" in shown and "Hugging Face Trainer" in shown

@@ -41,7 +41,7 @@ def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(parse, "PATIENCE_S", 0.0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(DataError, match="nobody writes"):
+    with pytest.raises(DataError, match="nothing writes"):
         parse.read_log(str(pipe), "out")
 
 

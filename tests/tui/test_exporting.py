@@ -86,8 +86,8 @@ def test_an_export_that_fails_is_a_sentence_and_a_hint(
             exported(tmp_path, body, monkeypatch)
         assert caught.value.sentence == sentence
         assert caught.value.hint == (
-            "Run it." if "Run it" in body else "`labtui export` in the lab folder says more."
+            "Run it." if "Run it" in body else "Run `labtui export` in the lab folder for details."
         )
     monkeypatch.setattr(messages, "TIMEOUT_S", 0.0)
-    with pytest.raises(ExportError, match="did not come to an end"):
+    with pytest.raises(ExportError, match="did not finish"):
         exported(tmp_path, "time.sleep(600)", monkeypatch)

@@ -63,7 +63,7 @@ async def test_cancelling_asks_first(filled_session: ReplayedSession, app_of: Ma
 @pytest.mark.parametrize(
     ("task", "run", "words"),
     [
-        ("10.6", 5, ("sbatch --parsable", "else it is sent twice", "sbatch --test-only")),
+        ("10.6", 5, ("sbatch --parsable", "otherwise it is sent twice", "sbatch --test-only")),
         ("10.5", 4, ("scancel 31337", "TimeLimit=MINUTES")),
         ("10.1", None, ("squeue --me",)),
     ],
@@ -308,7 +308,7 @@ async def test_what_cannot_be_done_has_no_tick_and_further_lines_are_below_the_f
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("l")
-        await until(pilot, lambda: "What a run prints stands here" in text_of(app))
+        await until(pilot, lambda: "What a run prints appears here" in text_of(app))
         await pilot.press("ctrl+k")
         await until(pilot, lambda: " ! No queued or running run is selected." in text_of(app))
         app.notify("Written: deck.pdf.\nThe title page has no author.")
@@ -558,14 +558,14 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
         yield ok("line", "Connection", "The login works.")
-        yield problem("data", "Data", "[bold]cifar[/] is not there.", "Copy it.")
+        yield problem("data", "Data", "[bold]cifar[/] does not exist.", "Copy it.")
 
     monkeypatch.setattr("labtui.doctor.examine.examine", examine)
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: "1 problem to fix." in text_of(app))
-        assert "Connection: The login works." in text_of(app) and "[bold]cifar[/] is not there." in text_of(
+        assert "Connection: The login works." in text_of(app) and "[bold]cifar[/] does not exist." in text_of(
             app
         )
         await pilot.press("escape")

@@ -320,7 +320,7 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
         await until(pilot, lambda: len(filled_session.state.problems) == 1)
         assert not app._notifications and text_of(app).count("The quota is [full].") == 1
         await pilot.press("exclamation_mark")
-        await until(pilot, lambda: "Problems that are not over" in text_of(app))
+        await until(pilot, lambda: "Unresolved problems" in text_of(app))
         # A page over the main screen has no lines for problems: a message tells of a new one, and of this one only.
         filled_session.feed(ErrorRaised(at=NOW, key="log", sentence="The log is gone.", hint="Look for it."))
         await until(pilot, lambda: len(app._notifications) == 1)

@@ -76,11 +76,11 @@ async def test_a_key_goes_on_to_the_terminal_alone_and_to_silence_and_is_kept(
         app.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("M")
-        await until(pilot, lambda: "told by the terminal's bell" in text_of(app))
+        await until(pilot, lambda: "failure: by the terminal's bell" in text_of(app))
         session.feed(*live_run("lt000000000000000ddd", "10.5", 1, spec(), "31330", 1))
         await until(pilot, lambda: len(messages) == 1)
         await pilot.press("M")
-        await until(pilot, lambda: "not told" in text_of(app))
+        await until(pilot, lambda: "failure: off" in text_of(app))
         session.feed(*live_run(TOKEN, "10.5", 2, spec(), "31331", 1))
         await until(pilot, lambda: app.lab is session.state)
         assert len(messages) == 1 and not desktop.shown

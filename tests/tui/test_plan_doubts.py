@@ -42,7 +42,7 @@ async def test_an_edited_job_script_is_marked_and_not_lost_without_a_word(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(pilot, app)
         await pilot.press("e")
-        await until(pilot, lambda: "edited: it counts, not the table" in text_of(app))
+        await until(pilot, lambda: "edited: it is used, not the table" in text_of(app))
         screen.focus_table_at(0, 6)
         await pilot.press("plus")  # twice the epochs
         await until(pilot, lambda: "without your edits" in " ".join(text_of(app).split()))
@@ -58,7 +58,7 @@ async def test_an_edited_job_script_is_marked_and_not_lost_without_a_word(
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
         await until(pilot, lambda: [row.spec.epochs for row in screen.rows] == [10, 5, 5])
-        await until(pilot, lambda: "edited: it counts" not in text_of(app))
+        await until(pilot, lambda: "edited: it is used" not in text_of(app))
     assert not list(session.folder.slurm.glob("*.slurm")), "a draft is no submission"
 
 

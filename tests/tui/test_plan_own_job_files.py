@@ -222,7 +222,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await open_plan(app, pilot)
         await until(pilot, lambda: "The files could not be checked." in text_of(app))
-        assert "Something unexpected happened; labtui goes on." in text_of(app)
+        assert "Something unexpected happened; labtui continues." in text_of(app)
         assert "Checking the files" not in text_of(app)
         assert "ZeroDivisionError" in session.folder.problem_log.read_text()
         await pilot.press("s", "s")
@@ -268,7 +268,7 @@ async def test_each_finding_has_a_reason_of_its_own(session: ReplayedSession, ap
         await pilot.press("O")
         await until(pilot, lambda: "Overridden: theirs" not in text_of(app))
         await pilot.press("s")
-        await until(pilot, lambda: "has 1 error to put right first" in text_of(app))
+        await until(pilot, lambda: "has 1 error to fix first" in text_of(app))
         assert not session.requests
         await pilot.press("O")
         await until(pilot, lambda: isinstance(app.screen, AskReason))

@@ -162,7 +162,7 @@ async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(
         await until(pilot, lambda: screen.finding is not None and screen.finding.fix is not None)
         assert "\u2718 error" in text_of(app)
         await pilot.press("s")
-        await until(pilot, lambda: "to put right first" in text_of(app))
+        await until(pilot, lambda: "to fix first" in text_of(app))
         assert not session.requests
         await pilot.press("f")
         await until(
@@ -207,13 +207,13 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, 
         await until(pilot, lambda: "Press i to ask Slurm" in text_of(app))
         await pilot.press("J", "i")
         await until(pilot, lambda: len(session.requests) == 3)
-        session.requests[0][2].set_result(TestOnly(ok=True, sentence="Slurm would take this job."))
+        session.requests[0][2].set_result(TestOnly(ok=True, sentence="Slurm would accept this job."))
         session.requests[1][2].set_result(
             TestOnly(ok=False, sentence="No such [QoS].", hint="Ask your teacher.")
         )
         session.requests[2][2].set_exception(RemoteFailure("The line broke.", "Try again."))
         await until(pilot, lambda: "Job 3: The line broke. Try again." in text_of(app))
-        assert "Job 1: ✔ Slurm would take this job." in text_of(app)
+        assert "Job 1: ✔ Slurm would accept this job." in text_of(app)
         assert "Job 2: ✘ No such [QoS]. Ask your teacher." in text_of(app)
         assert "Press i to ask Slurm" not in text_of(app)
 

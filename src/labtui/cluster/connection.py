@@ -255,7 +255,9 @@ class Connection:
     def _transport(self) -> paramiko.Transport:
         chain = self._chain
         if chain is None or not chain.transport.is_active():
-            raise ConnectionLost(f"There is no connection to {self.host}.", "labtui tries again by itself.")
+            raise ConnectionLost(
+                f"There is no connection to {self.host}.", "labtui tries again automatically."
+            )
         return chain.transport
 
     # ----------------------------------------------------------------- commands
@@ -298,7 +300,7 @@ class Connection:
         if not self._execs.acquire(timeout=TURN_LIMIT_S):
             raise RemoteFailure(
                 f"{self.host} has not answered two earlier questions yet.",
-                "Slurm or the login node may be busy; labtui asks again by itself.",
+                "Slurm or the login node may be busy; labtui asks again automatically.",
                 wait=True,
             )
 
@@ -317,7 +319,9 @@ class Connection:
         except (paramiko.SSHException, EOFError, OSError) as problem:
             raise lost(problem, self.host) from None
         if result.status is None and not result.truncated and not transport.is_active():
-            raise ConnectionLost(f"The connection to {self.host} is gone.", "labtui tries again by itself.")
+            raise ConnectionLost(
+                f"The connection to {self.host} was lost.", "labtui tries again automatically."
+            )
         return result
 
     def _not_begun(self, result: CommandResult) -> LabError:

@@ -64,7 +64,7 @@ def _unreachable(problem: BaseException, host: str, where: str) -> CannotConnect
     code = problem.errno if isinstance(problem, OSError) else None
     if code in _NO_ROUTE:
         return CannotConnect(
-            f"There is no way through the network to {where}.",
+            f"There is no network route to {where}.",
             "Check that this computer is online, and in the site's VPN if it has one.",
             reason="no-route",
         )
@@ -89,14 +89,14 @@ def _protocol(problem: BaseException, where: str) -> LabError:
         )
     if isinstance(problem, EOFError) or "banner" in text.lower():
         return CannotConnect(
-            f"{where} does not speak SSH, or closed the connection before it did.",
+            f"{where} is not an SSH server, or closed the connection before it answered.",
             "Check host and port. If they are right, wait a minute: the site may limit logins.",
         )
     if isinstance(problem, paramiko.SSHException) and ("negotiation" in text.lower() or not text):
         return _cut(where)
     return CannotConnect(
         f"No SSH connection to {where} could be made: {text or type(problem).__name__}",
-        "Try `ssh` to the same host in a terminal; it may tell more.",
+        "Try `ssh` to the same host in a terminal; it may show more.",
     )
 
 
@@ -110,8 +110,8 @@ def lost(problem: BaseException, host: str) -> LabError:
     if isinstance(problem, LabError):
         return problem
     if isinstance(problem, TimeoutError):
-        return ConnectionLost(f"{host} does not answer.", "labtui tries again by itself.")
-    return ConnectionLost(f"The connection to {host} is gone.", "labtui tries again by itself.")
+        return ConnectionLost(f"{host} does not answer.", "labtui tries again automatically.")
+    return ConnectionLost(f"The connection to {host} was lost.", "labtui tries again automatically.")
 
 
 DNS_LIMIT_S = 10.0

@@ -331,7 +331,7 @@ def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None
                 file.write(piece)
         sftp.chmod(temporary, mode)
         if (sftp.stat(temporary).st_size or 0) != len(data):
-            raise OSError(errno.EIO, "the file did not arrive whole")
+            raise OSError(errno.EIO, "the file did not arrive complete")
         _rename(sftp, temporary, path)
     except (OSError, EOFError):
         with contextlib.suppress(Exception):

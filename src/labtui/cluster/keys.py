@@ -78,7 +78,7 @@ def choose_key(endpoint: Endpoint, prompter: Prompter) -> OfferedKey | None:
     if endpoint.identity_named and not candidates:
         wanted = endpoint.identity_files[0] if endpoint.identity_files else Path()
         raise LoginRefused(
-            f"The key file {wanted} is not there.",
+            f"The key file {wanted} does not exist.",
             "Correct the path (--identity), or make a key with ssh-keygen.",
         )
     for path in candidates:
@@ -155,18 +155,19 @@ def _open(path: Path, endpoint: Endpoint, prompter: Prompter) -> paramiko.PKey:
                 break
         except Exception as problem:
             raise LoginRefused(f"The key {path} cannot be read.", _reason(problem, path)) from None
-        again = "That passphrase does not open it. " if attempt else ""
+        again = "That passphrase does not unlock it. " if attempt else ""
         reply = prompter.ask(
             LoginQuestion(kind="passphrase", text=f"{again}Passphrase of {path}:", host=endpoint.host)
         )
         if reply is None:
             raise LoginRefused(
-                f"The key {path} is locked by a passphrase, which was not given.",
+                f"The key {path} is protected by a passphrase, which was not given.",
                 "Load the key into an agent (ssh-add), or type the passphrase when asked.",
             )
         answer = Secret(reply)
     raise LoginRefused(
-        f"The passphrase does not open the key {path}.", "Try the key with `ssh-keygen -y -f` in a terminal."
+        f"The passphrase does not unlock the key {path}.",
+        "Try the key with `ssh-keygen -y -f` in a terminal.",
     )
 
 
@@ -261,13 +262,13 @@ def check_certificate(path: Path, now: datetime | None = None) -> datetime | Non
     now = now or datetime.now(UTC)
     if ends is not None and ends <= now:
         raise LoginRefused(
-            f"The certificate {path} ran out on {ends:%Y-%m-%d at %H:%M} UTC.",
+            f"The certificate {path} expired on {ends:%Y-%m-%d at %H:%M} UTC.",
             "Get a new one where you got this one; many sites give certificates for a day. "
             "(If that time has not come yet, this computer's clock is wrong.)",
         )
     if begins is not None and begins > now:
         raise LoginRefused(
-            f"The certificate {path} is only valid from {begins:%Y-%m-%d at %H:%M} UTC.",
+            f"The certificate {path} is not valid before {begins:%Y-%m-%d at %H:%M} UTC.",
             "Is this computer's clock right?",
         )
     return ends

@@ -24,7 +24,9 @@ ANSWER_LIMIT_S = 600.0
 """How long a person may take to find a code; the server's own limit is usually shorter."""
 
 _ORDER = ("publickey", "keyboard-interactive", "password")
-_KEY_HINT = "Is the user name right? Does the site know this key (ssh-copy-id)? Another one: --identity FILE."
+_KEY_HINT = (
+    "Is the user name right? Does the site have this key (ssh-copy-id)? For another key: --identity FILE."
+)
 _PASSWORD = re.compile(r"passw", re.IGNORECASE)
 _NEW_PASSWORD = re.compile(r"\bnew\b.*passw", re.IGNORECASE)
 _PASSWORD_EXPIRED = re.compile(
@@ -200,7 +202,7 @@ class Login:
         if refused or (cut and self.prompts_answered):
             raise LoginRefused(
                 f"{self.endpoint.host} does not accept this password or code for {self.endpoint.user}.",
-                "Check the user name, then connect again (u) and type it anew. Sites block an address after a few "
+                "Check the user name, then connect again (u) and type it again. Sites block an address after a few "
                 "failures.",
                 reason="password",
             )
@@ -315,7 +317,7 @@ class Login:
             )
         ways = ", ".join(sorted(allowed)) or "nothing"
         return LoginRefused(
-            f"{self.endpoint.host} accepts no login of {self.endpoint.user} that labtui can do ({ways}).",
+            f"{self.endpoint.host} accepts no login method for {self.endpoint.user} that labtui supports ({ways}).",
             "Check the user name; ask the site how to log in.",
         )
 
@@ -332,5 +334,5 @@ class Login:
             )
         return CannotConnect(
             f"{self.endpoint.host} closed the connection during the login.",
-            "Too many failed logins from this address, or the account is closed; wait some minutes.",
+            "Too many failed logins from this address, or the account is closed; wait a few minutes.",
         )

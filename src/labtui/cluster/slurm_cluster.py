@@ -134,7 +134,7 @@ class SlurmCluster:
             self.remote_files.write_atomic(f"{store}/{digest}", file.data, 0o600)
         for start in range(0, len(needed), BATCH):
             if self._place(remote_dir, needed[start : start + BATCH]):
-                raise RemoteFailure("Files that were sent are not there any more.", "Push again.", wait=True)
+                raise RemoteFailure("Files that were sent are no longer there.", "Push again.", wait=True)
         sent = {file.path for file in needed}
         return PushReport(
             sent=tuple(file.path for file in plan if file.path in sent),
@@ -148,7 +148,7 @@ class SlurmCluster:
         words = parse_push(result.out, len(files))
         if result.status is None:
             raise ConnectionLost(
-                f"{self.host} gave no answer about the files.", "Push again; it costs only what is missing."
+                f"{self.host} gave no answer about the files.", "Push again; only missing files are sent."
             )
         if result.status != 0 or words is None or "failed" in words:
             raise _not_placed(remote_dir, result)
@@ -167,7 +167,7 @@ class SlurmCluster:
             digests = parse_digests(result.out, batch)
             if digests is None:
                 raise RemoteFailure(
-                    f"The cluster did not say what lies in {remote_dir}.", "Its file system may be slow now."
+                    f"The cluster did not say what is in {remote_dir}.", "Its file system may be slow now."
                 )
             found |= digests
         return found
@@ -233,7 +233,7 @@ class SlurmCluster:
         command = lookup_command(remote_dir, token, job_name, nonce)
         result = self.connection.run(command, timeout_s=3 * PROGRAM_LIMIT_S + 15)
         if result.status is None:
-            raise ConnectionLost("The look for the job gave no answer.", "labtui asks again.")
+            raise ConnectionLost("The search for the job gave no answer.", "labtui asks again.")
         return parse_lookup(result, nonce, token, job_name)
 
     def test_only(self, remote_dir: str, script_name: str, options: Sequence[str] = ()) -> TestOnly:
@@ -254,7 +254,7 @@ class SlurmCluster:
         if found is None:
             raise RemoteFailure(
                 "The cluster did not say whether the data and the container are there.",
-                "Its file system may be slow now; `labtui doctor` looks again.",
+                "Its file system may be slow now; `labtui doctor` checks again.",
             )
         return found
 
@@ -358,21 +358,21 @@ class SlurmCluster:
             return
         if result.status is None:
             raise ConnectionLost(
-                "Slurm did not say whether it took the limit.", "Look at the job, then try again."
+                "Slurm did not say whether it accepted the limit.", "Look at the job, then try again."
             )
         message = result.err.strip()
-        sentence = f"Slurm did not take a limit of {minutes} min for job {job_id}"
+        sentence = f"Slurm did not accept a limit of {minutes} min for job {job_id}"
         if already_over(message) or "already finished" in message.lower():
             raise RemoteFailure(f"{sentence}: it is over.", "There is nothing left to end.", detail=message)
         if "permission denied" in message.lower():
-            hint = "A running job's limit can only become shorter, and only for one's own job."
+            hint = "A running job's limit can only be shortened, and only on your own job."
             raise RemoteFailure(f"{sentence}.", hint, detail=message)
         raise RemoteFailure(f"{sentence}.", classify(message).sentence, detail=message)
 
 
 def _must_be_a_number(job_id: str) -> None:
     if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
-        raise RemoteFailure(f"{job_id!r} is no job number.", "`labtui queue` shows the numbers.")
+        raise RemoteFailure(f"{job_id!r} is not a job number.", "`labtui queue` shows the numbers.")
 
 
 # --------------------------------------------------------------------------- files by content
@@ -418,7 +418,9 @@ def _plan(path: str, data: bytes) -> PushFile:
         or re.search(r"[\x00-\x1f\x7f]|^[A-Za-z]:", clean)
     )
     if bad:
-        raise UsageError(f"{path!r} cannot be pushed: it is no path inside the folder.", "Rename the file.")
+        raise UsageError(
+            f"{path!r} cannot be pushed: it is not a path inside the folder.", "Rename the file."
+        )
     script = data.startswith(b"#!")
     if script or clean.endswith(_TEXT_SUFFIXES):
         data = data.replace(b"\r\n", b"\n")

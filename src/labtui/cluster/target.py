@@ -245,7 +245,7 @@ class _Resolver:
             return ()
         if depth >= _MAX_JUMPS:
             raise UsageError(
-                "The SSH configuration's ProxyJump goes in a circle.", "Look at ProxyJump in ~/.ssh/config."
+                "The SSH configuration's ProxyJump forms a loop.", "Look at ProxyJump in ~/.ssh/config."
             )
         hops: list[Endpoint] = []
         for name in text.split(","):
@@ -257,7 +257,7 @@ class _Resolver:
 
     def _settings(self, host: str, user: str, port: int | None) -> Settings:
         if re.search(r"[\s\x00-\x1f]", user):
-            raise UsageError(f"{user!r} is no user name.", "Write it without blanks.")
+            raise UsageError(f"{user!r} is not a user name.", "Write it without spaces.")
         if self.program:
             return self._ask_ssh(self.program, host, user, port)
         first_lines = (f"User {user}\n" if user else "") + (f"Port {port}\n" if port else "")
@@ -302,7 +302,7 @@ def split_address(text: str) -> tuple[str, str, int | None]:
     if match is None:
         match = re.fullmatch(r"([^\s:@/\\'\"`$;&|<>-][^\s:@/\\'\"`$;&|<>]*)(?::(\d+))?", place)
     if match is None or user.startswith("-"):
-        raise UsageError(f"{text!r} is no host name.", "Write HOST, USER@HOST or HOST:PORT.")
+        raise UsageError(f"{text!r} is not a host name.", "Write HOST, USER@HOST or HOST:PORT.")
     return user, match[1], int(match[2]) if match[2] else None
 
 

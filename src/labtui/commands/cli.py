@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         """Raise what `main` prints; exit code 2."""
         sentence = message[:1].upper() + message[1:]
         raise UsageError(
-            sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows how."
+            sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows the usage."
         )
 
 
@@ -100,8 +100,8 @@ def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = Parser(
         prog="labtui",
         description="Run the parallel-training lab on a Slurm cluster from one terminal window.",
-        epilog=f"commands:\n{lines}\n\nWithout a command, labtui opens the lab folder here (or makes one with you).\n"
-        "`labtui COMMAND --help` tells more.",
+        epilog=f"commands:\n{lines}\n\nWithout a command, labtui opens the lab folder here (or helps you make one).\n"
+        "`labtui COMMAND --help` shows its options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"labtui {__version__}")
@@ -119,7 +119,7 @@ COMMANDS: dict[str, str] = {
     "key": "log in with a key: make one, send it, try it",
     "push": "send scripts to the cluster (unchanged files cost nothing)",
     "submit": "submit the runs of a task, or a job file of your own",
-    "lint": "look for what would go wrong in job files and training scripts",
+    "lint": "check job files and training scripts for mistakes",
     "watch": "follow the runs until they end",
     "queue": "show the jobs and the submission queue",
     "log": "show a run's output",
@@ -127,15 +127,15 @@ COMMANDS: dict[str, str] = {
     "retry": "submit a run again: the same, with twice the time, or with half the batch",
     "hold": "hold waiting runs until they are released",
     "release": "release held runs",
-    "limit": "change the time limit of a run that waits",
-    "seff": "say what a finished job used of its cores and memory",
-    "check": "say which tasks are done, by evidence",
-    "parse": "read training logs and print what they say",
+    "limit": "change the time limit of a waiting run",
+    "seff": "show how much of its cores and memory a finished job used",
+    "check": "show which tasks are done, based on evidence",
+    "parse": "read training logs and print what they contain",
     "results": "epoch time, throughput, speedup and efficiency, with their uncertainty",
     "plot": "draw the charts into files",
     "export": "write tables, plots and the slide deck",
     "replay": "show a lab folder's session again, event by event, with the screens",
-    "serve": "the screens in a browser on this computer, behind a secret address",
+    "serve": "show the screens in a local browser, at a secret address",
     "completion": "print a completion script for bash, zsh or fish",
     "repair": "rebuild the database from the mirrors",
 }
@@ -296,7 +296,7 @@ def _keep(error: Exception) -> str:
 
 _SHELLS = ("bash", "zsh", "fish")
 _HINT = """\
-where it goes:
+to install it:
   bash  labtui completion bash > ~/.local/share/bash-completion/completions/labtui
   zsh   labtui completion zsh > ~/.zfunc/_labtui      (with fpath+=~/.zfunc before compinit)
   fish  labtui completion fish > ~/.config/fish/completions/labtui.fish

@@ -105,7 +105,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     profile, overrides, wanted, folder = meant_cluster(args)
     if args.show_commands:
         commands = _by_hand(profile, overrides, wanted)
-        return show_manual_commands([("finding what would go wrong", commands)], as_json=args.json)
+        return show_manual_commands([("checking the cluster", commands)], as_json=args.json)
     checks = []
     seen: dict[str, bool] = {}
     for check in examine(profile, overrides, wanted, TerminalPrompter(), seen.update):
@@ -145,7 +145,7 @@ def _here(args: argparse.Namespace) -> Path | None:
     try:
         return find_folder()
     except UsageError:
-        say(f"There is no lab folder here, so this is about the profile {DEFAULT_PROFILE} (see --cluster).")
+        say(f"There is no lab folder here, so the profile {DEFAULT_PROFILE} is checked (see --cluster).")
         return None
 
 
@@ -244,7 +244,7 @@ def key_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
     add_connection_arguments(parser)
     parser.add_argument(
-        "--no-passphrase", action="store_true", help="leave a new key unprotected; nothing is asked then"
+        "--no-passphrase", action="store_true", help="make a new key without a passphrase, and do not ask"
     )
 
 
@@ -257,17 +257,17 @@ def run_key(args: argparse.Namespace) -> int:
     path = _named(overrides) or default_key()
     passphrase = None
     if path.exists():
-        say(f"{path} is there already; it is used as it is.")
+        say(f"{path} already exists and is used as it is.")
     else:
         say(
             f"Making {path}: the private half stays on this computer, {public_half(path).name} goes to the cluster."
         )
-        say("Your password is asked for once more, to put it there.")
+        say("You are asked for your password once more, to copy it there.")
         passphrase = "" if args.no_passphrase else _passphrase()
     done = set_up_key(profile, overrides, TerminalPrompter(), path, passphrase)
     if done.made:
         print(f"Made {done.path}.")
-    print("Sent its public half to the cluster." if done.sent else "The cluster knows it already.")
+    print("Sent its public half to the cluster." if done.sent else "The cluster has it already.")
     print(f"Logged in: {done.login}.")
     if done.made and passphrase:
         say(AGENT.format(path=done.path))
@@ -290,12 +290,12 @@ def _passphrase() -> str:
 
     if not sys.stdin.isatty():
         raise UsageError(
-            "A new key needs a passphrase, and there is no terminal to type it at.",
+            "A new key needs a passphrase, and there is no terminal to type it in.",
             "Run this in a terminal, or give --no-passphrase.",
         )
     first = getpass.getpass("New passphrase (Enter for none): ", stream=sys.stderr)
-    if first != getpass.getpass("The same again: ", stream=sys.stderr):
-        raise UsageError("The two passphrases differ.", "Nothing was made; run it again.")
+    if first != getpass.getpass("Same passphrase again: ", stream=sys.stderr):
+        raise UsageError("The two passphrases differ.", "No key was made; run the command again.")
     return first
 
 

@@ -45,7 +45,9 @@ def log_arguments(parser: argparse.ArgumentParser) -> None:
     """Which run, which stream, whether to follow."""
     parser.add_argument("run", type=run_number, metavar="RUN", help="a number, as `labtui queue` shows")
     add_folder_argument(parser)
-    parser.add_argument("--follow", action="store_true", help="go on as the log grows, until the job's end")
+    parser.add_argument(
+        "--follow", action="store_true", help="keep printing as the log grows, until the job ends"
+    )
     stream = parser.add_mutually_exclusive_group()
     stream.add_argument("--err", dest="stream", action="store_const", const="err", help="standard error")
     stream.add_argument(
@@ -73,7 +75,7 @@ def run_log(args: argparse.Namespace) -> int:
             _follow(lab, record, args.stream, printer)
         path = lab.session.log_path(record.token, args.stream)
         if path is None:
-            say(f"Nothing of run {args.run}'s log was read yet. `labtui watch` or --follow fetches it.")
+            say(f"The log of run {args.run} has not been read yet. `labtui watch` or --follow fetches it.")
             return 1
         printer.more(path)
         if not args.follow and not _complete(lab.state, record, args.stream):
@@ -112,7 +114,7 @@ class _Printer:
     def more(self, path: Path) -> None:
         if path != self._path:
             if self._path is not None:
-                say(f"-- the log began anew at {time.strftime('%H:%M:%S')} --")
+                say(f"-- the log started again at {time.strftime('%H:%M:%S')} --")
             self._path, self._offset = path, 0
         with path.open("rb") as file:
             file.seek(self._offset)
@@ -203,7 +205,7 @@ class _Notifier:
 def nothing_to_watch(state: LabState) -> str:
     """Why there is nothing to follow."""
     if not state.runs:
-        return "Nothing to watch: no run was submitted yet (labtui submit TASK)."
+        return "Nothing to watch: no run has been submitted yet (labtui submit TASK)."
     runs = f"{len(state.runs)} runs are" if len(state.runs) != 1 else "one run is"
     return f"Nothing to watch: {runs} over (labtui queue lists them, labtui results has the numbers)."
 
@@ -279,7 +281,7 @@ class _Teller:
         elif isinstance(event, SamplesReset):
             for number in event.run_ids:
                 self._printed.pop(f"run {number}", None)  # it begins anew and says everything again
-                _line(f"run {number}  its log began anew: {event.reason}")
+                _line(f"run {number}  its log started again: {event.reason}")
         elif isinstance(event, JobObserved):
             self._job(event)
         elif isinstance(event, SubmissionChanged):

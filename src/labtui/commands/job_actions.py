@@ -70,14 +70,14 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
         "--after",
         type=count,
         metavar="MIN",
-        help="not now: Slurm ends the job when it has run so many minutes, also when labtui is closed",
+        help="not now: Slurm ends the job after this many minutes, even when labtui is closed",
     )
     parser.add_argument(
         "--job",
         action="append",
         default=[],
         metavar="JOB",
-        help="a job's number, as `labtui queue --all` shows: also one that labtui did not send",
+        help="a job's number, as `labtui queue --all` shows; labtui need not have submitted it",
     )
     add_folder_argument(parser)
     add_show_commands(parser)
@@ -96,7 +96,7 @@ def run_cancel(args: argparse.Namespace) -> int:
         submissions = {token: lab.state.submissions[token] for token in tokens}
         open_ones = {token: number for token, number in tokens.items() if not _over(submissions[token])}
         for token in tokens.keys() - open_ones.keys():
-            say(f"run {tokens[token]} is over already; there is nothing to cancel")
+            say(f"run {tokens[token]} is already over; there is nothing to cancel")
         if not open_ones:
             return 0
         if args.show_commands:
@@ -144,7 +144,7 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
     ]
     for number, item in open_ones.items():
         if item.job is None and item.status is not SubmissionStatus.WAITING:
-            say(f"run {number} is on its way to Slurm: look whether it has a job first (`labtui queue`)")
+            say(f"run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`)")
         elif item.job is None and args.after is None:
             say(f"run {number} is in labtui's own submission queue: there is no job to cancel")
     return show_manual_commands(groups)
@@ -221,7 +221,7 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
     from labtui.commands.submit import add_sending_arguments
 
     parser.add_argument("run", type=run_number, metavar="RUN", help="its number, as `labtui queue` shows")
-    parser.add_argument("--same", action="store_true", help="as it was, whatever ended it")
+    parser.add_argument("--same", action="store_true", help="as it was, however it ended")
     parser.add_argument("--time", type=count, metavar="MINUTES", help="with this time limit")
     add_folder_argument(parser)
     add_sending_arguments(parser)
@@ -282,6 +282,4 @@ def _print_efficiency(number: int, item: JobEfficiency | None) -> None:
         used, of = item.memory_bytes / 2**30, item.memory_held_bytes / 2**30
         print(f"  memory   {item.memory:.1%}: {used:.2f} GiB of {of:.2f} GiB")
     if item.gpus:
-        print(
-            f"  GPUs     {item.gpus}; how busy they were stands in the job's GPU samples, not in accounting"
-        )
+        print(f"  GPUs     {item.gpus}; GPU use is in the job's GPU samples, not in accounting")

@@ -77,7 +77,7 @@ def ask_what_is_unknown(draft: SubmissionDraft, answers: Answers) -> Answers:
     for name, question in _QUESTIONS.items():
         if name not in unknown or getattr(answers, name) is not None:
             continue
-        print(plain(f"{question} (Enter: the log may tell) "), end="", file=sys.stderr, flush=True)
+        print(plain(f"{question} (Enter: take it from the log) "), end="", file=sys.stderr, flush=True)
         word = sys.stdin.readline().strip()
         number = int(word) if word.isascii() and word.isdecimal() else None
         if name == "model":
@@ -108,7 +108,7 @@ def runs_in_words(draft: SubmissionDraft) -> str:
     """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
     if any(spec.unknown for spec in draft.runs):
         number = f"{len(draft.runs)} run{_s(len(draft.runs))}"
-        return f"{number} as far as {draft.job_file} tells; the log tells the rest"
+        return f"{number} as far as {draft.job_file} says; the log has the rest"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in draft.runs:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
@@ -207,7 +207,7 @@ def accepted_of(
     rules = {found.rule for preview in previews for found in preview.findings}
     if idle := sorted(reasons.keys() - rules):
         raise UsageError(
-            f"Nothing was found by the rule {idle[0]!r}.", f"The rules here: {', '.join(sorted(rules))}."
+            f"The rule {idle[0]!r} found nothing.", f"Rules with findings: {', '.join(sorted(rules))}."
         )
     errors = "submitted with --force" if force else ""
     return tuple(accepted(preview.findings, reasons, errors=errors) for preview in previews)
@@ -236,12 +236,12 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="PROFILE", help="the cluster they are for (default: the lab folder's)"
     )
-    parser.add_argument("--account", default="", help="as it will stand on the command line of sbatch")
+    parser.add_argument("--account", default="", help="as given on the command line of sbatch")
     parser.add_argument("--qos", default="", help="the same for the QoS")
     parser.add_argument("--time", type=count, metavar="MINUTES", help="the same for the time limit")
-    parser.add_argument("--fix", action="store_true", help="make the changes that are certain, in the files")
-    parser.add_argument("--diff", action="store_true", help="show those changes, and make none")
-    parser.add_argument("--rules", action="store_true", help="list what is looked for")
+    parser.add_argument("--fix", action="store_true", help="apply the fixes that are certain to the files")
+    parser.add_argument("--diff", action="store_true", help="show those fixes without applying them")
+    parser.add_argument("--rules", action="store_true", help="list the rules")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -253,7 +253,7 @@ def run_lint(args: argparse.Namespace) -> int:
         print(rules_table(), end="")
         return 0
     if not args.files:
-        raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists what is looked for.")
+        raise UsageError("No file is named.", "`labtui lint job.slurm`; --rules lists the rules.")
     profile, account = _cluster(args)
     found: dict[str, tuple[Finding, ...]] = {}
     for name in args.files:
@@ -281,7 +281,7 @@ def _cluster(args: argparse.Namespace) -> tuple[Profile, str]:
     settings = folder.settings() if folder else None
     name = args.cluster or (settings.profile if settings else "")
     if not name:
-        say("There is no lab folder here: looked at without a site's rules (--cluster names one).")
+        say("There is no lab folder here, so no site's rules are checked (--cluster names a site).")
     profile = load_profile(name or "slurm", folder.path if folder else Path.cwd())
     if settings is not None and not args.cluster:
         places = {"container": settings.container, "data_dir": settings.data_dir}

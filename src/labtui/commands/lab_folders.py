@@ -33,7 +33,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default="",
-        help="login host (a name in ~/.ssh/config works); without --cluster it is asked what it is like",
+        help="login host (a name in ~/.ssh/config works); without --cluster labtui reads the site's settings there",
     )
     parser.add_argument("--port", type=int, help="SSH port")
     parser.add_argument("--user", default="", help="your user name on the cluster")
@@ -73,7 +73,7 @@ def run_init(args: argparse.Namespace) -> int:
 
     if not args.lab:
         known = ", ".join(item.id for item in list_editions())
-        raise UsageError("Say which lab: --lab ID.", f"labtui knows {known}.")
+        raise UsageError("Name the lab: --lab ID.", f"Known labs: {known}.")
     if args.host_key and not args.host_key.startswith("SHA256:"):
         raise UsageError(
             "A host key's fingerprint begins with SHA256:", "`ssh-keygen -lf` and your site's pages show it."
@@ -141,8 +141,8 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
 
     if not args.host:
         raise UsageError(
-            "Say which cluster: --cluster PROFILE, or --host HOST to have it asked.",
-            f"labtui knows {', '.join(list_profiles())}.",
+            "Name the cluster: --cluster PROFILE, or --host HOST to read its settings.",
+            f"Known profiles: {', '.join(list_profiles())}.",
         )
     refuse_lab_folder(args.dir)
     choices = Choices(
@@ -151,11 +151,11 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
         data_dir=args.data_dir,
         training=args.container or args.python,
     )
-    asking = "Asking {} what it is like ...".format
+    asking = "Reading the site's settings on {} ...".format
     setup = ask_cluster(settings, TerminalPrompter(), choices, _answer, lambda host: say(asking(host)))
     for sentence in site_words(setup):
         say(sentence)
-    say("Written to cluster.toml, each value with where it came from: yours to correct.")
+    say("Written to cluster.toml, each value with its source; correct what is wrong.")
     return setup
 
 
@@ -210,7 +210,7 @@ def _list(args: argparse.Namespace) -> int:
     for entry in entries:
         tail = entry.problem or f"{entry.title} ({entry.term}, {entry.tasks} tasks)"
         print(plain(f"{entry.id:<{width}}  {tail}"))
-    say("`labtui labs show ID` tells more; `labtui init DIR --lab ID --cluster PROFILE` begins.")
+    say("`labtui labs show ID` shows one; `labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0
 
 

@@ -76,7 +76,7 @@ def add_pattern_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="REGEX",
-        help="read such lines, too: a regular expression with groups named epoch, seconds, rate ... "
+        help="also read lines that match this: a regular expression with groups named epoch, seconds, rate ... "
         "(docs/log-forms.md); may be given several times",
     )
     parser.add_argument(
@@ -263,7 +263,7 @@ def _first_of_pipe(path: Path, handle: int) -> bytes:
             return b""  # there is a writer, and it takes its time
         if time.monotonic() > until:
             raise DataError(
-                f"{path}: nobody writes into this pipe.", "Give the job's .out or .err file.", path=str(path)
+                f"{path}: nothing writes to this pipe.", "Give the job's .out or .err file.", path=str(path)
             )
         time.sleep(0.02)
 
@@ -345,7 +345,7 @@ def _nothing_read(report: LogReport) -> list[str]:
     ]
     if report.mention is not None:
         number, text = report.mention
-        lines.append(f"{_INDENT}Line {number} may tell an epoch or a rate: {text}")
+        lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
     lines.append(
         f"{_INDENT}Describe such a line by a regular expression with named groups, for instance: "
         r"--pattern 'epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s'"

@@ -42,7 +42,7 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
         "--images",
         type=_positive,
         metavar="N",
-        help="images per epoch, where a log does not say it "
+        help="images per epoch, where a log does not give it "
         "(default: the edition's, else what its steps and batch allow)",
     )
     parser.add_argument(
@@ -216,9 +216,9 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
         "--as-printed", action="store_true", help="draw whole seconds of epoch 2, as textbooks do"
     )
     parser.add_argument(
-        "--images", type=int, metavar="N", help="images per epoch, where a log does not say it"
+        "--images", type=int, metavar="N", help="images per epoch, where a log does not give it"
     )
-    parser.add_argument("--list", action="store_true", help="only list the charts there are")
+    parser.add_argument("--list", action="store_true", help="only list the available charts")
 
 
 def formats_of(text: str) -> tuple[str, ...]:
@@ -242,7 +242,7 @@ def run_plot(args: argparse.Namespace) -> int:
         print("\n".join(f"{each.stem:<32} {each.spec.key:<28} {each.spec.title}" for each in charts))
         return 0
     if not charts:
-        print("labtui: There is nothing to draw yet: no epoch was measured.", file=sys.stderr)
+        print("labtui: There is nothing to draw yet: no epoch has been measured.", file=sys.stderr)
         return 2 if given.unread else 1
     from labtui.commands.terminal import Meter
 
@@ -293,9 +293,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
         "--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used instead"
     )
     parser.add_argument("--no-plots", action="store_true", help="leave out plots/")
-    parser.add_argument(
-        "--progress", action="store_true", help="say every step in a line of its own on stderr"
-    )
+    parser.add_argument("--progress", action="store_true", help="print each step on its own line on stderr")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -164,8 +164,8 @@ def _say_what_goes_on(state: LabState) -> None:
     ]
     waiting = [run for run in state.runs.values() if run.phase is RunPhase.WAITING]
     if running:
-        goes = "1 run goes" if len(running) == 1 else f"{len(running)} runs go"
-        print(f"{goes} on at the cluster; open labtui again to catch up.")
+        goes = "1 run continues" if len(running) == 1 else f"{len(running)} runs continue"
+        print(f"{goes} on the cluster; open labtui again to catch up.")
     if waiting:
         stays = "1 run stays" if len(waiting) == 1 else f"{len(waiting)} runs stay"
         print(f"{stays} in the submission queue, to be sent while labtui or `labtui watch` is open.")
@@ -195,7 +195,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         UsageError: no terminal, or a speed that is none; FolderError: no lab folder, or nothing happened in it.
     """
     if not 0.1 <= arguments.speed <= 100_000:
-        raise UsageError("The speed must lie between 0.1 and 100000.", "60 shows an hour in a minute.")
+        raise UsageError("The speed must be between 0.1 and 100000.", "60 shows an hour in a minute.")
     from labtui.session.folder import find_folder
     from labtui.session.replay import open_replay
 
@@ -223,13 +223,15 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
         "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; see `labtui labs`)"
     )
     parser.add_argument(
-        "--keep", metavar="DIR", help="keep the lab folder and the cluster in DIR, and go on there next time"
+        "--keep",
+        metavar="DIR",
+        help="keep the lab folder and the cluster in DIR, and continue there next time",
     )
     parser.add_argument(
         "--factor", type=float, metavar="N", help="the cluster's seconds per second (default 20)"
     )
     parser.add_argument(
-        "--train", action="store_true", help="really train, on this computer's CPU, with small images"
+        "--train", action="store_true", help="train for real on this computer's CPU, with small images"
     )
     parser.add_argument(
         "--rehearse",
@@ -292,14 +294,12 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.train and framework_scripts(edition):
         raise UsageError(
             f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
-            "Without --train the training is rehearsed; docs/training-scripts.md trains on pretend GPUs.",
+            "Without --train the training is rehearsed; see docs/training-scripts.md for training on pretend GPUs.",
         )
     if arguments.keep:
         _check_folder(Path(arguments.keep).expanduser())
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
-        raise UsageError(
-            "The factor must lie between 0.1 and 1000.", "20 makes five minutes last 15 seconds."
-        )
+        raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
     if arguments.train:
         import importlib.util
 

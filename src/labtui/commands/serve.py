@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 LOOK_S = 2.0
 LOOK_ONLY = FolderError(
-    "This page may only look; nothing can be changed here.", "`labtui serve --write` lets a page submit, too."
+    "This page is read-only: nothing can be changed here.", "`labtui serve --write` lets a page submit, too."
 )
 
 
@@ -70,7 +70,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
         )
     if not arguments.write and not folder.database_path.is_file():
         raise FolderError(
-            f"There is nothing to look at in {folder.path} yet.",
+            f"There is nothing to show in {folder.path} yet.",
             "Open it once with `labtui`, or serve it with --write.",
         )
     listener = _listen(arguments.port)
@@ -78,7 +78,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     port = listener.getsockname()[1]
     print(f"http://{HOST}:{port}/{token}/", flush=True)
     print(
-        "Open this address in a browser on this computer. Who has it can submit and cancel jobs as you."
+        "Open this address in a browser on this computer. Anyone who has it can submit and cancel jobs as you."
         if arguments.write
         else "Open this address in a browser on this computer. It shows what another labtui (or `labtui watch`) stores."
     )

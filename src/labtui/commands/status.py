@@ -61,7 +61,7 @@ def queue_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="all living jobs of yours, also those that labtui did not send; free GPUs and your fair share",
+        help="all your jobs in the queue, including those labtui did not submit; free GPUs and your fair share",
     )
     add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -139,7 +139,7 @@ def _ask_once(lab: Open, *, all_jobs: bool = False) -> None:
             _read_ends(lab)
     except LabError as error:
         say_error(error)
-        say("What follows is what was last known.")
+        say("The last known state follows.")
     for problem in lab.state.problems:
         say(f"labtui: {problem.sentence}")
 
@@ -230,7 +230,7 @@ def _job(job: JobView) -> dict[str, Any]:
 
 def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     if not rows:
-        say("Nothing was submitted yet: `labtui submit TASK`.")
+        say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
     for row in rows:
         job = row["job"] or {}

@@ -62,7 +62,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
         "--task", dest="for_task", default="", metavar="TASK", help="the task that a job file's runs are for"
     )
     parser.add_argument(
-        "--model", default="", help="the model a job file trains, where its text does not tell"
+        "--model", default="", help="the model a job file trains, where its text does not say"
     )
     add_folder_argument(parser)
     parser.add_argument(
@@ -71,7 +71,7 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpus",
         metavar="N[,N...]",
-        help="only these numbers of GPUs (0: CPU); of a job file: the number its text does not tell",
+        help="only these numbers of GPUs (0: CPU); of a job file: the number its text does not give",
     )
     parser.add_argument("--epochs", type=count, metavar="N")
     parser.add_argument(
@@ -118,12 +118,12 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RULE=REASON",
-        help="override what a rule found, and why; the reason is kept and stands in the appendix",
+        help="override what a rule found, and why; the reason is kept and appears in the appendix",
     )
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
-    parser.add_argument("--yes", action="store_true", help="ask nothing, also on a terminal")
+    parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")
     add_show_commands(parser)
-    parser.add_argument("--wait", action="store_true", help="stay until Slurm has taken all of them")
+    parser.add_argument("--wait", action="store_true", help="wait until Slurm has accepted all of them")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -209,7 +209,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
     if not drafts:
         raise UsageError(
             f"Task {args.task} plans no runs{' like that' if args.gpus else ''}.",
-            f"`labtui labs show {lab.session.edition.id} {args.task}` tells what it asks for.",
+            f"`labtui labs show {lab.session.edition.id} {args.task}` shows what it asks for.",
         )
     if args.script_args:
         drafts = [_with_arguments(draft, shlex.split(args.script_args)) for draft in drafts]

@@ -217,13 +217,13 @@ def run_number(text: str) -> int:
     try:
         return int(text.removeprefix("#"))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no run number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a run number") from None
 
 
 def count(text: str) -> int:
     """A number from the command line that makes sense from 1 on: epochs, images of a batch, minutes."""
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
 
 
@@ -234,7 +234,7 @@ Group = tuple[str, "Sequence[ManualCommands]"]
 def add_show_commands(parser: argparse.ArgumentParser) -> None:
     """``--show-commands``."""
     parser.add_argument(
-        "--show-commands", action="store_true", help="print the shell commands this amounts to; send nothing"
+        "--show-commands", action="store_true", help="print the equivalent shell commands; send nothing"
     )
 
 

@@ -86,11 +86,11 @@ def check_places(
 
 def _root(places: PlacesProbe, root: str) -> Check:
     if places.root_writable:
-        return ok("root", "Remote folder", f"{root} can be written.")
+        return ok("root", "Remote folder", f"{root} is writable.")
     return problem(
         "root",
         "Remote folder",
-        f"{root} cannot be made: {places.root_parent or 'its parent'} is closed to you.",
+        f"{root} cannot be made: you may not write to {places.root_parent or 'its parent'}.",
         "Is the account in the path yours? Or choose another place: root in lab.toml.",
     )
 
@@ -109,7 +109,7 @@ def _data(places: PlacesProbe, path: str, other: str) -> Check:
     if facts.kind == "dir" and facts.readable:
         fix = "Name the folder that holds the data_batch_ files themselves (cifar-10-batches-py)."
         return problem(key, title, f"{path} lacks {', '.join(facts.batches_missing)}.", fix)
-    why = "may not be read by you" if facts.kind == "dir" else "is not there"
+    why = "cannot be read by you" if facts.kind == "dir" else "does not exist"
     fix = "Check the account in the path; ask your teacher where the data are (data_dir in lab.toml)."
     return problem(key, title, f"The data folder {path} {why}.", fix)
 
@@ -121,7 +121,7 @@ def _container(places: PlacesProbe, path: str, other: str) -> Check:
     if other and _facts(places, other).readable:
         sentence = f"The container is not at {path}, but it is at {other}."
         return problem(key, title, sentence, f'Write container = "{other}" in lab.toml.', container=other)
-    why = "is not there" if facts.kind == "missing" else "may not be read by you"
+    why = "does not exist" if facts.kind == "missing" else "cannot be read by you"
     fix = "Check the account in the path; ask your teacher for the image (container in lab.toml)."
     return problem(key, title, f"The container image {path} {why}.", fix)
 
@@ -137,7 +137,7 @@ def _room(places: PlacesProbe) -> list[Check]:
     worst = max(lines, key=lambda line: line.share or 0, default=None)
     if worst is not None and worst.share is not None:
         sentence = f"{worst.name} is {100 * worst.share:.0f} % full."
-        fix = "Delete what you do not need; a full quota shows as odd failures."
+        fix = "Delete what you do not need; a full quota causes unexpected failures."
         make = problem if worst.share >= 1 else warning
         checks.append(
             make("quota", "Quota", sentence, fix) if worst.share >= 0.95 else ok("quota", "Quota", sentence)
@@ -212,7 +212,7 @@ def examine(
 def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
     if profile.status == "historical":
         fix = "Use another profile; this one is for reading old logs."
-        yield problem("profile", "Profile", f"{profile.title} is a cluster of the past.", fix)
+        yield problem("profile", "Profile", f"{profile.title} is no longer in operation.", fix)
     hosts = ", ".join(endpoint.label for endpoint in target.endpoints)
     hops = target.endpoints[0].jumps
     way = f" through {', '.join(hop.label for hop in hops)}" if hops else ""
@@ -228,12 +228,12 @@ def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
 def _key(endpoint: Endpoint) -> Check:
     files = [path for path in endpoint.identity_files if path.is_file()]
     if not files and endpoint.identity_named:
-        sentence = f"The key file {endpoint.identity_files[0]} is not there."
+        sentence = f"The key file {endpoint.identity_files[0]} does not exist."
         fix = "Correct the path (identity in lab.toml), or make a key: `labtui key`."
         return replace(problem("key", "Key", sentence, fix), action="set-up-key")
     if not files:
         sentence = "There is no key file; the login needs the agent's only key or a password."
-        fix = "`labtui key` makes a key and sends it, so that no password is asked for any more."
+        fix = "`labtui key` makes a key and sends it, so that you need no password."
         return replace(warning("key", "Key", sentence, fix), action="set-up-key")
     return _permissions(files[0]) or _certificate(endpoint, files[0])
 
@@ -260,7 +260,7 @@ def _certificate(endpoint: Endpoint, path: Path) -> Check:
         return ok("key", "Key", f"{path} with the certificate {found[0]}.")
     left = (ends - datetime.now(UTC)).total_seconds()
     if left <= 0:
-        sentence = f"The certificate {found[0]} ran out on {ends:%Y-%m-%d at %H:%M} UTC."
+        sentence = f"The certificate {found[0]} expired on {ends:%Y-%m-%d at %H:%M} UTC."
         return problem("key", "Key", sentence, "Get a new one where you got this one.")
     sentence = f"{path}; the certificate {found[0]} is valid until {ends:%Y-%m-%d %H:%M} UTC."
     soon = left < CERTIFICATE_SOON_S
@@ -281,7 +281,7 @@ def _known(target: Target, profile: Profile) -> Check:
     if known_types(lines, endpoint.host, endpoint.port, endpoint.host_key_alias):
         return ok("known-hosts", "Known hosts", f"{endpoint.host} is known.")
     fix = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
-    sentence = f"{endpoint.host} is new here: its key will be shown and asked about once."
+    sentence = f"{endpoint.host} is new here: labtui shows its key and asks about it once."
     return warning("known-hosts", "Known hosts", sentence, fix)
 
 
@@ -368,7 +368,7 @@ def _shell(connection: Connection, noise: bytes) -> Check:
     began = time.monotonic()
     connection.run("true")
     took = time.monotonic() - began
-    words = f"it prints {len(noise)} bytes, which labtui drops" if noise.strip() else "it is silent"
+    words = f"it prints {len(noise)} bytes, which labtui ignores" if noise.strip() else "it prints nothing"
     if took > SLOW_SHELL_S:
         fix = "Look for slow lines in .bashrc and .bash_profile (module loads, conda init)."
         return warning("login-shell", "Login shell", f"It takes {took:.0f} s to start; {words}.", fix)
@@ -377,7 +377,7 @@ def _shell(connection: Connection, noise: bytes) -> Check:
 
 def _modules(probe: SlurmProbe, profile: Profile) -> Iterator[Check]:
     if profile.launch.modules and not probe.has_module:
-        sentence = "The login shell does not know `module`, which the job scripts use."
+        sentence = "The login shell has no `module` command, which the job scripts use."
         fix = "Jobs inherit the environment of the shell that submits: check .bash_profile and .bashrc."
         yield warning("module", "Modules", sentence, fix)
 

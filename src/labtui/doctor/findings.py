@@ -163,8 +163,8 @@ def _no_network(error: LabError, network: NetworkFacts) -> Check:
             "network",
             "Network",
             f"{error.sentence} None of the site's other hosts answers either ({', '.join(network.site_hosts)}).",
-            "Your network does not let you through: connect to the site's VPN if it has one, or try another "
-            "network (a phone's). If that does not help, the site is off line.",
+            "Your network blocks the connection: connect to the site's VPN if it has one, or try another "
+            "network (a phone's). If that does not help, the site is offline.",
         )
     return problem("network", "Network", error.sentence, error.hint)
 
@@ -180,12 +180,14 @@ def published_keys(profile: Profile) -> str:
 def check_clock(server_time: float | None, our_time: float, *, practice: bool = False) -> Check:
     """Compare the two clocks (UNIX seconds at about the same moment); a practice cluster's runs faster on purpose."""
     if server_time is None:
-        return skipped("clock", "Clock", "The cluster gave no time.")
+        return skipped("clock", "Clock", "The cluster did not report its time.")
     off = server_time - our_time
     if abs(off) <= CLOCK_LIMIT_S:
         return ok("clock", "Clock", f"The clocks differ by {abs(off):.0f} s.")
     if practice:
-        ahead = f"The practice cluster's clock is {off / 60:.0f} minutes ahead: it runs faster than ours."
+        ahead = (
+            f"The practice cluster's clock is {off / 60:.0f} minutes ahead: it runs faster than real time."
+        )
         return ok("clock", "Clock", ahead)
     side = "behind" if off > 0 else "ahead of"
     return warning(
@@ -208,7 +210,7 @@ def check_slurm(probe: SlurmProbe) -> list[Check]:
         fix = "Connect to a login node, not a transfer node; or load Slurm's module in .bash_profile."
         checks = [problem("slurm-commands", title, f"Not on this host: {', '.join(missing)}.", fix)]
     if "sha256sum" in probe.missing:
-        sentence = "There is no sha256sum on this host, which pushing files needs."
+        sentence = "This host has no sha256sum, which pushing files needs."
         checks.append(problem("sha256sum", "sha256sum", sentence, "Ask the site for GNU coreutils."))
     checks.append(_version(probe))
     checks.append(_answers("squeue", "Queue", probe.queue_problem, "The queue answers."))
@@ -222,7 +224,7 @@ def _version(probe: SlurmProbe) -> Check:
         answer = probe.version_text or "`sbatch --version` gave no answer"
         return warning(key, title, f"The version is not known ({answer}).", "Try `sbatch --version` there.")
     if probe.version < OLDEST:
-        fix = "It may still work; if something looks odd, look at the remote-command panel."
+        fix = "It may still work; if something looks wrong, press m in labtui to see its requests."
         return warning(
             key, title, f"{probe.version_text} is older than what labtui was tried on (20.11).", fix
         )
@@ -259,9 +261,9 @@ def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> 
     yours = ", ".join(names) or "none"
     meant = wanted.account or profile.default_account
     if not names:
-        sentence = f"Slurm knows no account of {probe.user}: it has expired, or was never opened."
+        sentence = f"Slurm has no account for {probe.user}: it has expired, or was never opened."
         return problem(
-            key, title, sentence, "Ask your teacher or the site: without an account no job is taken."
+            key, title, sentence, "Ask your teacher or the site: without an account no job is accepted."
         )
     if meant and meant not in names:
         fix = f'Write account = "{names[0]}" in lab.toml; the numbers in examples are of other courses.'
@@ -291,7 +293,7 @@ def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> list
         else problem(
             f"qos-{name}",
             f"QoS {name}",
-            f"It is not open to you; open: {listed}.",
+            f"You may not use it; open to you: {listed}.",
             "Choose one of those as qos in lab.toml.",
         )
         for name in meant
@@ -326,7 +328,7 @@ def _limits(name: str, probe: SlurmProbe, profile: Profile) -> Check:
         key,
         title,
         f"{sentence} The profile says otherwise: {', '.join(differs)}.",
-        "Name a corrected copy of the profile in lab.toml; Slurm's own limits decide anyway.",
+        "Name a corrected copy of the profile in lab.toml; Slurm's own limits apply in any case.",
     )
 
 
@@ -360,9 +362,9 @@ def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
     title = "A job with one GPU" if gpus else "A job on the CPU"
     if trial.ok:
         where = f" in the partition {trial.partition}" if trial.partition else ""
-        return ok(key, title, f"Slurm would take it{where}.")
+        return ok(key, title, f"Slurm would accept it{where}.")
     if trial.kind in {"qos-submit-limit", "submit-limit"}:
-        return ok(key, title, "Slurm would take it when your other job is over.")
+        return ok(key, title, "Slurm would accept it when your other job is over.")
     command = f"`sbatch --test-only {' '.join(options)}`"
     last = [line for line in trial.detail.splitlines() if line.strip()]
     words = f" (Slurm: {last[-1].strip()})" if last else ""

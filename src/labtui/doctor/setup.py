@@ -32,7 +32,7 @@ from labtui.slurm.site_profile import Choices, SiteProfile, SiteQuestion, questi
 
 KEY_NAME = "id_ed25519"
 AGENT = (
-    "A passphrase protects the key should somebody copy its file. An agent keeps the opened key until you log out, so "
+    "A passphrase protects the key if someone copies its file. An agent keeps the unlocked key until you log out, so "
     "that the passphrase is typed once: `ssh-add {path}`."
 )
 
@@ -98,7 +98,7 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
                 stream.write(data)
     except FileExistsError as error:
         raise UsageError(
-            f"{error.filename} is there already; it stays as it is.", "Name another file."
+            f"{error.filename} already exists; it stays as it is.", "Name another file."
         ) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
@@ -155,15 +155,15 @@ def set_up_key(
         answer = result.err.strip().splitlines()
         raise RemoteFailure(
             "The public key could not be put on the cluster.",
-            "Is your home there full (`labtui doctor`)? Some sites take keys on their web portal only."
+            "Is your home there full (`labtui doctor`)? Some sites accept keys on their web portal only."
             + (f" It says: {answer[-1][:200]}" if answer else ""),
         )
     try:
         login = _login(profile, with_key, _KeyOnly(prompter))
     except LoginRefused as refusal:
         raise LoginRefused(
-            "The public key is on the cluster, but the server does not take it.",
-            f"The site may take keys on its portal only: give it the text of {public_half(path)}. ({refusal.sentence})",
+            "The public key is on the cluster, but the server does not accept it.",
+            f"The site may accept keys on its portal only: add {public_half(path)} there. ({refusal.sentence})",
         ) from None
     return KeySetup(path=path, made=made, sent=True, login=login)
 

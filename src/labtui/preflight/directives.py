@@ -45,9 +45,7 @@ def shebang(context: ScriptContext) -> Iterator[Finding]:
             if not line.strip() or line.strip("\ufeff \t\u200b").startswith("#!"):
                 edit = Edit(1, job.lines[0], ("#!/bin/bash",))
         else:
-            effect = (
-                "What stands behind the shell's name is given to it as an argument; the job dies at once."
-            )
+            effect = "What follows the shell's name is passed to it as an argument; the job fails at once."
             edit = Edit(1, job.lines[0], ("#!/bin/bash",))
         yield found(
             "shebang", job.name, 1, line, effect, fix=Fix(job.name, "start with #!/bin/bash", (edit,))
@@ -153,7 +151,7 @@ def late_directive(context: ScriptContext) -> Iterator[Finding]:
             yield found("late-directive", job.name, number, line, effect, fix=fix)
 
 
-@rule("gres-blank", "error", "A blank inside `gpu: 4`: the number is cut off.")
+@rule("gres-blank", "error", "A space inside `gpu: 4`: the number is cut off.")
 def gres_blank(context: ScriptContext) -> Iterator[Finding]:
     """`--gres gpu: 4`."""
     for job in context.jobs:
@@ -161,8 +159,8 @@ def gres_blank(context: ScriptContext) -> Iterator[Finding]:
             match = re.search(r"^#SBATCH\b.*--gres[= ]+[\w:]+:(?P<gap>[ \t]+)(?=\d)", line)
             if match:
                 fixed = line[: match.start("gap")] + line[match.end("gap") :]
-                effect = "Slurm cuts the value at the blank: no number of GPUs arrives."
-                fix = replace_line(job.name, number, line, fixed, "close the gap")
+                effect = "Slurm cuts the value at the space: the number of GPUs is lost."
+                fix = replace_line(job.name, number, line, fixed, "remove the space")
                 yield found("gres-blank", job.name, number, line, effect, fix=fix)
 
 
@@ -336,7 +334,7 @@ def no_gpu_asked(context: ScriptContext) -> Iterator[Finding]:
         broken = any("--gres" in line and line.startswith("#SBATCH") for line in job.lines)
         if wanted and job.gpus == 0 and not broken:
             fix = add_directive(job, f"--gres={context.profile.gres}:{wanted}")
-            effect = "The job gets no GPU: the training fails or, without a word, uses the CPU."
+            effect = "The job gets no GPU: the training fails or silently uses the CPU."
             yield found("no-gpu-asked", job.name, 1, job.lines[0], effect, fix=fix)
 
 
@@ -450,8 +448,6 @@ def host_memory(context: ScriptContext) -> Iterator[Finding]:
         given = job.last("cpus-per-task")
         at_once = max(1, sum(command.text.rstrip().endswith("&") for command in job.trainings))
         if given and job.trainings and job.cpus and job.cpus < share and job.cpus * each < 12.0 * at_once:
-            effect = (
-                f"{at_once} data cache{'s' if at_once > 1 else ''} of 9.8 GB beside {job.cpus} CPUs' memory."
-            )
+            effect = f"{at_once} data cache{'s' if at_once > 1 else ''} of 9.8 GB in the memory of {job.cpus} CPUs."
             fix = set_value(job, given.line, given.value, str(share * at_once), f"ask for {share * at_once}")
             yield found("host-memory", job.name, given.line, given.text, effect, fix=fix)

@@ -45,7 +45,7 @@ def _swap(job: JobScript, command: ScriptCommand, pattern: str, new: str, title:
     return None
 
 
-@rule("no-nv", "error", "A container without `--nv` in a GPU job: it trains on the CPU without a word.")
+@rule("no-nv", "error", "A container without `--nv` in a GPU job: it silently trains on the CPU.")
 def no_nv(context: ScriptContext) -> Iterator[Finding]:
     """Only where GPUs are asked for, and not where a variable that only the job knows may hold the flag."""
     for job in context.jobs:
@@ -113,7 +113,7 @@ def _several_at_once(job: JobScript) -> bool:
     return any(job.source(command).text.rstrip().endswith("&") for command in job.launches)
 
 
-@rule("one-epoch", "warning", "A single epoch: the only one measured is the one to be thrown away.")
+@rule("one-epoch", "warning", "A single epoch: the only one measured is the one that does not count.")
 def one_epoch(context: ScriptContext) -> Iterator[Finding]:
     """And Keras prints no "Epoch" line for it."""
     if context.draft is not None and _search(context.draft):
@@ -133,7 +133,7 @@ def _search(draft: SubmissionDraft) -> bool:
     return len(batches) > 1 and all(run.epochs == 1 and run.n_gpus == 1 for run in draft.runs)
 
 
-@rule("var-blank", "error", "A blank beside the `=` of an assignment.")
+@rule("var-blank", "error", "A space beside the `=` of an assignment.")
 def var_blank(context: ScriptContext) -> Iterator[Finding]:
     """`VAR= value` runs `value` with an empty VAR; `VAR =value` runs VAR. `IFS= read` is meant."""
     for job in context.shells:
@@ -142,9 +142,9 @@ def var_blank(context: ScriptContext) -> Iterator[Finding]:
             match = _BAD_ASSIGNMENT.match(line)
             if match is None or match["name"] == "IFS":
                 continue
-            effect = "No assignment to bash: it runs what stands behind the blank; the variable stays empty."
+            effect = "Not an assignment to bash: it runs what follows the space; the variable stays empty."
             fixed = line[: match.start("gap")] + "=" + line[match.end("gap") :]
-            fix = replace_line(job.name, command.line, line, fixed, "close the gap")
+            fix = replace_line(job.name, command.line, line, fixed, "remove the space")
             yield found("var-blank", job.name, command.line, line, effect, fix=fix)
 
 
@@ -165,13 +165,11 @@ def rank_in_quotes(context: ScriptContext) -> Iterator[Finding]:
             ):
                 continue
             number = int(ranks[0][2])
-            effect = (
-                "The batch shell fills it in before srun starts the tasks: every task believes it is rank 0."
-            )
+            effect = "The batch shell fills it in before srun starts the tasks: every task gets rank 0."
             severity: Severity = "error"
             if re.search(r"--rdzv[_-]backend[= ]+c10d\b", command.text):
                 severity = "warning"
-                effect += " The c10d rendezvous overlooks that; a static one hangs."
+                effect += " The c10d rendezvous tolerates that; a static one hangs."
             at = next(
                 (n for n in range(number, len(job.lines) + 1) if _RANK.search(job.lines[n - 1])), number
             )
@@ -278,11 +276,11 @@ def mpi_start(context: ScriptContext) -> Iterator[Finding]:
                 effect = (
                     f"With --mpi=none the tasks of {program} do not find each other: each is rank 0 of 1."
                 )
-                fix = _swap(job, source, r"\s--mpi[= ]none\b", "", "take the site's own")
+                fix = _swap(job, source, r"\s--mpi[= ]none\b", "", "use the site's own")
             elif program and several and not _STARTS.search(command.text):
                 effect = f"{program} runs as one process: srun or mpirun starts the others."
                 severity = "warning"
-                fix = _swap(job, source, r"^(\s*)", r"\1srun ", "start it by srun")
+                fix = _swap(job, source, r"^(\s*)", r"\1srun ", "start it with srun")
             else:
                 continue
             yield found("mpi-start", job.name, command.line, line, effect, fix=fix, severity=severity)
@@ -317,7 +315,7 @@ def srun_cpus(context: ScriptContext) -> Iterator[Finding]:
             options = step["options"] if step else "$"
             if re.search(r"[${]|--cpus-per-task\b|\s-c\s*\d|--exclusive\b|--overlap\b", options):
                 continue
-            effect = f"srun may bind each task to one of its {job.cpus} cores: from Slurm 22.05 it has to be told them."
+            effect = f"srun may bind each task to one of its {job.cpus} cores: since 22.05 it needs --cpus-per-task."
             source = job.source(command)
             new = 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK"'
             fix = _swap(job, source, r"\bsrun\b", new, "give srun the cores")
@@ -328,7 +326,7 @@ _MEETING = re.compile(r"--(?:rdzv[_-]endpoint[= ]+\S[^\n]*?:|master[_-]port[= ]+
 _OWN_PORT = "$((20000 + SLURM_JOB_ID % 10000))"
 
 
-@rule("shared-port", "warning", "A fixed port where another job on the same node may use it, too.")
+@rule("shared-port", "warning", "A fixed port that another job on the same node may also use.")
 def shared_port(context: ScriptContext) -> Iterator[Finding]:
     """The second job waits in the first one's rendezvous and ends with it; whole nodes have nobody beside them."""
     profile = context.profile
@@ -344,10 +342,10 @@ def shared_port(context: ScriptContext) -> Iterator[Finding]:
                 continue
             number = _line_of_port(job, match["port"], command)
             line = job.lines[number - 1]
-            effect = f"Another job of this node that meets at port {match['port']}, too, gets in the way of this one"
+            effect = f"Another job on this node that also uses port {match['port']} conflicts with this one"
             effect += "; take a port from the job's number."
             if not re.search(r"--rdzv[_-]id\b", command.text) and "--rdzv" in command.text:
-                effect = effect.replace("gets in the way of", "joins its processes to")
+                effect = effect.replace("conflicts with", "joins its processes to")
             fixed = re.sub(rf"([:= \"']){match['port']}(?!\d)", lambda m: m[1] + _OWN_PORT, line, count=1)
             fix = replace_line(job.name, number, line, fixed, "take the port from the job's number")
             yield found("shared-port", job.name, number, line, effect, fix=fix)
@@ -376,9 +374,9 @@ def cut_node_list(context: ScriptContext) -> Iterator[Finding]:
             if not _CUT.search(code) or "scontrol" in code:
                 continue
             effect = (
-                "Several nodes are listed as node[01-02]: what is cut from that is no node's name, and the"
+                "Several nodes are listed as node[01-02]: what is cut from that is not a node's name, and the"
             )
-            effect += " processes never meet."
+            effect += " processes never connect."
             value = re.match(r"(\s*(?:export\s+)?[A-Za-z_]\w*=)(?:\S*|\"[^\"]*\"|\$\(.*\))\s*$", code)
             fix = None
             if value is not None:
@@ -404,7 +402,7 @@ def one_node_sampled(context: ScriptContext) -> Iterator[Finding]:
 @rule(
     "nccl-log",
     "warning",
-    "`NCCL_DEBUG=INFO` on several nodes: the log of all ranks drowns the training's.",
+    "`NCCL_DEBUG=INFO` on several nodes: its lines from all ranks bury the training's.",
 )
 def nccl_log(context: ScriptContext) -> Iterator[Finding]:
     """Each rank writes dozens of lines, in between those of the others; `NCCL_DEBUG_FILE` keeps them apart."""
@@ -416,7 +414,7 @@ def nccl_log(context: ScriptContext) -> Iterator[Finding]:
                 continue
             fixed = re.sub(r"(\bNCCL_DEBUG=[\"']?)(?:INFO|TRACE)\b", r"\1WARN", line)
             effect = "Every rank writes what NCCL does into the log, between the lines of the training; WARN is enough."
-            fix = replace_line(job.name, number, line, fixed, "write warnings alone")
+            fix = replace_line(job.name, number, line, fixed, "log warnings only")
             yield found("nccl-log", job.name, number, line, effect, fix=fix)
 
 

@@ -34,7 +34,7 @@ def _code(line: str) -> str:
 # --------------------------------------------------------------------------- dashes
 
 
-@rule("lone-dashes", "error", "A blank after the dashes (`-- epochs 5`): the option is not recognised.")
+@rule("lone-dashes", "error", "A space after the dashes (`-- epochs 5`): the option is not recognised.")
 def lone_dashes(context: ScriptContext) -> Iterator[Finding]:
     """In commands that run Python and in directives; `--` alone is also how a document breaks a line."""
     for job in context.shells:
@@ -45,15 +45,13 @@ def lone_dashes(context: ScriptContext) -> Iterator[Finding]:
                 continue
             head, tail = code[: after.start()], code[after.start() :]
             fixed = head + _LONE.sub("--", tail) + line[len(code) :]
-            effect = (
-                "Dashes with a blank behind them are an option without a name; the program refuses the rest."
-            )
-            fix = replace_line(job.name, number, line, fixed, "close the gap after the dashes")
+            effect = "Dashes followed by a space are an option without a name; the program refuses the rest."
+            fix = replace_line(job.name, number, line, fixed, "remove the space after the dashes")
             yield found("lone-dashes", job.name, number, line, effect, fix=fix)
 
 
 @rule(
-    "python-option", "error", "An option of the script declared with a blank or a long dash (`' -- epochs'`)."
+    "python-option", "error", "An option of the script declared with a space or a long dash (`' -- epochs'`)."
 )
 def python_option(context: ScriptContext) -> Iterator[Finding]:
     """`add_argument(' -- epochs')` declares an option nobody can type."""
@@ -66,7 +64,7 @@ def python_option(context: ScriptContext) -> Iterator[Finding]:
             if match is None or match["s"] in {"--", "-"}:
                 continue
             fixed = line[: match.start("s")] + "--" + line[match.end("s") :]
-            effect = "The option's name holds a blank or a long dash, so no command line can name it."
+            effect = "The option's name contains a space or a long dash, so no command line can name it."
             fix = replace_line(name, number, line, fixed, "write the option with two plain dashes")
             yield found("python-option", name, number, line, effect, fix=fix)
 
@@ -83,7 +81,7 @@ def long_dash(context: ScriptContext) -> Iterator[Finding]:
                 continue
             fixed = _plain_dashes(code, outside) + line[len(code) :]
             effect = "Word processors turn two dashes into one long one; no program takes that for an option."
-            fix = replace_line(job.name, number, line, fixed, "put plain dashes")
+            fix = replace_line(job.name, number, line, fixed, "use plain dashes")
             yield found("long-dash", job.name, number, line, effect, fix=fix)
 
 
@@ -108,7 +106,7 @@ def curly_quotes(context: ScriptContext) -> Iterator[Finding]:
             code = _code(line)
             if _bare(code):
                 fixed = _straight(code) + line[len(code) :]
-                fix = replace_line(job.name, number, line, fixed, "put straight quotes")
+                fix = replace_line(job.name, number, line, fixed, "use straight quotes")
                 yield found("curly-quotes", job.name, number, line, effect, fix=fix)
     for name, text in context.pythons.items():
         if context.trees[name] is not None:
@@ -117,7 +115,7 @@ def curly_quotes(context: ScriptContext) -> Iterator[Finding]:
             code, _, comment = line.partition("#")
             if any(char in _QUOTES for char in code):
                 fixed = "".join(_QUOTES.get(char, char) for char in code) + line[len(code) :]
-                fix = replace_line(name, number, line, fixed, "put straight quotes")
+                fix = replace_line(name, number, line, fixed, "use straight quotes")
                 yield found("curly-quotes", name, number, line, effect, fix=fix)
             del comment
 
@@ -139,7 +137,7 @@ def _straight(code: str) -> str:
 @rule("invisible", "error", "No-break or zero-width characters: a name that looks right and is not.")
 def invisible(context: ScriptContext) -> Iterator[Finding]:
     """In shell code and directives, and in Python that does not parse or begins with one."""
-    effect = "A blank that is none, or a character without width: words run together or no longer match."
+    effect = "An invisible character, or a space of the wrong kind: words run together or no longer match."
     texts = [(job.name, line, n, _code(line)) for job in context.shells for n, line in job.code]
     for name, text in context.pythons.items():
         if context.trees[name] is None:
@@ -147,28 +145,26 @@ def invisible(context: ScriptContext) -> Iterator[Finding]:
     for name, line, number, code in texts:
         if any(char in _INVISIBLE for char in code):
             fixed = "".join(_INVISIBLE.get(char, char) for char in code) + line[len(code) :]
-            fix = replace_line(name, number, line, fixed, "put plain blanks, drop what has no width")
+            fix = replace_line(name, number, line, fixed, "use plain spaces, remove invisible characters")
             yield found("invisible", name, number, line, effect, fix=fix)
 
 
-@rule("crlf", "error", "Windows line ends: `sbatch` refuses the script, bash stumbles over helpers.")
+@rule("crlf", "error", "Windows line endings: `sbatch` refuses the script, bash fails on helper scripts.")
 def crlf(context: ScriptContext) -> Iterator[Finding]:
     """In job scripts and shell helpers; Python does not mind."""
     for job in context.shells:
         ends = [(n, line) for n, line in enumerate(job.lines, 1) if line.endswith("\r")]
         if ends:
-            effect = (
-                "Lines end as on Windows; sbatch refuses them, and bash takes the \\r for part of a word."
-            )
+            effect = "Windows line endings: sbatch refuses them, and bash reads the \\r as part of a word."
             edits = tuple(Edit(n, line, (line.rstrip("\r"),)) for n, line in ends)
-            fix = Fix(job.name, "end lines as Linux does", edits)
+            fix = Fix(job.name, "use Linux line endings", edits)
             yield found("crlf", job.name, ends[0][0], ends[0][1], effect, fix=fix)
 
 
 # --------------------------------------------------------------------------- what a document tears apart
 
 
-@rule("broken-command", "error", "A command torn over two lines: its options start a line of their own.")
+@rule("broken-command", "error", "A command split over two lines: its options start a line of their own.")
 def broken_command(context: ScriptContext) -> Iterator[Finding]:
     """`python x.py` / `--epochs 1` on the next line, or a line that ends in a lone `--`."""
     effect = "The command ends at the line's end; what follows is read as a command of its own."
@@ -186,7 +182,7 @@ def broken_command(context: ScriptContext) -> Iterator[Finding]:
                 edits = _joined(job, number, code + following.strip())
             else:
                 continue
-            fix = Fix(job.name, "put the two lines together", edits)
+            fix = Fix(job.name, "join the two lines", edits)
             yield found("broken-command", job.name, number, line, effect, fix=fix)
 
 
@@ -241,7 +237,7 @@ def _filled(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
 
 
 def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str]:
-    """The folder's reservation; without one its directive is left out, and the job takes the ordinary queue."""
+    """The folder's reservation; without one its directive is left out, and the job uses the ordinary queue."""
     name = context.draft.reservation if context.draft else ""
     if name:
         return line.replace(hole, name), f"write {name}"
@@ -250,7 +246,7 @@ def _reservation(context: ScriptContext, line: str, hole: str) -> tuple[str, str
         return line, ""
     rest = line[: option.start()] + line[option.end() :]
     alone = re.fullmatch(r"#SBATCH\s*(?:#.*)?", rest)
-    return f"#{line}" if alone else rest, "leave the reservation out: the job takes the ordinary queue"
+    return f"#{line}" if alone else rest, "leave the reservation out: the job uses the ordinary queue"
 
 
 def _known_path(context: ScriptContext, path: str, hole: str) -> str:

@@ -47,18 +47,18 @@ def _log_trouble(pattern: str) -> str:
         return ""
     codes = re.findall(r"%\d*(.)", pattern.replace("%%", ""))
     if wrong := [code for code in codes if code not in "AajJNnstuxb"]:
-        return f"Slurm knows no %{wrong[0]} in a log name."
+        return f"Slurm does not know %{wrong[0]} in a log name."
     if not set(codes) & set("jJA"):
         return f"{pattern} has no %j: the next job overwrites this one's log."
     if re.search(r"%x[oe]_", pattern):
-        return "A letter stands behind %x: the log's name is the job's name with that letter added."
+        return "A letter follows %x: the log's name is the job's name with that letter added."
     return ""
 
 
 @rule(
     "output-folder",
     "error",
-    "Logs in a folder that does not exist: the job dies without a trace.",
+    "Logs in a folder that does not exist: the job fails without a trace.",
     topic="logs",
 )
 def output_folder(context: ScriptContext) -> Iterator[Finding]:

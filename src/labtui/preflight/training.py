@@ -85,14 +85,14 @@ def data_download(context: ScriptContext) -> Iterator[Finding]:
         dotted = _dotted(call.func)
         if dotted.endswith(".load_data") and (".datasets." in dotted or dotted.split(".")[0] in _DATASETS):
             effect = (
-                f"{dotted}() downloads the data set, and compute nodes reach no internet. Take load_cifar()."
+                f"{dotted}() downloads the data set, and compute nodes have no internet. Use load_cifar()."
             )
             fix = _own_loader(name, text, context.trees[name], call) if "cifar10" in dotted else None
             line = _line(text, call.lineno)
             yield found("data-download", name, call.lineno, line, effect, fix=fix, severity=severity)
         weights = _keyword(call, "weights")
         if weights and isinstance(weights.value, ast.Constant) and weights.value.value == "imagenet":
-            effect = "Pre-trained weights are downloaded, and compute nodes reach no internet."
+            effect = "Pre-trained weights are downloaded, and compute nodes have no internet."
             fix = _swap_value(name, text, weights.value, "None", "weights=None")
             number = weights.value.lineno
             yield found(
@@ -273,7 +273,7 @@ def download(context: ScriptContext) -> Iterator[Finding]:
         for command in job.commands:
             if _DOWNLOAD.match(command.text) and "localhost" not in command.text:
                 effect = (
-                    "Compute nodes reach no internet: this hangs until it times out. Send the files instead."
+                    "Compute nodes have no internet: this hangs until it times out. Send the files instead."
                 )
                 fix = comment_out(job, command.line, "leave it out") if command.line == command.end else None
                 line = job.lines[command.line - 1]
@@ -293,7 +293,7 @@ def cpu_framework(context: ScriptContext) -> Iterator[Finding]:
         if match:
             effect = "This build has no GPU code in it: the job gets a GPU and trains on the CPU."
             fixed = code.replace("tensorflow-cpu", "tensorflow").replace("+cpu", "") + line[len(code) :]
-            fix = replace_line(name, number, line, fixed, "take the build with GPU support")
+            fix = replace_line(name, number, line, fixed, "use the build with GPU support")
             yield found("cpu-framework", name, number, line, effect, fix=fix)
 
 

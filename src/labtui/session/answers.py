@@ -46,7 +46,7 @@ def save_answers(folder: LabFolder, task: Task, text: str, *, based_on: str) -> 
     if path.exists() and read_text(path) != based_on:
         raise FolderError(
             f"answers/{task.id}.md was changed by someone else since it was opened.",
-            "Copy your text, open the file again, and put the two together.",
+            "Copy your text, open the file again, and merge the two.",
         )
     write_private(path, text.encode())
 
@@ -172,4 +172,4 @@ class AnswerFiles:
             write_private(self._folder.inside(name), text.encode())
         except LabError as error:
             return error.sentence
-        return f"Your text is in {name}; put the two together."
+        return f"Your text is in {name}; merge the two."

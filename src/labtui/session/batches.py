@@ -262,7 +262,7 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     if submission.job_file:
         if halve:
             raise UsageError(
-                f"The batch size of run {run_id} stands in your job file {submission.job_file}.",
+                f"The batch size of run {run_id} is set in your job file {submission.job_file}.",
                 "Halve it there and submit the file again, or retry it as it was: --same.",
             )
         return Proposal(drafts=(_own_again(session, submission, limit),), sentence=reason, gpu_hours=None)

@@ -87,7 +87,7 @@ class ClusterWorker:
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         closed = LabError(
-            "labtui was closed.", "What waits in the submission queue is stored and goes on next time."
+            "labtui was closed.", "What waits in the submission queue is stored and continues next time."
         )
         for request in self._requests.drain():
             request.fail(closed)
@@ -155,7 +155,7 @@ class ClusterWorker:
         def work() -> None:
             if not self._poller.spend(LOAD_POLLS):
                 raise RemoteFailure(
-                    "The cluster was asked often enough for this minute.",
+                    "Too many requests to the cluster in this minute.",
                     "labtui asks at most ten times a minute.",
                 )
             self._context.run_in_background(self._context.cluster.site_load, answered)
@@ -313,7 +313,7 @@ class ClusterWorker:
 
     def _stand_down(self) -> None:
         """Another process writes the folder: it does the work, this one follows what it stores."""
-        taken = self._context.store.taken or LabError("This lab folder is only read.")
+        taken = self._context.store.taken or LabError("This lab folder is open for reading only.")
         for request in self._requests.drain():
             request.fail(taken)
         if self._stood_down:
@@ -352,7 +352,7 @@ class ClusterWorker:
         self._context.faults.write(error)
         problem = LabError(
             f"Something went wrong inside labtui ({type(error).__name__}).",
-            f"It goes on. The details are in {self._context.faults.path.name} in the lab folder.",
+            f"labtui continues. The details are in {self._context.faults.path.name} in the lab folder.",
         )
         self._context.raise_problem(FAULT_KEY, problem)
         self._pause_until = self._context.now() + _AFTER_FAULT_S

@@ -54,7 +54,7 @@ def read_remote(name: str) -> bytes:
         UsageError: when there is no such file.
     """
     if name not in list_remote():
-        raise UsageError(f"labtui brings no training script {name!r}.", f"It has {', '.join(list_remote())}.")
+        raise UsageError(f"labtui has no training script {name!r}.", f"It has {', '.join(list_remote())}.")
     return _brought("remote").joinpath(*PurePosixPath(name).parts).read_bytes()
 
 
@@ -150,7 +150,7 @@ def copied(last: Writer) -> FolderTaken:
     return FolderTaken(
         f"This lab folder is a copy of {Path(last.path).parent} on {last.host}, which may still send its jobs. "
         "It is open for reading only.",
-        "Work in the original, or close labtui there and run `labtui repair` here: it makes this a folder of its own.",
+        "Work in the original, or close labtui there and run `labtui repair` here: the copy then becomes independent.",
     )
 
 
@@ -158,8 +158,8 @@ def replaced(other: Writer | None) -> FolderTaken:
     """Why a process stops writing."""
     who = f" (process {other.pid} on {other.host})" if other is not None else ""
     return FolderTaken(
-        f"Another labtui{who} has opened this lab folder for writing. This one reads only from now on.",
-        "Go on in the other window, or close it and open the folder here again.",
+        f"Another labtui{who} has opened this lab folder for writing. This one is read-only from now on.",
+        "Continue in the other window, or close it and open the folder here again.",
     )
 
 
@@ -330,7 +330,7 @@ class LabFolder:
         """
         path = (self.path / relative).resolve()
         if not path.is_relative_to(self.path):
-            raise FolderError(f"{relative!r} leads out of the lab folder.")
+            raise FolderError(f"{relative!r} is outside the lab folder.")
         return path
 
     def script_files(self) -> dict[str, bytes]:
@@ -409,7 +409,7 @@ def find_folder(start: str | Path = ".") -> Path:
         if (candidate / SETTINGS_FILE).is_file():
             return candidate
     if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice session, or the folder the wizard proposes
-        raise UsageError(f"{here} is no lab folder, but {here / 'lab'} is.", "Name that one, or go there.")
+        raise UsageError(f"{here} is not a lab folder, but {here / 'lab'} is.", "Name that one, or go there.")
     raise UsageError(
         f"There is no lab folder in {here} or above it.",
         "Go to yours, or make one: `labtui init DIR --lab ID --cluster PROFILE`.",

@@ -191,7 +191,7 @@ def site_words(setup: SiteSetup) -> tuple[str, ...]:
     """What was learned, as sentences: the cluster, what it did not tell, and Slurm's word on the smallest job."""
     profile, trial = setup.profile, setup.trial
     account = profile.default_account or "the default account"
-    verdict = "Slurm would take a job with one GPU."
+    verdict = "Slurm would accept a job with one GPU."
     if not trial.ok:
         verdict = f"Slurm would refuse a job with one GPU: {trial.sentence} {trial.hint}"
     return (

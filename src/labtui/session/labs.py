@@ -87,7 +87,8 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     known = sorted(item.stem for item in labs_folder().glob("*.toml"))
     if text not in known:
         raise UsageError(
-            f"There is no lab {text!r}.", f"labtui knows {', '.join(known)}; or give a file's path."
+            f"There is no lab {text!r}.",
+            f"Known labs: {', '.join(known)}. For your own, give the path of a .toml file.",
         )
     return read_edition_file(path)
 
@@ -315,7 +316,7 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     if not source.is_file():
         raise FolderError(f"scripts/{original} is not there to be copied.", "`labtui init` puts it there.")
     if path.exists() and path.read_bytes() not in (_originals().get(target), source.read_bytes()):
-        raise FolderError(f"scripts/{target} is there already and is yours; it stays as it is.", "Edit it.")
+        raise FolderError(f"scripts/{target} already exists and is yours; it stays as it is.", "Edit it.")
     write_private(path, source.read_bytes())
     return path
 

@@ -198,7 +198,7 @@ class LogFollower:
         self._broken_disk_until = self._context.now() + 5.0
         problem = StoreError(
             f"A log cannot be copied to this computer: {error.strerror or error}.",
-            "Free some space. The cluster keeps the log; labtui goes on where it stopped.",
+            "Free some space. The cluster keeps the log; labtui continues where it stopped.",
         )
         self._context.raise_problem(DISK_KEY, problem)
 

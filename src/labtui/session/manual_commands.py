@@ -187,7 +187,7 @@ def _queue(address: SshAddress, _: Subject) -> _Described:
 
 
 def _log(address: SshAddress, about: Subject) -> _Described:
-    sentence = "read the job's output from its beginning and go on as it grows (Ctrl-C ends it)"
+    sentence = "print the job's output and follow it as it grows (Ctrl-C ends it)"
     return sentence, [remote(address, f"tail -n +1 -F {shlex.quote(f'{about.remote_dir}/{about.out}')}")]
 
 
@@ -205,9 +205,7 @@ def _end_after(address: SshAddress, about: Subject) -> _Described:
 def _accounting(address: SshAddress, about: Subject) -> _Described:
     fields = "JobID,State,Elapsed,Timelimit,ExitCode,AllocTRES"
     which = [f"--name={about.job_name}"] if about.job_name else ["-j", about.job_id]
-    return "what became of the job", [
-        remote(address, shlex.join(["sacct", "-X", *which, f"--format={fields}"]))
-    ]
+    return "how the job ended", [remote(address, shlex.join(["sacct", "-X", *which, f"--format={fields}"]))]
 
 
 def _results(address: SshAddress, about: Subject) -> _Described:
@@ -220,7 +218,7 @@ def _results(address: SshAddress, about: Subject) -> _Described:
 
 
 def _rights(address: SshAddress, _: Subject) -> _Described:
-    return "which Slurm this is, and which accounts and QoS are yours", [
+    return "the version of Slurm, and which accounts and QoS are yours", [
         remote(address, "sbatch --version"),
         remote(address, 'sacctmgr --parsable2 show associations user="$USER" format=account,qos'),
     ]
@@ -254,7 +252,7 @@ _COMMANDS: dict[Action, Callable[[SshAddress, Subject], _Described]] = {
 # --------------------------------------------------------------------------- of a lab folder
 
 _BEFORE: tuple[Action, ...] = ("log-in", "push", "test", "submit", "queue")
-_WAITS = "it is in labtui's submission queue: take it back there first, else it is sent twice"
+_WAITS = "it is in labtui's submission queue: take it back there first, otherwise it is sent twice"
 _ON_ITS_WAY = (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN)
 
 

@@ -23,9 +23,9 @@ _TITLES: dict[NoticeKind, str] = {"started": "Job started", "ended": "Job ended"
 _LONGEST = 200
 How = Literal["desktop", "terminal", "off"]
 HOW: dict[How, str] = {
-    "desktop": "told on the desktop and by the terminal's bell",
-    "terminal": "told by the terminal's bell",
-    "off": "not told",
+    "desktop": "on the desktop and by the terminal's bell",
+    "terminal": "by the terminal's bell",
+    "off": "off",
 }
 
 

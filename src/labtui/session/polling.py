@@ -37,7 +37,7 @@ ACCOUNTING_KEY = "accounting"
 _ACCOUNTING_REST_S = 60.0
 _LAST_WITNESS_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
-_QUEUE_HINT = "labtui keeps asking, ever more slowly. What is shown is what was last known."
+_QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
 
 
 class Poller:

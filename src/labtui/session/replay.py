@@ -219,7 +219,7 @@ def open_replay(path: str | Path) -> Replay:
 
 def _nothing(folder: LabFolder) -> FolderError:
     return FolderError(
-        f"{folder.path} holds no session yet: nothing was submitted there.",
+        f"{folder.path} holds no session yet: nothing has been submitted there.",
         "Submit a task first (`labtui`), or name another lab folder.",
     )
 

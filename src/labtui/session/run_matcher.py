@@ -439,7 +439,7 @@ def _another_training(spec: RunSpec, read: ParsedRun | None) -> tuple[Diagnosis,
         if is_now is not None and is_now != planned
     ]
     advice = "Its epochs are not counted for this run. Check the script this run starts, then run it again."
-    text = f"The log tells of another training: {'; '.join(differ)}."
+    text = f"The log is of another training: {'; '.join(differ)}."
     return (Diagnosis(kind="contradiction", line=read.first_line, text=text, advice=advice),)
 
 

@@ -188,7 +188,7 @@ class Session:
             self.looking
             or self._store.taken
             or FolderError(
-                "Another labtui has this lab folder open; this one may only look.",
+                "Another labtui has this lab folder open; this one is read-only.",
                 "Do it in the other window, or close that one first.",
             )
         )
@@ -414,7 +414,9 @@ class Session:
         self._must_write()
         job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
         if job is None:
-            raise UsageError(f"Job {job_id} is none of your living jobs.", "`labtui queue --all` lists them.")
+            raise UsageError(
+                f"Job {job_id} is not one of your jobs in the queue.", "`labtui queue --all` lists them."
+            )
         if job.token:
             return self._running_worker().cancel_submission(job.token)
         return self._running_worker().ask(lambda cluster: cluster.cancel(job_id))
@@ -429,7 +431,9 @@ class Session:
 
         job = self.state.submissions[run_of(self.state, run_id).token].job
         if job is None or job.phase is not JobPhase.FINISHED:
-            raise UsageError(f"The job of run {run_id} is not over.", "Accounting sums up a job at its end.")
+            raise UsageError(
+                f"The job of run {run_id} is not over.", "Accounting is complete only after a job ends."
+            )
         job_id = job.job_id
         return self._running_worker().ask(lambda cluster: cluster.efficiency(job_id))
 
@@ -520,7 +524,7 @@ class Session:
             self._must_write()
             if self._not_started is not None:
                 raise self._not_started
-            raise FolderError("This session was opened to read only what is stored.", "Start it first.")
+            raise FolderError("This session only reads what is stored.", "Start it first.")
         return self._worker
 
 

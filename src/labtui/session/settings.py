@@ -118,7 +118,7 @@ def _settings_of(document: dict[str, Any], path: Path) -> Settings:
         return msgspec.convert(flat, Settings)
     except msgspec.ValidationError as error:
         hint = "`edition` belongs under [lab], `profile` under [cluster]; see `labtui init --help`."
-        raise DataError(f"{path.name} does not fit: {error}.", hint, path=str(path)) from error
+        raise DataError(f"{path.name} is not valid: {error}.", hint, path=str(path)) from error
 
 
 def write_settings(path: Path, settings: Settings) -> None:
@@ -164,7 +164,7 @@ def changed(settings: Settings, **changes: Any) -> Settings:
     try:
         return msgspec.convert({**msgspec.structs.asdict(settings), **changes}, Settings)
     except (msgspec.ValidationError, ValueError) as error:
-        raise UsageError(f"That does not fit: {error}.") from error
+        raise UsageError(f"That is not valid: {error}.") from error
 
 
 def list_profiles() -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         known = ", ".join(list_profiles()) or "none"
         raise DataError(
             f"There is no cluster profile called {name!r}.",
-            f"Known ones: {known}. Your own: give the path of a .toml.",
+            f"Known profiles: {known}. For your own, give the path of a .toml file.",
         )
     return parse_profile(
         (resources.files("labtui") / "profiles" / f"{name}.toml").read_text(encoding="utf-8"), name
@@ -219,7 +219,7 @@ def parse_profile(text: str, name: str) -> Profile:
         return msgspec.convert(tomllib.loads(text), Profile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise DataError(
-            f"The cluster profile {name} does not fit: {error}.", "Correct that entry."
+            f"The cluster profile {name} is not valid: {error}.", "Correct that entry."
         ) from error
 
 

@@ -99,7 +99,7 @@ class Store:
             deadline = time.monotonic() + _MIGRATION_S
             if not _comes_true(self.path.exists, deadline):
                 raise StoreError(
-                    "The lab folder has no database yet, and another labtui holds the folder.",
+                    "The lab folder has no database yet, and another labtui has the folder open.",
                     "Close the other labtui, then open the folder again.",
                 )
             connection = _connect(f"{self.path.as_uri()}?mode=ro")

@@ -41,11 +41,11 @@ _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0)
 _TWINS_AGAIN_S = 20.0
 _STORE_AGAIN_S = 10.0
 UNKNOWN_SENTENCE = (
-    "Slurm's answer did not arrive; labtui looks whether the job is there. It is never sent twice."
+    "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
 )
-SILENT_SENTENCE = "Slurm knows no job of it so far. The request may still be under way; labtui looks again."
+SILENT_SENTENCE = "Slurm has no job of it so far. The request may still be under way; labtui checks again."
 REBUILT_SENTENCE = "Only its job script was found when the folder was repaired; the cluster has no job of it."
-REBUILT_HINT = "It is not sent by itself. Submit the task again if you still want this run."
+REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
 
 
 _WAIT_AGAIN_S = (15.0, 30.0, 60.0)
@@ -342,7 +342,7 @@ class Submitter:
         kept = started_id or job.job_id
         phases = {job.job_id: job.phase} | {twin.job_id: twin.phase for twin in twins}
         if kept != job.job_id:
-            reason = f"Job {job.job_id} is a twin of job {kept}, which began first."
+            reason = f"Job {job.job_id} is a twin of job {kept}, which started first."
             self._change(submission.token, SubmissionStatus.ACCEPTED, job_id=kept, sentence=reason)
             reset = SamplesReset(at=self._context.at(), run_ids=submission.run_ids, reason=reason)
             self._context.journal.commit([reset])
@@ -404,7 +404,7 @@ class Submitter:
             self._context.journal.commit([wanted])
             _settle(done, None)
         elif job is None or job.phase is not JobPhase.QUEUED:
-            _fail(done, UsageError("It does not wait any more.", "Only a run that waits can be held."))
+            _fail(done, UsageError("It is no longer waiting.", "Only a run that waits can be held."))
         elif offline is not None:
             _fail(done, offline)
         else:

@@ -130,7 +130,7 @@ def control_problem(control: Control, job_id: str, stderr: str) -> tuple[str, st
     if re.search(
         r"job is no longer pending|already (?:running|finished|completing)|invalid job id", text, re.I
     ):
-        return f"{sentence}: it does not wait any more.", "Only a job that waits can be held."
+        return f"{sentence}: it is no longer waiting.", "Only a job that waits can be held."
     if re.search(r"permission denied", text, re.IGNORECASE):
         return (
             f"{sentence}: Slurm does not allow it.",

@@ -87,7 +87,7 @@ def _places(template: str) -> Iterator[tuple[int, str, str, int]]:
             name = match["braced"]
             if name is None:
                 raise TemplateError(
-                    f"Line {number} of the template has a '@{{' that is no placeholder: {line.strip()!r}.",
+                    f"Line {number} of the template has a '@{{' that is not a placeholder: {line.strip()!r}.",
                     "A placeholder is @{name}, in small letters.",
                 )
             yield number, line, name, match.start()
@@ -109,7 +109,7 @@ def _fill(line: str, number: int, values: Mapping[str, str]) -> str | None:
 def _block(line: str, number: int, name: str, value: str) -> str | None:
     if line.strip() != f"@{{{name}}}":
         raise TemplateError(
-            f"@{{{name}}} stands for whole lines; in line {number} something stands beside it."
+            f"@{{{name}}} stands for whole lines; line {number} contains something else, too."
         )
     if "\0" in value or "\r" in value:
         raise TemplateError(f"The value of @{{{name}}} contains a character that no job script may contain.")
@@ -126,15 +126,15 @@ def _value(line: str, number: int, name: str, offset: int, value: str) -> str:
     if text.startswith("#SBATCH"):
         if not safe_word(value):
             raise TemplateError(
-                f"{value!r} cannot stand in the job script as {name.replace('_', ' ')}.",
-                "Use letters, digits, dots, dashes and underscores, without blanks.",
+                f"{value!r} cannot be used in the job script as {name.replace('_', ' ')}.",
+                "Use letters, digits, dots, dashes and underscores, without spaces.",
             )
         return value
     if text.startswith("#"):
         return value
     if open_quote(line[:offset]):
         raise TemplateError(
-            f"In line {number} of the job script template @{{{name}}} stands inside quotes.",
+            f"In line {number} of the job script template @{{{name}}} is inside quotes.",
             "Write it without quotes: labtui quotes the value itself.",
         )
     return shlex.quote(value)
@@ -319,8 +319,8 @@ def container_of(draft: SubmissionDraft, profile: Profile, context: JobContext) 
     image = _filled(draft.container or usual, draft, profile, context)
     if image.startswith("~"):
         raise TemplateError(
-            f"The container {image!r} is named from your home, which Singularity does not look up.",
-            "Write the whole path of the image, from its first slash.",
+            f"The container {image!r} is a path from your home (~), which Singularity does not expand.",
+            "Write the full path of the image, starting with a slash.",
         )
     return image
 
@@ -338,7 +338,7 @@ def _check(draft: SubmissionDraft) -> None:
     if not _FILE_NAME.fullmatch(draft.job_name) or len(draft.job_name) > 120:
         raise TemplateError(
             f"{draft.job_name!r} cannot be a job name: the logs are named after it.",
-            "Use letters, digits, dots, dashes and underscores, without blanks.",
+            "Use letters, digits, dots, dashes and underscores, without spaces.",
         )
     if draft.cpus < 1 or draft.time_limit_minutes < 1:
         raise TemplateError("A job needs at least one CPU core and one minute.")
@@ -397,7 +397,7 @@ def _account_lines(draft: SubmissionDraft, profile: Profile) -> str:
         if not safe_word(value):
             raise TemplateError(
                 f"{value!r} cannot be the {'QoS' if name == 'qos' else name} of a job.",
-                "Use letters, digits, dots, dashes and underscores, without blanks.",
+                "Use letters, digits, dots, dashes and underscores, without spaces.",
             )
         lines.append(f"#SBATCH --{name}={value}")
     return "\n".join(lines)

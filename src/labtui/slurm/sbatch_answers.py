@@ -51,7 +51,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         r"QOSMaxSubmitJobPerUserLimit|QOSMaxSubmitJobsPerUser",
         Refusal(
             "qos-submit-limit",
-            "This QoS takes no further job of yours at the moment (its limit of submitted jobs per user).",
+            "This QoS accepts no further job of yours at the moment (its limit of submitted jobs per user).",
             _WAIT_HINT,
             wait=True,
         ),
@@ -144,7 +144,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "gres",
             "Slurm does not know this way of asking for GPUs.",
-            "Write --gres=gpu:N without blanks; N is per node.",
+            "Write --gres=gpu:N without spaces; N is per node.",
         ),
     ),
     (
@@ -152,7 +152,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "memory",
             "The site sets the memory itself and refuses --mem (or it cannot be satisfied).",
-            "Take --mem out of the job script; memory comes with the CPUs.",
+            "Remove --mem from the job script; memory comes with the CPUs.",
         ),
     ),
     (
@@ -169,15 +169,15 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "line-breaks",
             "The job script has Windows line breaks, which sbatch refuses.",
-            "Save it with Unix line breaks; `labtui push` converts scripts by itself.",
+            "Save it with Unix line breaks; `labtui push` converts scripts automatically.",
         ),
     ),
     (
         r"does not look like a batch script|batch script is empty",
         Refusal(
             "not-a-script",
-            "This is no job script: its first line must be #!/bin/bash (or another interpreter).",
-            "Start the file with #!/bin/bash, without blanks or empty lines before it.",
+            "This is not a job script: its first line must be #!/bin/bash (or another interpreter).",
+            "Start the file with #!/bin/bash, without spaces or empty lines before it.",
         ),
     ),
     (
@@ -193,7 +193,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "missing-script",
             "The job script, or a folder it names, is not on the cluster.",
-            "Push again and check the name. A blank or a wrong dash inside an option also makes sbatch take the "
+            "Push again and check the name. A space or a wrong dash inside an option also makes sbatch take the "
             "next word for the script.",
         ),
     ),
@@ -202,7 +202,7 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         Refusal(
             "option",
             "sbatch does not understand one of the options in the job script.",
-            "Look at the #SBATCH lines: two plain hyphens, no blanks around the equals sign.",
+            "Look at the #SBATCH lines: two plain hyphens, no spaces around the equals sign.",
         ),
     ),
     (
@@ -268,7 +268,7 @@ def classify(stderr: str) -> Refusal:
     return Refusal(
         "other",
         f"Slurm refused the job: {last}" if last else "Slurm refused the job and gave no reason.",
-        "The full answer is in the remote-command panel.",
+        "Press m in labtui to see the full answer.",
         unclear=True,
         detail=words,
     )
@@ -334,7 +334,7 @@ def parse_test_only(result: CommandResult) -> TestOnly:
         return TestOnly(
             ok=True,
             start_at=epoch_seconds(line["start"]),
-            sentence="Slurm would take this job.",
+            sentence="Slurm would accept this job.",
             processors=int(processors[1]) if processors else None,
             nodes=nodes[1] if nodes else "",
             partition=partition[1] if partition else "",
@@ -348,7 +348,7 @@ def parse_test_only(result: CommandResult) -> TestOnly:
             wait=True,
         )
     if result.status == 0:
-        return TestOnly(ok=True, sentence="Slurm raised no objection.", detail=text.strip())
+        return TestOnly(ok=True, sentence="Slurm reported no problem.", detail=text.strip())
     if result.status == 74:
         return TestOnly(
             ok=False,

@@ -64,22 +64,22 @@ def early_end_refusal(submission: SubmissionState, minutes: int) -> tuple[str, s
     ):
         return "It is over: there is nothing left to end.", "`labtui submit` makes a new run."
     if submission.status in (SubmissionStatus.SENDING, SubmissionStatus.UNKNOWN):
-        return "It is on its way to Slurm just now.", "Try again in a moment."
+        return "It is being sent to Slurm.", "Try again in a moment."
     if not 1 <= minutes <= MAX_MINUTES:
-        return f"{minutes} min is no useful limit.", f"Give whole minutes from 1 to {MAX_MINUTES:,}."
+        return f"{minutes} min is not a useful limit.", f"Give whole minutes from 1 to {MAX_MINUTES:,}."
     if submission.time_limit_minutes and minutes > submission.time_limit_minutes:
         planned = f"Its limit is {submission.time_limit_minutes} min: it ends before that."
-        return planned, "Plan it anew with a longer time limit."
+        return planned, "Plan it again with a longer time limit."
     return _of_running(job, minutes) if job is not None and job.phase is JobPhase.RUNNING else None
 
 
 def _of_running(job: JobView, minutes: int) -> tuple[str, str] | None:
     if job.time_limit_s is not None and minutes * 60 > job.time_limit_s:
         now = f"{job.time_limit_s / 60:g} min"
-        return f"It runs with a limit of {now} already.", "A running job's limit can only become shorter."
+        return f"It already runs with a limit of {now}.", "A running job's limit can only be shortened."
     if job.elapsed_s is not None and job.elapsed_s >= minutes * 60:
         now = f"{job.elapsed_s / 60:.0f} min"
-        return f"It has been running for {now} already.", "To end it now, cancel it; or give more minutes."
+        return f"It has already been running for {now}.", "To end it now, cancel it; or give more minutes."
     return None
 
 
@@ -91,8 +91,8 @@ def limit_refusal(submission: SubmissionState, minutes: int, most: int | None) -
     job = submission.job
     if job is not None and job.phase is not JobPhase.QUEUED:
         return (
-            "It does not wait any more.",
-            "A running job's limit can only become shorter: `labtui cancel --after`.",
+            "It is no longer waiting.",
+            "A running job's limit can only be shortened: `labtui cancel --after`.",
         )
     if submission.status not in (SubmissionStatus.WAITING, SubmissionStatus.ACCEPTED):
         return "It is not waiting in a queue.", "`labtui retry RUN --time MINUTES` submits it again."
@@ -115,7 +115,7 @@ FINISHED = {
     "OUT_OF_MEMORY": "ran out of main memory (not GPU memory) and was stopped",
     "NODE_FAIL": "ended because its node failed; the fault is not yours, submit it again",
     "BOOT_FAIL": "ended because its node did not start; the fault is not yours, submit it again",
-    "PREEMPTED": "had to make room for a job with precedence",
+    "PREEMPTED": "was preempted by a job with precedence",
     "DEADLINE": "could not have ended before its deadline and was stopped",
     "REVOKED": "was taken over by another cluster",
 }
@@ -139,7 +139,7 @@ RUNNING = {
     "POWER_UP_NODE": "has its nodes, which are being switched on",
     "COMPLETING": "is over, its node is being cleaned up",
     "STAGE_OUT": "is over, its files are being moved",
-    "UPDATE_DB": "is over, accounting is being told",
+    "UPDATE_DB": "is over, accounting is being updated",
     "SUSPENDED": "is suspended by the operators",
     "STOPPED": "is stopped by a signal",
     "SIGNALING": "is being sent a signal",
@@ -184,17 +184,17 @@ _KNOWN = {
     "DependencyNeverSatisfied": "The job it depends on ended in a way that can never satisfy it. Cancel it.",
     "BeginTime": "It asks to start at a later time, or was just put back into the queue. Wait until then.",
     "SchedDefer": "Slurm puts off starting jobs right after they are submitted. Wait half a minute.",
-    "JobHeldUser": "You hold it yourself. Let it go with `scontrol release` and its number.",
+    "JobHeldUser": "You hold it yourself. Release it with `scontrol release` and its number.",
     "JobHeldAdmin": "The operators hold it. Ask the site's support why.",
     "JobHoldMaxRequeue": "It was restarted too often and is held. Look at its log, then submit it again.",
-    "JobArrayTaskLimit": "As many tasks of this array run as it allows itself. Wait.",
+    "JobArrayTaskLimit": "The array runs as many tasks as its own limit allows. Wait.",
     "Licenses": "It waits for a software licence. Wait.",
     "Reservation": "It waits for its reservation to begin, or the reservation is full.",
     "ReservationDeleted": "The reservation it asks for is gone. Cancel it and submit without a reservation.",
     "InvalidReservation": "The reservation does not exist. Cancel it and submit without it.",
     "ReqNodeNotAvail": (
-        "The nodes it needs are down or kept for a maintenance. It starts by itself afterwards; "
-        "a shorter time limit may let it in before."
+        "The nodes it needs are down or reserved for maintenance. It starts automatically "
+        "afterwards; a shorter time limit may let it start earlier."
     ),
     "PartitionDown": "The partition takes no jobs at the moment. Wait, or read the site's news.",
     "PartitionInactive": "The partition does not start jobs at the moment. Wait, or read the site's news.",
@@ -213,10 +213,10 @@ _KNOWN = {
     "QOSNotAllowed": "This QoS may not be used in this partition. Cancel it and choose another one.",
     "QOSUsageThreshold": "Your use of the machine is above what this QoS allows. Wait, or use another QoS.",
     "QOSJobLimit": "Jobs of this QoS have reached its limit. It starts when one of them ends.",
-    "QOSResourceLimit": "Jobs of this QoS hold as much as it allows. It starts when one of them ends.",
+    "QOSResourceLimit": "Jobs of this QoS use as much as it allows. It starts when one of them ends.",
     "QOSTimeLimit": "It asks for more time than the QoS allows. Cancel it and ask for less.",
-    "AssociationJobLimit": "Your account runs as many jobs as it may. It starts when one of them ends.",
-    "AssociationResourceLimit": "Your account holds as much as it may. It starts when one of its jobs ends.",
+    "AssociationJobLimit": "Your account runs as many jobs as it is allowed. It starts when one of them ends.",
+    "AssociationResourceLimit": "Your account uses as much as it is allowed. It starts when one of its jobs ends.",
     "AssociationTimeLimit": "It asks for more time than your account may use. Cancel it and ask for less.",
     "AccountingPolicy": "A limit of your account or QoS is reached. Wait, or ask for less.",
     "BadConstraints": "No node can ever give what it asks for. Cancel it and correct the request.",
@@ -224,7 +224,7 @@ _KNOWN = {
     "MaxMemPerLimit": "It asks for more memory than a node or CPU may give. Cancel it and ask for less.",
     "NodeDown": "A node it needs is down. Wait, or submit it again without naming nodes.",
     "FrontEndDown": "A front-end node is down. Wait.",
-    "SystemFailure": "Slurm or the machine failed. Wait; if it stays, ask the site's support.",
+    "SystemFailure": "Slurm or the machine failed. Wait; if it persists, ask the site's support.",
     "JobLaunchFailure": (
         "It could not be started: a bad node or a missing folder. Look at it, then submit again."
     ),
@@ -233,15 +233,15 @@ _KNOWN = {
     "TimeLimit": "It used up its time limit.",
     "InactiveLimit": "It was inactive for too long.",
     "OutOfMemory": "It ran out of memory. Ask for more CPUs (memory comes with them) or use less.",
-    "DeadLine": "It cannot end before its deadline any more.",
+    "DeadLine": "It can no longer end before its deadline.",
     "Cleaning": "It is being put back into the queue; its old nodes are still being cleaned up. Wait.",
     "Prolog": "Its nodes are being made ready. It starts in a moment.",
     "BurstBufferResources": "It waits for room in the burst buffer.",
-    "BurstBufferStageIn": "Its files are being brought to the burst buffer.",
+    "BurstBufferStageIn": "Its files are being copied to the burst buffer.",
     "BurstBufferOperation": "An operation of the burst buffer failed. Ask the site's support.",
     "FedJobLock": "It waits for the other clusters of the federation.",
     "PowerNotAvail": "There is no electrical power left for it within the site's limit. Wait.",
-    "PowerReserved": "Electrical power is kept back for others. Wait.",
+    "PowerReserved": "Electrical power is reserved for other jobs. Wait.",
     "JobStartDelay": "It waits for a delay set by the site.",
     "NodesBusy": "The nodes it asks for are busy. It starts when they are free.",
 }
@@ -251,7 +251,7 @@ _HELD_ELSEWHERE = {
         "It could not be started and is held. Look at its log, then submit it again."
     ),
     "job requeued in held state": (
-        "It was put back into the queue and is held. Let it go with `scontrol release`."
+        "It was put back into the queue and is held. Release it with `scontrol release`."
     ),
 }
 
@@ -303,7 +303,7 @@ def explain_reason(reason: str) -> str:
     match = _LIMIT.fullmatch(name)
     if match is not None:
         return _limit_sentence(match)
-    return f"Slurm names the reason {words}. `squeue --help` and the site's pages may tell more."
+    return f"Slurm names the reason {words}. `squeue --help` and the site's pages may say more."
 
 
 def _limit_sentence(match: re.Match[str]) -> str:

@@ -88,7 +88,7 @@ def use_keys(keys: Mapping[str, str]) -> list[str]:
         if name not in known:
             problems.append(f"The settings file names a key for {name}, but there is no such action.")
         elif name in GUARDED and len(key) == 1:
-            problems.append(f"{known[name].label} does harm, so its key is not a single letter.")
+            problems.append(f"{known[name].label} is destructive, so its key cannot be a single letter.")
         else:
             _own_keys[name] = key
     return problems
@@ -149,8 +149,8 @@ ACTIONS: tuple[Action, ...] = (
         also="next step continue what now",
     ),
     _task("next_open_task", "", "next task", "go to the next task that is not done"),
-    _task("step_task(-1)", "left_square_bracket", "task before", "go to the task before"),
-    _task("step_task(1)", "right_square_bracket", "task after", "go to the task after"),
+    _task("step_task(-1)", "left_square_bracket", "previous task", "go to the previous task"),
+    _task("step_task(1)", "right_square_bracket", "following task", "go to the following task"),
     _run(
         "plan",
         "s",
@@ -162,7 +162,7 @@ ACTIONS: tuple[Action, ...] = (
         "halve_batch",
         "h",
         "halve batch",
-        "after an out-of-memory: plan the task again with half the batch on every GPU count",
+        "after running out of memory: plan the task again with half the batch on every GPU count",
         also="oom out of memory gpu memory smaller batch",
     ),
     _run(
@@ -183,40 +183,40 @@ ACTIONS: tuple[Action, ...] = (
         "mark_run",
         "asterisk",
         "mark run",
-        "mark the selected run: cancel, hold, limit and run again are then for all marked ones; esc unmarks",
+        "mark the selected run: cancel, hold, limit and run again then apply to all marked runs; esc unmarks",
         also="select several multiple all",
     ),
     _run(
         "end_after",
         "T",
         "time limit",
-        "let Slurm end the job of the selected run after so many minutes, also when labtui is closed",
+        "have Slurm end the selected run's job after so many minutes, even when labtui is closed",
         also="end after limit minutes scontrol timelimit",
     ),
     _run(
         "retry_run",
         "R",
         "run again",
-        "plan the selected run again: twice the time after a time-out, half the batch after an out-of-memory",
+        "plan the selected run again: twice the time after a timeout, half the batch after running out of memory",
         also="retry again repeat resubmit time limit failed",
     ),
     _run(
         "hold_run",
         "H",
         "hold/release",
-        "let the selected run wait until it is released; release it",
+        "hold the selected run until it is released; release it",
         also="hold release wait scontrol",
     ),
     _run(
         "toggle_failed",
         "F",
         "hide failed",
-        "leave runs that failed or were cancelled out of the table, or show them again",
+        "hide runs that failed or were cancelled, or show them again",
         also="hide failed cancelled show filter",
     ),
     _run("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)"),
     _chart("chart(1)", "right", "next chart", "show the next chart", foot=True),
-    _chart("chart(-1)", "left", "previous chart", "show the chart before"),
+    _chart("chart(-1)", "left", "previous chart", "show the previous chart"),
     _chart(
         "chart_kind",
         "y",
@@ -229,7 +229,7 @@ ACTIONS: tuple[Action, ...] = (
         "chart_network(-1)",
         "up",
         "previous network",
-        "the charts of the network before; before the first come all together",
+        "the charts of the previous network; before the first, all networks together",
     ),
     _chart(
         "scroll_numbers(1)",
@@ -237,7 +237,7 @@ ACTIONS: tuple[Action, ...] = (
         "more numbers",
         "the numbers and notes of the charts that do not fit on the screen",
     ),
-    _chart("scroll_numbers(-1)", "pageup", "numbers before", "the numbers and notes above"),
+    _chart("scroll_numbers(-1)", "pageup", "numbers above", "the numbers and notes above"),
     _chart(
         "enlarge_chart", "space", "one or four", "on large windows: the chosen chart alone, or four again"
     ),
@@ -254,16 +254,16 @@ ACTIONS: tuple[Action, ...] = (
         "records",
         "z",
         "records",
-        "show the machine-readable records (:::MLLOG) of the log, or fold them away; searching finds them, too",
+        "show the machine-readable records (:::MLLOG) of the log, or fold them away; search still finds them",
         foot=True,
     ),
     _log("search_next(1)", "n", "next match", "go to the next match"),
-    _log("search_next(-1)", "N", "match before", "go to the match before"),
+    _log("search_next(-1)", "N", "previous match", "go to the previous match"),
     _log(
         "select_lines",
         "V",
         "select",
-        "select lines of the log: the arrow keys, page up and down, home and end take in more",
+        "select lines of the log: the arrow keys, page up and down, home and end extend the selection",
         foot=True,
         also="mark visual lines",
     ),
@@ -308,7 +308,7 @@ ACTIONS: tuple[Action, ...] = (
         "next_question",
         "ctrl+n",
         "next answer",
-        "write the next answer that is missing; after the last one go on with the next task",
+        "write the next answer that is missing; after the last one, go to the next task",
         "Files",
         ("answers", "typing"),
         foot=True,
@@ -330,7 +330,7 @@ ACTIONS: tuple[Action, ...] = (
         "override",
         "O",
         "override",
-        "submit in spite of the chosen finding: your reason is kept and stands in the appendix; again: take it back",
+        "submit in spite of the chosen finding: your reason is kept and appears in the appendix; again: take it back",
         foot=True,
         also="accept ignore finding reason",
     ),
@@ -364,14 +364,14 @@ ACTIONS: tuple[Action, ...] = (
         "jump",
         "ctrl+o",
         "jump",
-        "show a letter on every part of the screen; the letter goes there",
+        "show a letter on every part of the screen; press one to go there",
         also="focus go to",
     ),
     _hood(
         "all_jobs",
         "Q",
         "my jobs",
-        "every living job of yours on the cluster, also those labtui did not send",
+        "all your jobs in the queue, including those labtui did not submit",
         also="jobs squeue queue all status",
     ),
     _hood(
@@ -380,21 +380,21 @@ ACTIONS: tuple[Action, ...] = (
         "requests",
         "every command labtui ran on the cluster, when, and how long it took",
     ),
-    _hood("problems", "exclamation_mark", "problems", "errors that are not over yet, with hints"),
+    _hood("problems", "exclamation_mark", "problems", "problems that are not resolved yet, with hints"),
     _hood("refresh_now", "u", "update", "ask the cluster now; connect again when the connection is lost"),
     _everywhere(
         "notifications",
         "M",
         "notifications",
-        "tell a job's start, end and failure on the desktop and the terminal, on the terminal alone, or not at all",
+        "notify of a job's start, end and failure on the desktop and the terminal, on the terminal only, or not at all",
         also="bell notify mute silent off sound desktop",
     ),
-    _everywhere("move('down')", "j", "down", "as the arrow key, in lists, tables and texts"),
-    _everywhere("move('up')", "k", "up", "as the arrow key, in lists, tables and texts"),
+    _everywhere("move('down')", "j", "down", "same as the arrow key, in lists, tables and texts"),
+    _everywhere("move('up')", "k", "up", "same as the arrow key, in lists, tables and texts"),
     _everywhere("palette", "colon,ctrl+p", "palette", "find an action by its name", foot=True),
     _everywhere("help", "question_mark,f1", "help", "this page", foot=True),
     _everywhere(
-        "leave", "q,ctrl+q", "quit", "leave; everything is stored and goes on where it is", foot=True
+        "leave", "q,ctrl+q", "quit", "quit; everything is stored, and jobs continue on the cluster", foot=True
     ),
 )
 

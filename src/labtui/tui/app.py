@@ -122,7 +122,7 @@ class LabApp(SessionApp):
 
         self.push_screen(
             TextScreen(
-                "Problems that are not over",
+                "Unresolved problems",
                 problems_text(self.view_model.state, self.session, self.incidents),
             )
         )
@@ -154,11 +154,13 @@ class LabApp(SessionApp):
 
         if self._kept:
             text = (
-                "The practice cluster stops when you leave: a job that runs ends as if its node failed, "
-                "a job that waits starts when you are back."
+                "The practice cluster stops when you leave: running jobs end as if their node failed, "
+                "waiting jobs start when you are back."
             )
         else:
-            text = "This practice session is not kept: its runs, answers and exports go when you leave."
+            text = (
+                "This practice session is not kept: its runs, answers and exports are deleted when you leave."
+            )
         self.push_screen(Confirm(text, yes="Leave", no="Stay"), lambda yes: self.exit(0) if yes else None)
 
     # ------------------------------------------------------------------ tasks and answers
@@ -415,7 +417,7 @@ class LabApp(SessionApp):
         folder = self.session.folder
         if folder.inside(f"scripts/{target}").is_file():
             shown = coloured(copy_difference(folder, original, target), roles(self))
-            same = Text(f"{target} is still exactly {original}: the change is yours to make.")
+            same = Text(f"{target} is still identical to {original}: make the change yourself.")
             page = shown if shown.plain else same
             self.push_screen(TextScreen(f"{original} and your {target}", page))
             return
@@ -425,7 +427,7 @@ class LabApp(SessionApp):
         except LabError as error:
             self.report(error)
             return
-        text = f"scripts/{target} is a copy of {original}. What has to change in it is for you to find."
+        text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
         self.notify(text, timeout=8, markup=False)
         self.open_editor(folder.inside(f"scripts/{target}"))
         self.view_model.check_later(self.repaint_soon)

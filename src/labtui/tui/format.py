@@ -214,9 +214,9 @@ def submission_sentences(submission: SubmissionState, state: LabState) -> list[s
     if text:
         return [text]
     plain = {
-        SubmissionStatus.WAITING: "In labtui's submission queue; it is sent as soon as the queue takes it.",
+        SubmissionStatus.WAITING: "In labtui's submission queue; it is sent as soon as the queue accepts it.",
         SubmissionStatus.SENDING: "Being sent to Slurm.",
-        SubmissionStatus.UNKNOWN: "Sent, but no answer came. labtui looks for the job and never sends twice.",
+        SubmissionStatus.UNKNOWN: "Sent, but no answer arrived. labtui looks for the job and never sends it twice.",
         SubmissionStatus.REFUSED: "Slurm refused it.",
         SubmissionStatus.WITHDRAWN: "Withdrawn before it was sent.",
     }
@@ -237,7 +237,7 @@ def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> 
         ]
     if job.phase is JobPhase.UNKNOWN:
         since = f" for {duration(moment.now - job.unknown_since)}" if job.unknown_since else ""
-        return [f"{head}: unknown{since}. The cluster has not said what became of it."]
+        return [f"{head}: unknown{since}. The cluster has not reported how it ended."]
     if job.phase is JobPhase.SETTLING:
         return [f"{head} has left the queue; no accounting record yet."]
     took = f" after {duration(job.elapsed_s)}" if job.elapsed_s else ""

@@ -187,9 +187,7 @@ def _run(folder: Path, step: Callable[[str], None]) -> str:
                 raise _refusal(code, stderr.read_bytes())
             return _summary(answer.read_bytes())
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ExportError(
-            "The export did not come to an end.", "Run `labtui export` in the lab folder."
-        ) from error
+        raise ExportError("The export did not finish.", "Run `labtui export` in the lab folder.") from error
 
 
 def _follow(child: subprocess.Popen[bytes], stderr: Path, step: Callable[[str], None]) -> int:
@@ -230,9 +228,9 @@ def _refusal(code: int, stderr: bytes) -> ExportError:
     hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
     if code == 2 and sentences:
         return ExportError(
-            sentences[-1], hints[-1] if hints else "`labtui export` in the lab folder says more."
+            sentences[-1], hints[-1] if hints else "Run `labtui export` in the lab folder for details."
         )
-    return ExportError("The export failed.", "`labtui export` in the lab folder says more.")
+    return ExportError("The export failed.", "Run `labtui export` in the lab folder for details.")
 
 
 def _summary(answer: bytes) -> str:

@@ -125,7 +125,7 @@ def own_sentence(draft: SubmissionDraft, place: str) -> str:
     if not missing:
         return f"The plan is now {place}, your own job file, as it is."
     names = ", ".join(missing)
-    return f"{place} does not say: {names}. Press enter on a {UNKNOWN} to fill it in, or let the log tell."
+    return f"{place} does not say: {names}. Press enter on a {UNKNOWN} to fill it in, or leave it to the log."
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:
@@ -221,7 +221,7 @@ def view_title(view: str, preview: Preview | LabError | None, place: int, *, edi
     count = ""
     if preview is not None and not isinstance(preview, LabError):
         if view == "script":
-            count = ", edited: it counts, not the table" if edited else ""
+            count = ", edited: it is used, not the table" if edited else ""
         elif view == "files":
             count = f": {len(preview.files)}"
         elif view == "difference":
@@ -333,7 +333,7 @@ def stops(previews: Sequence[Preview | LabError], reasons: Mapping[FindingKey, s
         ]
         if errors:
             count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
-            return f"Job {number} has {count} to put right first ({errors[0].file}:{errors[0].line})."
+            return f"Job {number} has {count} to fix first ({errors[0].file}:{errors[0].line})."
     return ""
 
 
@@ -394,7 +394,7 @@ def question(
         details.append(f"! {finding.file}:{finding.line} {' '.join(finding.effect.split())}\n")
     if len(drafts) > 1:
         details.append(
-            "If Slurm takes one job at a time, the others wait in labtui's submission queue and follow by themselves."
+            "If Slurm takes one job at a time, the others wait in labtui's submission queue and are sent automatically."
         )
     return text, details
 
@@ -429,7 +429,8 @@ def files_page(preview: Preview, session: Session, styles: Roles) -> Text:
         text.append(f"{name:<{wide}} {words.NOTHING:>{_SIZE}}  no longer sent\n", style=styles.warn)
     if not last:
         text.append(
-            "\nNo job of this lab folder was accepted yet: every file is new there.\n", style=styles.quiet
+            "\nNo job of this lab folder has been accepted yet: every file is new there.\n",
+            style=styles.quiet,
         )
     for change in preview.files:
         if change.changed:
@@ -445,7 +446,7 @@ def difference_page(preview: Preview, styles: Roles) -> Text:
             text.append(coloured(change.difference, styles)).append("\n")
         elif change.since == "changed":
             text.append(
-                f"{change.path} differs from what job {change.since_job} was sent with; how cannot be shown.\n"
+                f"{change.path} differs from what job {change.since_job} was sent with; no difference can be shown.\n"
             )
         elif change.since == "new" and change.since_job:
             text.append(f"{change.path} is new: job {change.since_job} was sent without it.\n")
@@ -454,7 +455,7 @@ def difference_page(preview: Preview, styles: Roles) -> Text:
     if text.plain:
         return text
     if not _last_job(preview):
-        return Text("No job of this lab folder was accepted yet: there is nothing to compare with.")
+        return Text("No job of this lab folder has been accepted yet: there is nothing to compare with.")
     return Text(
         f"Nothing differs from what job {_last_job(preview)} was sent with, its own name and token aside."
     )

@@ -38,14 +38,14 @@ SLOWEST, FASTEST = 0.1, 100_000.0
 
 _PLACE = ("replay",)
 KEYS: tuple[Action, ...] = (
-    Action("replay_pause", "space", "pause", "pause, go on; at the end: from the start", "Replay", _PLACE),
+    Action("replay_pause", "space", "pause", "pause, continue; at the end: start again", "Replay", _PLACE),
     Action("replay_step(1)", "right,full_stop", "event", "the next event", "Replay", _PLACE),
-    Action("replay_step(-1)", "left,comma", "event before", "the event before", "Replay", _PLACE),
+    Action("replay_step(-1)", "left,comma", "previous event", "the previous event", "Replay", _PLACE),
     Action(
         "replay_jump(1)",
         "right_square_bracket",
         "jump",
-        "where something next begins or ends: a submission, a job, a run",
+        "the next start or end of a submission, a job or a run",
         "Replay",
         _PLACE,
     ),
@@ -261,5 +261,5 @@ class ReplayApp(LabApp):
         page.append("\nPanes, lists, search and charts have their usual keys; in Charts the arrow keys ")
         page.append("choose a chart and , . go through the events. Click on the bar to go there.\n")
         page.append("\nPauses of more than five minutes are shortened. ")
-        page.append("Scripts are as they are now; answers and exports come when they were last written.")
+        page.append("Scripts are as they are now; answers and exports appear when they were last written.")
         self.push_screen(TextScreen("Keys of the replay", page))

@@ -363,7 +363,7 @@ class SessionApp(HarmlessApp[int]):
         except LabError as error:
             self.report(error)
             return
-        self.notify(f"A job's start, end and failure: {HOW[how]}.", markup=False)
+        self.notify(f"Notifications of a job's start, end and failure: {HOW[how]}.", markup=False)
 
     # ------------------------------------------------------------------ questions of the worker
 
@@ -443,7 +443,7 @@ class SessionApp(HarmlessApp[int]):
             title, body = error.sentence, error.hint
         else:
             self.session.faults.write(error)
-            title = "Something unexpected happened; labtui goes on."
+            title = "Something unexpected happened; labtui continues."
             body = f"Details are in {self.session.folder.problem_log.name}."
         self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
 

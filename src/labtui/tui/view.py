@@ -384,7 +384,7 @@ def lost_sentence(view_state: ViewState) -> str:
         return ""
     at = view_state.state.refreshed_at
     seen = f": all you see is from {words.duration(view_state.now - at)} ago" if at is not None else ""
-    return f"Not connected{seen}. Jobs go on without labtui. Press u to connect."
+    return f"Not connected{seen}. Jobs continue without labtui. Press u to connect."
 
 
 def tab_badges(view_state: ViewState) -> dict[str, str]:

@@ -119,7 +119,7 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
         )
     if not state.problems:
         calm = state.connection.status in {"online", "connecting", "stale"}
-        page.append("Nothing is wrong.\n\n" if calm else "Nothing is wrong but the connection.\n\n")
+        page.append("No problems.\n\n" if calm else "No problem except the connection.\n\n")
     connection = state.connection
     page.append(f"Connection: {connection.status}. {connection.sentence} {connection.hint}".rstrip() + "\n")
     for note in incidents:
@@ -135,7 +135,7 @@ def help_page(place: str = "", first: Sequence[str] = ()) -> Table:
     table.add_column(no_wrap=True)
     table.add_column()
     now = [action for name in first if (action := named(name)) is not None]
-    groups = {"Here and now": now} if now else {}
+    groups = {"On this screen": now} if now else {}
     here = {action.group for action in ACTIONS if action.places == (place,)}
     for action in sorted(ACTIONS, key=lambda action: action.group not in here):
         groups.setdefault(action.group, []).append(action)
@@ -193,7 +193,7 @@ class RemoteCommands(Page[None]):
         """Look at what was asked since."""
         records = list(self._session.commands)
         recent = sum(1 for record in records if self._clock() - record.at < 60)
-        title = f"What labtui asked the cluster: {len(records)} kept, {recent} in the last minute"
+        title = f"Requests to the cluster: {len(records)} kept, {recent} in the last minute"
         self.query_one("#page-title", Static).update(Text(title, style="bold"))
         self._commands = [_text(record.command) for record in reversed(records)]
         rows = [
@@ -296,7 +296,7 @@ class JobsPage(Page[None]):
         """The queue as it was read last."""
         self._jobs = self._session.my_jobs()
         known = self._session.state.refreshed_at is not None
-        empty = "No job of yours is in the queue." if known else "The queue was not read yet."
+        empty = "No job of yours is in the queue." if known else "The queue has not been read yet."
         read_at = self._session.state.refreshed_at
         later = 0.0 if read_at is None else max(0.0, self._clock() - read_at) * self._factor
         cells = [_job_cells(job, later) for job in self._jobs]

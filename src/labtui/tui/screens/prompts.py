@@ -325,7 +325,7 @@ class AskMinutes(Modal[int | None]):
             yield ModalKeys(
                 ("enter", "sets the limit", "set_limit"),
                 ("esc", "leaves", "leave"),
-                note="Slurm ends the job then, labtui or not.",
+                note="Slurm ends the job then, even when labtui is closed.",
             )
 
     def on_mount(self) -> None:
@@ -364,7 +364,7 @@ class AskReason(Modal[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            text = f"{self.stops} Why submit it all the same? The reason is kept and stands in the appendix."
+            text = f"{self.stops} Why submit it anyway? The reason is kept and appears in the appendix."
             yield Static(Text(text), markup=False, classes="dialog-text")
             yield Input(id="reason", compact=True, max_length=200)
             yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))

@@ -276,7 +276,7 @@ def try_connection(
         try:
             cluster.connect()
             home = cluster.home()
-            post(TestEnded(True, f"Logged in on {cluster.host}; your home is {home}."))
+            post(TestEnded(True, f"Logged in to {cluster.host}; your home is {home}."))
         finally:
             cluster.close()
     except LabError as error:

@@ -210,7 +210,7 @@ class AnswersPane(Container):
             there = [AnswerCard(at) for at in range(len(task.questions))]
             cards.mount_all(there)
             if not there:
-                cards.mount(Static(Text("This task asks no question."), markup=False))
+                cards.mount(Static(Text("This task has no questions."), markup=False))
         for card in there:
             card.show(task, answer_text(task, self._text, card.index), "italic")
         self._mark()

@@ -295,8 +295,8 @@ class LogPane(Vertical):
         chosen = laid_out and run is not None and run.run_id != self._run_id
         if laid_out:
             self._run_id = run.run_id if run is not None else None
-        self._title = "No run is chosen" if run is None else f"Run {run.run_id}: {run.spec.label}"
-        self._view("out").when_empty = "What a run prints stands here, from its first line on."
+        self._title = "No run is selected" if run is None else f"Run {run.run_id}: {run.spec.label}"
+        self._view("out").when_empty = "What a run prints appears here, from its first line on."
         self._why_in_err = run is not None and any(found.stream == "err" for found in run.diagnosis[:1])
         for stream in ("out", "err"):
             self._view(stream).show_file(paths.get(stream))
@@ -396,7 +396,7 @@ class LogPane(Vertical):
         lines = view.selected or view.seen
         text = view.text_of(lines)
         if not text:
-            self.notify("No log was read yet.", severity="warning", markup=False)
+            self.notify("No log has been read yet.", severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
             text = "That is too much for a page. S saves it into a file."
             self.notify(text, severity="warning", markup=False)
@@ -443,7 +443,7 @@ class LogPane(Vertical):
         """A copy of the log in the editor: the log itself stays as the cluster wrote it."""
         file = self.active.file
         if file is None or not file.path.is_file():
-            self.notify("No log was read yet.", severity="warning", markup=False)
+            self.notify("No log has been read yet.", severity="warning", markup=False)
             return
         with tempfile.TemporaryDirectory(prefix="labtui-") as folder:
             try:

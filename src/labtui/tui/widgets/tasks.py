@@ -243,7 +243,7 @@ def _missing(page: Text, view_state: ViewState, styles: Roles) -> None:
 def _notes(page: Text, view_state: ViewState) -> None:
     check = view_state.checks.get(view_state.task_id)
     if check is not None and check.notes:
-        _bullets(page, "Worth a look", tuple(check.notes))
+        _bullets(page, "Notes", tuple(check.notes))
 
 
 def _planned(page: Text, task: Task) -> None:
