@@ -205,7 +205,7 @@ def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
     assert row.time_limit_s == 60
     with pytest.raises(RemoteFailure, match="did not accept a limit of 9 min") as longer:
         slurm.end_after(job_id, 9)
-    assert "shorter" in longer.value.hint
+    assert "shortened" in longer.value.hint
     slurm.cancel(job_id)
     wait_until(lambda: _phase(slurm, job_id) is JobPhase.FINISHED, what="the job to end")
     for over in (job_id, "999999"):

@@ -16,6 +16,7 @@ from tests.commands.by_hand import by_hand
 from tests.commands.conftest import Labtui, init_arguments, remote_file
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
+from tests.remote.small_network import use_small_network
 
 pytestmark = pytest.mark.cluster
 
@@ -42,6 +43,7 @@ def check_mirrors(cluster: Cluster, folder: Path, streams: tuple[str, ...] = ("o
 @pytest.mark.slow
 def test_a_real_training_from_init_to_results(labtui: Labtui, cluster: Cluster, student: Student) -> None:
     labtui(*init_arguments(labtui, student))
+    use_small_network(labtui.folder / "scripts")
     small = "--device cpu --images 64 --image-size 32"
     report = labtui.json(
         "submit",

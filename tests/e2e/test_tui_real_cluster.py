@@ -36,7 +36,7 @@ async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) ->
     """Wait for something the cluster does."""
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
-        await pilot.pause(0.05)
+        await pilot.pause(0.2)
         if condition():
             return
     raise AssertionError(f"it never came to: {what}\n{text_of(pilot.app)}")

@@ -75,10 +75,12 @@ def test_plot_in_a_lab_folder_writes_to_plots(stored, capsys):  # noqa: F811
 # --------------------------------------------------------------------------- export
 
 
-def test_export_writes_everything_and_results_json_is_that_of_results(stored, capsys):  # noqa: F811
-    assert main(["export", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    names = {Path(path).relative_to(stored).as_posix() for path in shown["files"]}
+def test_export_writes_everything_and_says_what_it_makes(stored, capsys):  # noqa: F811
+    assert main(["export", "--json", "--progress"]) == 0
+    captured = capsys.readouterr()
+    written = json.loads(captured.out)["files"]
+    check_progress(captured.err, len(written))
+    names = {Path(path).relative_to(stored).as_posix() for path in written}
     assert {"results.json", "results.csv", "results.md", "results.tex", "deck.pptx", "deck.pdf"} <= names
     assert {"plots/speedup-ResNet50.png", "plots/speedup-ResNet50.svg"} <= names
     assert all((stored / name).stat().st_size > 0 for name in names)
@@ -90,13 +92,9 @@ def test_export_writes_everything_and_results_json_is_that_of_results(stored, ca
         assert (stored / name).read_text("utf-8") == capsys.readouterr().out
 
 
-def test_export_says_which_file_of_how_many_it_makes(stored, tmp_path, capsys):  # noqa: F811
-    assert main(["export", "--out", str(tmp_path / "out"), "--json", "--progress"]) == 0
-    captured = capsys.readouterr()
-    count = len(json.loads(captured.out)["files"])
-    steps = [
-        re.fullmatch(r" *(\d+)% (?:file (\d+) of (\d+): )?\S.*", line) for line in captured.err.splitlines()
-    ]
+def check_progress(text, count):
+    """Shares and numbers of files rise to their ends."""
+    steps = [re.fullmatch(r" *(\d+)% (?:file (\d+) of (\d+): )?\S.*", line) for line in text.splitlines()]
     shown = [step for step in steps if step is not None]
     assert [int(step[1]) for step in shown] == sorted(int(step[1]) for step in shown)
     files = [(int(step[2]), int(step[3])) for step in shown if step[2]]
@@ -116,12 +114,13 @@ def test_export_leaves_nothing_half_done_and_no_other_file(stored, tmp_path, cap
     capsys.readouterr()
 
 
-def test_export_ticks_the_boxes_that_ask_for_charts_and_a_deck(tmp_path):
+def test_an_export_of_everything_ticks_the_boxes_that_ask_for_charts_and_a_deck(tmp_path):
     from labtui.session.labs import check_folder
 
-    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer="An answer.")
+    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer=ANSWERS["everything"])
     before = {box.task_id: box for box in check_folder(lab.folder, lab.edition, lab.state)}
-    export_lab(lab.folder.path, state=lab.state, today=DAY)
+    report = export_lab(lab.folder.path, state=lab.state, today=DAY)
+    assert len(set(report.files)) == len(report.files) > 40
     after = {box.task_id: box for box in check_folder(lab.folder, lab.edition, lab.state)}
     assert any("Export" in box.missing for box in before.values())
     assert not any("xport" in item.missing for box in after.values() for item in box.items if not item.met)
@@ -282,12 +281,6 @@ def test_damaged_settings_are_a_sentence(tmp_path, capsys):
     assert main(["export", "--folder", str(lab.folder.path)]) == 2
     text = capsys.readouterr().err
     assert "lab.toml" in text and "Traceback" not in text
-
-
-def test_everything_at_once_is_written(tmp_path):
-    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5", answer=ANSWERS["everything"])
-    report = export_lab(lab.folder.path, state=lab.state, today=DAY)
-    assert len(set(report.files)) == len(report.files) > 40
 
 
 def test_all_adds_the_appendix_as_files_of_its_own(tmp_path):

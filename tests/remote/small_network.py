@@ -1,7 +1,7 @@
 """The shipped training scripts with a small network, for tests about everything around a real training.
 
 Most of a short training's processor time goes into building ResNet50V2 and tracing it; the scripts with their own
-network are trained in `tests/remote` and, through Slurm, in `tests/commands/test_headless.py`.
+network are trained in `tests/remote`.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ async def test_before_the_first_job_there_is_nothing_to_compare_with(
     async with app.run_test(size=(80, 24)) as pilot:
         await open_plan(app, pilot)
         await pilot.press("v", "v", "v")
-        await until(pilot, lambda: "there is nothing to compare with" in text_of(app))
+        await until(pilot, lambda: "there is nothing to compare with" in " ".join(text_of(app).split()))
 
 
 async def test_what_the_cluster_says_of_the_pushed_copy_comes_into_the_plan(
