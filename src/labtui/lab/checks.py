@@ -314,7 +314,7 @@ def _edited(edition: Edition, task: Task, check: schema.EditedCheck, evidence: E
         missing = f"{check.script} came with labtui; the task wants your own, made from {check.original}."
         return [CheckItem(met=False, sentence=sentence, missing=missing)]
     if source is not None and script.is_file(source.sha256):
-        missing = f"{check.script} is still the same as {check.original}: the change is yours to make."
+        missing = f"{check.script} is still identical to {check.original}: make the change yourself."
         return [CheckItem(met=False, sentence=sentence, missing=missing)]
     names = code_names(script.text)
     lacking = [name for name in check.names if name not in names]
