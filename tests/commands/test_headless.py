@@ -158,7 +158,7 @@ def test_a_dry_run_shows_everything_and_sends_nothing(lab: Labtui, cluster: Clus
     assert row["test_only"]["ok"]
     assert {"job.slurm", "ResNet50.py"} <= {item["path"] for item in row["files"]}
     assert [item["path"] for item in row["files"] if item["changed"]] == ["ResNet50.py", "ResNet50_seq.py"]
-    assert cluster.jobs() == before
+    assert cluster.jobs().keys() <= before.keys()  # Slurm forgets old jobs after a while
     assert lab.json("queue", "--offline")["runs"] == []
     written = [path for path in lab.folder.glob("slurm/**/*.slurm") if path.parent.name != "templates"]
     assert not written, "nothing here says that it was wanted"
@@ -202,7 +202,7 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
     refused = labtui("submit", "10.5", code=2)
     assert says in refused.stderr
     assert "hint:" in refused.stderr
-    assert cluster.jobs() == before
+    assert cluster.jobs().keys() <= before.keys()  # Slurm forgets old jobs after a while
     (run,) = {run["submission"]["token"] for run in labtui.json("queue", "--offline")["runs"]}
     settings = (labtui.folder / "lab.toml").read_text()
     settings = settings.replace(f"port = {change.get('port')}\n", f"port = {student.port}\n")
@@ -215,10 +215,10 @@ def test_a_wrong_connection_is_a_sentence_and_loses_nothing(
             settings = settings.replace(wrong, right)
     (labtui.folder / "lab.toml").write_text(settings)
     process = labtui.start("watch", "--json")
-    wait_until(lambda: len(cluster.jobs()) > len(before), what="the stored submission to be sent")
+    wait_until(lambda: bool(cluster.jobs().keys() - before.keys()), what="the stored submission to be sent")
     process.kill()
     process.communicate()
-    assert len(cluster.jobs()) == len(before) + 1
+    assert len(cluster.jobs().keys() - before.keys()) == 1
     assert run
 
 
@@ -266,7 +266,7 @@ def test_a_missing_script_is_found_before_anything_is_sent(lab: Labtui, cluster:
     (lab.folder / "scripts" / "ResNet50.py").unlink()
     refused = lab("submit", "10.5", "--gpus", "1", code=1)
     assert "ResNet50.py" in refused.stderr
-    assert cluster.jobs() == before
+    assert cluster.jobs().keys() <= before.keys()  # Slurm forgets old jobs after a while
 
 
 def test_a_template_with_an_unknown_placeholder_is_a_sentence(lab: Labtui) -> None:

@@ -22,13 +22,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MICRO = published("chapter12.toml")["tables"][0]
 PUBLISHED_WORKERS = (2163, 3871, 6953, 10818, 10881, 10746, 10496)
 """Images per second of table 11.3, with 1, 2, 4, 8, 10, 16 and 20 workers."""
-LONG = PlanOverrides(time_limit_minutes=120)
 OTHERWISE = {("sa-miri-2021-ex12", "6"): PlanOverrides(epochs=300)}
-"""Forty epochs are a first guess; the student sees the accuracy and asks for more. Starting 64 processes takes this
-machine a second, which is minutes of a clock that runs 300 times as fast."""
+"""Forty epochs are a first guess; the student sees the accuracy and asks for more."""
 ONE_AT_A_TIME = ("hpc4ai-ch10", "hpc4ai-ch4")
 """Walked through the debug queues, which take one job of a user; the jobs of the others run beside each other."""
-OTHERWISE |= {("hpc4ai-ch4", task): LONG for task in ("4.4", "4.5", "4.6")}
 
 
 REHEARSED = [name for name in IDS if not framework_scripts(load_edition(name))]

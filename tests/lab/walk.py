@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labtui.lab.checks import TaskCheck
-from labtui.lab.edition import ChartsCheck, Edition, HandInCheck, Task
+from labtui.lab.edition import ChartsCheck, Edition, HandInCheck, RunsCheck, Task
 from labtui.lab.plan import PlanOverrides, copies_to_start, task_of
 from labtui.session.answers import open_answers
 from labtui.session.labs import check_folder, start_copy
@@ -16,7 +16,7 @@ from labtui.session.session import Session
 
 DECKS = ("pptx", "pdf")
 PATIENT_MINUTES = {"": 120, "acc_training": 1200}
-"""By QoS, the limit of a job for which the task names none. A slow machine takes minutes of the cluster to start it."""
+"""By QoS, the limit of a job that is to run to its end. A slow machine takes minutes of the cluster to start one."""
 NETWORKS = {"ResNet101.py": "ResNet101V2", "ResNet152.py": "ResNet152V2", "ResNet152_seq.py": "ResNet152V2"}
 
 
@@ -47,7 +47,8 @@ def submit(session: Session, task_id: str, overrides: PlanOverrides | None = Non
     """Submit a task's plan after preflight has nothing to stop it; the tokens are known once it is accepted."""
     before = set(session.state.submissions)
     wanted = overrides or PlanOverrides()
-    if not any(run.time_limit_minutes for run in task_of(session.edition, task_id).runs):
+    task = task_of(session.edition, task_id)
+    if not any("time-limit" in check.outcomes for check in task.checks if isinstance(check, RunsCheck)):
         wanted = replace(wanted, time_limit_minutes=PATIENT_MINUTES[wanted.qos])
     for draft in session.drafts(task_id, wanted):
         errors = [f for f in session.preview(draft).findings if f.severity == "error"]
