@@ -264,7 +264,7 @@ def test_unanswered_questions_are_counted_off():
     ("text", "words"),
     [
         (None, "Make ResNet152.py from ResNet50.py."),
-        ("# ResNet50.py\n", "still the same as ResNet50.py: the change is yours"),
+        ("# ResNet50.py\n", "still identical to ResNet50.py: make the change yourself"),
         ("# shipped\n", "came with labtui"),
         ("x = 1  # ResNet152V2\n", "does not use ResNet152V2 in its code yet"),
         ('"""ResNet152V2"""\nmodel = ResNet50V2()\n', "does not use ResNet152V2"),

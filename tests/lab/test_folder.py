@@ -125,7 +125,7 @@ def test_a_copy_is_started_and_the_change_is_the_students(folder):
         return check_task(EDITION, task, gather_evidence(folder, EDITION, LabState())).items[0]
 
     assert not box().met
-    assert "the change is yours" in box().missing
+    assert "make the change yourself" in box().missing
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("resnet_v2.ResNet50V2", "resnet_v2.ResNet152V2"), encoding="utf-8")
     assert box().met

@@ -41,7 +41,7 @@ def item(kind: str, missing: str) -> CheckItem:
         ("charts", "Export the speedup chart.", "export"),
         ("data-read", "Not checked yet.", "doctor"),
         ("edited", "Make ResNet152.py from ResNet50.py.", "start_copy"),
-        ("edited", "ResNet152.py is still the same as ResNet50.py.", "edit"),
+        ("edited", "ResNet152.py is still identical to ResNet50.py.", "edit"),
     ],
 )
 def test_the_first_missing_condition_names_the_key_that_brings_it(

@@ -241,9 +241,9 @@ async def test_what_another_program_writes_is_seen_by_the_checks(
     copy.write_bytes((filled_session.folder.scripts / "ResNet50.py").read_bytes())
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "still the same as ResNet50.py" in missing(app))
+        await until(pilot, lambda: "still identical to ResNet50.py" in missing(app))
         copy.write_text("from tensorflow.keras.applications import ResNet152V2\n")
-        await until(pilot, lambda: bool(missing(app)) and "still the same" not in missing(app))
+        await until(pilot, lambda: bool(missing(app)) and "still identical" not in missing(app))
 
 
 async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
