@@ -32,6 +32,11 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+VIT_TI_MBIT = 170.0
+"""The gradients of ViT-Ti, 5.4 million of four bytes; they cross to the other node at least once a step."""
+MBIT_PER_S = 20.0
+"""So slow that these bytes take longer than the computing, even on a machine that is busy with other tests."""
+
 
 @pytest.fixture
 def member(pair: Cluster) -> Iterator[Student]:
@@ -107,12 +112,13 @@ async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
         assert seen == {f"node{node} GPU {gpu}" for node in (1, 2) for gpu in (0, 1)}
     if NO_TUN:
         pytest.skip(NO_TUN)
-    pair.shape_network(mbit_per_s=200, delay_ms=1)
+    pair.shape_network(mbit_per_s=MBIT_PER_S, delay_ms=1)
     labtui("submit", "1", "--gpus", "4", "--yes", "--force")
     assert labtui.lines("watch")[-1]["type"] != "error"
     slower = labtui.json("results")["rows"]
     assert slower[:2] == rows[:2], "one node has no network to wait for"
-    assert slower[2]["efficiency"]["hi"] < rows[2]["efficiency"]["lo"] / 1.5, (rows[2], slower[2])
+    assert slower[2]["epoch_seconds"]["lo"] > VIT_TI_MBIT / MBIT_PER_S, "each of two steps sends its gradients"
+    assert slower[2]["efficiency"]["hi"] < rows[2]["efficiency"]["lo"], (rows[2], slower[2])
 
 
 def trained(labtui: Labtui, task: str) -> list[str | None]:
