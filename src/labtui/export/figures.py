@@ -15,6 +15,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def png_of(svg: bytes, width: float, height: float, stamp: str = "") -> bytes:
         (folder / "chart.svg").write_bytes(svg)
         page = f'#set page(width: {width}in, height: {height}in, margin: 0pt)\n#image("chart.svg", width: 100%)\n'
         (folder / "chart.typ").write_text(page, encoding="utf-8")
-        look: Any = {"format": "png", "ppi": style.PNG_DPI, "ignore_system_fonts": True}
+        look: Any = {"format": "png", "ppi": style.PNG_DPI, "font_paths": _no_fonts()}
         made = typst.compile(folder / "chart.typ", root=folder, **look)
     forget_pages()
     return _described(made if isinstance(made, bytes) else made[0], stamp)
@@ -92,7 +93,15 @@ def forget_pages() -> None:
     import typst
 
     for _ in range(10):
-        typst.compile(b"", format="svg", ignore_system_fonts=True)
+        typst.compile(b"", format="svg", font_paths=_no_fonts())
+
+
+@cache
+def _no_fonts() -> Any:
+    """For pages without letters: Typst looks for no typefaces, which takes longer than such a page."""
+    import typst
+
+    return typst.Fonts(include_system_fonts=False, include_embedded_fonts=False)
 
 
 def _described(png: bytes, stamp: str) -> bytes:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,6 +223,11 @@ class Typesetter:
 
     # ----------------------------------------------------------------------- Typst
 
+    @cached_property
+    def _fonts(self) -> Any:
+        """The typeface, and the system's for letters it lacks; looked for once, which takes longer than a page."""
+        return _typst().Fonts(font_paths=[self.folder / "fonts"])
+
     def _write(self, name: str, data: dict[str, Any]) -> None:
         try:
             (self.folder / name).write_text(json.dumps(data), encoding="utf-8")
@@ -230,7 +236,7 @@ class Typesetter:
 
     def _query(self, source: str, label: str) -> str:
         typst = _typst()
-        options = {"root": self.folder, "font_paths": [self.folder / "fonts"]}
+        options = {"root": self.folder, "font_paths": self._fonts}
         try:
             found: str = typst.query(self.folder / source, label, field="value", **options)
         except typst.TypstError as error:
@@ -240,7 +246,7 @@ class Typesetter:
 
     def _compile(self, source: str, name: str) -> bytes:
         typst = _typst()
-        options = {"root": self.folder, "font_paths": [self.folder / "fonts"], "timestamp": 0}
+        options = {"root": self.folder, "font_paths": self._fonts, "timestamp": 0}
         try:
             made = typst.compile(self.folder / source, **options)
         except typst.TypstError as error:
