@@ -117,7 +117,9 @@ async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
     assert labtui.lines("watch")[-1]["type"] != "error"
     slower = labtui.json("results")["rows"]
     assert slower[:2] == rows[:2], "one node has no network to wait for"
-    assert slower[2]["epoch_seconds"]["lo"] > VIT_TI_MBIT / MBIT_PER_S, "each of two steps sends its gradients"
+    assert slower[2]["epoch_seconds"]["lo"] > VIT_TI_MBIT / MBIT_PER_S, (
+        "each of two steps sends its gradients"
+    )
     assert slower[2]["efficiency"]["hi"] < rows[2]["efficiency"]["lo"], (rows[2], slower[2])
 
 
