@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from tests.real_cluster.dataset import write_cifar
 from tests.remote.small_network import use_small_network
+from tests.remote.warm import Process, Warm
 
 REMOTE = Path(__file__).resolve().parents[2] / "remote"
 IMAGES = 40
@@ -59,32 +59,40 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, **QUIET, **more}
 
 
-def command(script: str, *words: str) -> list[str]:
-    """The command line that trains with small images on the CPU."""
-    return [TRAINER, str(REMOTE / script), "--device", "cpu", "--image-size", "32", *words]
+TENSORFLOW = Warm(TRAINER, "tensorflow", env=environment())
+
+
+def started(folder: Path, script: str, *words: str, **more: str) -> Process:
+    """Start a Python script with TensorFlow; its streams go into the files job.out and job.err, as in a batch job."""
+    out, err = folder / "job.out", folder / "job.err"
+    return TENSORFLOW.start([script, *words], cwd=folder, env=environment(**more), out=out, err=err)
+
+
+def ended(process: Process, folder: Path) -> Trained:
+    """What a process wrote into this folder, once it has ended."""
+    status = process.wait(900)
+    file = folder / "job.out"
+    return Trained(status, file.read_bytes(), (folder / "job.err").read_bytes(), file)
+
+
+def training(script: str, *words: str) -> list[str]:
+    """Script and options of a training with small images on the CPU."""
+    return [str(REMOTE / script), "--device", "cpu", "--image-size", "32", *words]
 
 
 def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:
-    """Run a training script to its end, standard output in a file as in a batch job."""
-    file = folder / "job.out"
-    with file.open("wb") as stream:
-        done = subprocess.run(
-            command(script, *words),
-            stdout=stream,
-            stderr=subprocess.PIPE,
-            env=environment(**more),
-            cwd=folder,
-            timeout=900,
-            check=False,
-        )
-    return Trained(done.returncode, file.read_bytes(), done.stderr, file)
+    """Run a training script to its end."""
+    return ended(started(folder, *training(script, *words), **more), folder)
 
 
 @pytest.fixture(scope="session")
-def two_replicas(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """ResNet50.py on two CPU devices: 40 images in batches of 16, so the third step is short."""
+def two_replicas(data: Path, small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """ResNet50.py on two CPU devices: 40 images in batches of 16, so the third step is short.
+
+    With the small network: `sequential` trains the lab's own, and test_checks.py builds each for two devices.
+    """
     words = ["--epochs", "3", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
-    return trained(tmp_path_factory.mktemp("two"), "ResNet50.py", *words)
+    return trained(tmp_path_factory.mktemp("two"), str(small_scripts / "ResNet50.py"), *words)
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.remote.conftest import IMAGES, REMOTE, TRAINER, environment
+from tests.remote.conftest import IMAGES, REMOTE, ended, started
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -19,16 +18,10 @@ DRIVER = Path(__file__).with_name("driver.py")
 @pytest.fixture(scope="module")
 def report(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What driver.py found, in one process."""
-    done = subprocess.run(
-        [TRAINER, str(DRIVER), str(REMOTE), str(data)],
-        capture_output=True,
-        env=environment(),
-        cwd=tmp_path_factory.mktemp("driver"),
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    (line,) = [line for line in done.stdout.decode().splitlines() if line.startswith("REPORT ")]
+    folder = tmp_path_factory.mktemp("driver")
+    done = ended(started(folder, str(DRIVER), str(REMOTE), str(data)), folder)
+    assert done.status == 0, done.err.decode()
+    (line,) = [line for line in done.lines if line.startswith("REPORT ")]
     found: dict[str, Any] = json.loads(line.removeprefix("REPORT "))
     return found
 

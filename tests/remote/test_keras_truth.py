@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from labtui.training_logs.reader import parse_log
-from tests.remote.conftest import TRAINER, environment
+from tests.remote.conftest import ended, started
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -17,15 +16,9 @@ RECORD = Path(__file__).resolve().parents[1] / "fixtures" / "keras" / "record.py
 
 
 def test_intervals_hold_the_truth_of_fresh_logs(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [TRAINER, str(RECORD), "--out", str(tmp_path)],
-        capture_output=True,
-        env=environment(),
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    scenes = sorted(tmp_path.glob("*.json"))
+    done = ended(started(tmp_path, str(RECORD), "--out", str(tmp_path / "recorded")), tmp_path)
+    assert done.status == 0, done.err.decode()
+    scenes = sorted((tmp_path / "recorded").glob("*.json"))
     assert {json.loads(path.read_text())["verbose"] for path in scenes} == {1, 2}
     epochs = 0
     for path in scenes:

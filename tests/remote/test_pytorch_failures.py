@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from labtui.training_logs.reader import parse_log
-from tests.remote.torch_ranks import SMALL, TORCH_PYTHON, TRAIN, Ranks, environment, errors, run, torchrun
+from tests.remote.torch_ranks import (
+    SMALL,
+    TORCH_PYTHON,
+    TRAIN,
+    Ranks,
+    environment,
+    errors,
+    run_script,
+    torchrun,
+)
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 HOST = os.uname().nodename
@@ -29,8 +38,8 @@ def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:
 
 
 def test_rank_0_is_not_there(tmp_path: Path) -> None:
-    words = [str(TORCH_PYTHON), TRAIN, *SMALL, "--rendezvous_timeout", "2"]
-    ended = run(words, tmp_path, RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
+    words = [TRAIN, *SMALL, "--rendezvous_timeout", "2"]
+    ended = run_script(tmp_path, *words, RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
     assert ended.code == 6 and len(ended.errors) == 1, ended.err
     assert f"Rank 1 on {HOST} found no rank 0 at 127.0.0.1:9 within 2 s" in ended.errors[0]
 
@@ -42,14 +51,14 @@ def test_a_port_of_another_job(tmp_path: Path) -> None:
         other.bind(("", 0))
         other.listen()
         port = str(other.getsockname()[1])
-        words = [str(TORCH_PYTHON), TRAIN, *SMALL, "--rendezvous_timeout", "2"]
-        ended = run(words, tmp_path, RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        words = [TRAIN, *SMALL, "--rendezvous_timeout", "2"]
+        job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        ended = run_script(tmp_path, *words, **job)
     assert ended.code == 6 and f"cannot listen on port {port}" in ended.errors[0], ended.err
 
 
 def test_srun_without_an_address(tmp_path: Path) -> None:
-    words = [str(TORCH_PYTHON), TRAIN, *SMALL]
-    ended = run(words, tmp_path, SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_STEP_NUM_TASKS="2")
+    ended = run_script(tmp_path, TRAIN, *SMALL, SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_STEP_NUM_TASKS="2")
     assert ended.code == 6 and "MASTER_ADDR is not set" in ended.errors[0], ended.err
     assert "scontrol show hostnames" in ended.errors[0]
 

@@ -17,7 +17,17 @@ from mlperf_logging.compliance_checker import mlp_parser
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
-from tests.remote.torch_ranks import ROOT, SCRIPTS, SMALL, TORCH_PYTHON, Ended, run, torchrun, trained
+from tests.remote.torch_ranks import (
+    ROOT,
+    SCRIPTS,
+    SMALL,
+    TORCH_PYTHON,
+    Ended,
+    run,
+    run_code,
+    torchrun,
+    trained,
+)
 
 TRAINS = [pytest.mark.torch, pytest.mark.slow, pytest.mark.xdist_group("torch")]
 PAGE = ROOT / "docs" / "training-scripts.md"
@@ -112,7 +122,7 @@ print(json.dumps(found))
 @pytest.mark.slow
 @pytest.mark.xdist_group("torch")
 def test_parameter_counts(tmp_path: Path) -> None:
-    done = run([str(TORCH_PYTHON), "-c", COUNT, str(SCRIPTS)], tmp_path)
+    done = run_code(tmp_path, COUNT, str(SCRIPTS))
     assert done.code == 0, done.err
     assert json.loads(done.out) == {
         "resnet50": 25_557_032,
@@ -295,7 +305,7 @@ print(json.dumps({
 @pytest.mark.slow
 @pytest.mark.xdist_group("torch")
 def test_data_and_options(tmp_path: Path) -> None:
-    done = run([str(TORCH_PYTHON), "-c", CHECKS, str(SCRIPTS)], tmp_path, CUDA_VISIBLE_DEVICES="")
+    done = run_code(tmp_path, CHECKS, str(SCRIPTS), CUDA_VISIBLE_DEVICES="")
     assert done.code == 0, done.err
     found: dict[str, Any] = json.loads(done.out)
     assert found["pictures"] == [6, 4, 2, [3, 24, 24], [0, 0, 255], 0], "blue comes before red"
@@ -347,7 +357,7 @@ class TestLanguageModel:
     pytestmark = TRAINS
 
     def test_the_model(self, tmp_path: Path) -> None:
-        done = run([str(TORCH_PYTHON), "-c", LANGUAGE, str(SCRIPTS)], tmp_path)
+        done = run_code(tmp_path, LANGUAGE, str(SCRIPTS))
         assert done.code == 0, done.err
         large, losses, same, length, missing = json.loads(done.out)
         assert (large, length) == (1_235_814_400, 8192)

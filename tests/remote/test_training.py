@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser
 
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
-from tests.remote.conftest import IMAGES, Trained, command, environment, trained
+from tests.remote.conftest import IMAGES, Trained, ended, started, trained, training
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -176,25 +175,18 @@ def test_out_of_memory_says_so(data: Path, small_scripts: Path, tmp_path: Path) 
 def test_termination_closes_the_run(data: Path, small_scripts: Path, tmp_path: Path) -> None:
     """SIGTERM, as scancel and the time limit send it, between two epochs of a long run."""
     words = ["--epochs", "100000", "--batch_size", "8", "--images", "8", "--data", str(data)]
-    process = subprocess.Popen(
-        command(str(small_scripts / "ResNet50_seq.py"), *words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        cwd=tmp_path,
-    )
-    assert process.stdout is not None
-    seen = b""
-    for line in process.stdout:
-        seen += line
-        if b"epoch_stop" in line:
-            break
-    process.send_signal(signal.SIGTERM)
-    rest, errors = process.communicate(timeout=480)
-    assert process.returncode == 143
-    stops = [line for line in (seen + rest).decode().splitlines() if '"run_stop"' in line]
+    script = str(small_scripts / "ResNet50_seq.py")
+    process = started(tmp_path, *training(script, *words))
+    until = time.monotonic() + 480
+    while b"epoch_stop" not in (tmp_path / "job.out").read_bytes():
+        assert process.poll() is None and time.monotonic() < until, (tmp_path / "job.err").read_text()
+        time.sleep(0.05)
+    process.terminate()
+    run = ended(process, tmp_path)
+    assert run.status == 143
+    stops = [line for line in run.lines if '"run_stop"' in line]
     assert len(stops) == 1
     end = json.loads(stops[0].removeprefix(":::MLLOG "))["metadata"]
     assert (end["status"], end["reason"]) == ("aborted", "terminated")
-    assert errors.decode().strip().splitlines()[-1].startswith("error: The training was terminated")
-    assert b"Traceback" not in errors
+    assert run.err.decode().strip().splitlines()[-1].startswith("error: The training was terminated")
+    assert b"Traceback" not in run.err

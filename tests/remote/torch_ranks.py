@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import TORCH_PYTHON
+from tests.remote.warm import Process, Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "remote" / "pytorch"
@@ -42,6 +43,23 @@ def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
     path = f"{TORCH_PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
     return {**kept, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+TORCH = Warm(TORCH_PYTHON, "torch", "torch.distributed", env=environment())
+
+
+def run_script(folder: Path, *words: str, **more: str) -> Ended:
+    """Run a Python script to its end, in a Python that has PyTorch imported."""
+    out, err = folder / "script.out", folder / "script.err"
+    code = TORCH.start(words, cwd=folder, env=environment(**more), out=out, err=err).wait(900)
+    return Ended(code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def run_code(folder: Path, code: str, *words: str, **more: str) -> Ended:
+    """Run Python code to its end, in a Python that has PyTorch imported."""
+    script = folder / "code.py"
+    script.write_text(code, "utf-8")
+    return run_script(folder, str(script), *words, **more)
 
 
 def run(words: list[str], cwd: Path, **more: str) -> Ended:
@@ -81,16 +99,19 @@ class Ranks:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.folder = folder
-        self.processes = []
+        self.processes: list[Process | subprocess.Popen[bytes]] = []
         for rank in range(ranks - fewer):
             more = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
             more.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **(everywhere or {}))
             more.update((rank_1 or {}) if rank == 1 else {})
-            command = [str(TORCH_PYTHON), TRAIN, *words]
-            if rank == 1 and limit:
-                command = ["sh", "-c", f'ulimit -d {limit}; exec "$@"', "sh", *command]
-            with (folder / f"{rank}.out").open("wb") as out, (folder / f"{rank}.err").open("wb") as err:
-                process = subprocess.Popen(command, stdout=out, stderr=err, env=environment(**more))
+            process = TORCH.start(
+                (TRAIN, *words),
+                cwd=folder,
+                env=environment(**more),
+                out=folder / f"{rank}.out",
+                err=folder / f"{rank}.err",
+                data_limit_kib=limit if rank == 1 else 0,
+            )
             self.processes.append(process)
 
     def read(self, rank: int, stream: str = "err") -> str:
