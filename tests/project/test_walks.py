@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, groupby
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -128,12 +128,8 @@ class Walk:
         self.ways: dict[tuple[str, str], dict[str, None]] = {}
         self._returns_to: dict[tuple[str, str], int] = {}
 
-    def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE):
-            return
-        stop = _place(frame)
-        if stop not in self.stops:
-            return
+    def stand_at(self, stop: tuple[str, str], frame: FrameType) -> None:
+        """A stop is called: note the files on the stack if this is the shortest way to it."""
         passed, begun = [], False
         below: FrameType | None = frame
         while below is not None and not begun:
@@ -166,27 +162,37 @@ def _place(frame: FrameType) -> tuple[str, str]:
 
 
 class Watched:
-    """Profiles every thread that starts while it is on, for the walks that are not complete."""
+    """Sees each call of a Python function, in every thread that starts while it is on, for the walks it is given."""
 
     def __init__(self) -> None:
         self.walks: tuple[Walk, ...] = ()
+        self._stops = {*BYTE, *KEY, *EXPORT}
+        self._stop_of: dict[CodeType, tuple[str, str] | None] = {}
 
-    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        for walk in self.walks:
-            if walk.missing:
-                walk(frame, event, argument)
+    def __call__(self, frame: FrameType, _: str, __: object) -> None:
+        """A trace function that returns None: the interpreter calls it for calls, not for lines and returns."""
+        code = frame.f_code
+        try:
+            stop = self._stop_of[code]
+        except KeyError:
+            place = _place(frame) if code.co_filename.startswith(PACKAGE) else None
+            stop = self._stop_of[code] = place if place in self._stops else None
+        if stop is not None:
+            for walk in self.walks:
+                if stop in walk.stops and walk.missing:
+                    walk.stand_at(stop, frame)
 
 
 @contextmanager
 def watched() -> Iterator[Watched]:
-    watcher, before = Watched(), sys.getprofile()
-    threading.setprofile(watcher)
-    sys.setprofile(watcher)
+    watcher, before = Watched(), sys.gettrace()
+    threading.settrace(watcher)
+    sys.settrace(watcher)
     try:
         yield watcher
     finally:
-        sys.setprofile(before)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        sys.settrace(before)
+        threading.settrace(None)  # type: ignore[arg-type]
 
 
 async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: Callable[[], object]) -> None:
