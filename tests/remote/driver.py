@@ -114,9 +114,10 @@ def models():
     tf.keras.Model.fit = lambda model, data, **options: fits.append((model, options))
     for name in ("ResNet50", "ResNet101", "ResNet152", "ResNet50_seq", "ResNet101_seq", "ResNet152_seq"):
         parallel = not name.endswith("_seq")
+        devices = ["/cpu:0", "/cpu:1"] if name == "ResNet50" else ["/cpu:0"]  # the others run its code
         args = argparse.Namespace(
             batch_size=8, data=str(DATA), images=8, image_size=32, epochs=3, learning_rate=0.02, device="cpu",
-            devices=["/cpu:0", "/cpu:1"], parallel=parallel,
+            devices=devices, parallel=parallel,
         )  # fmt: skip
         importlib.import_module(name).train(args)
         model, options = fits.pop()

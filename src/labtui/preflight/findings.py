@@ -227,6 +227,12 @@ def nodes_of(tree: ast.Module | None) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree)) if tree is not None else ()
 
 
+@lru_cache(maxsize=128)
+def calls_of(tree: ast.Module | None) -> tuple[ast.Call, ...]:
+    """All calls of a program."""
+    return tuple(node for node in nodes_of(tree) if isinstance(node, ast.Call))
+
+
 def _closure(start: set[str], every: Mapping[str, str]) -> list[str]:
     by_module = {name.rpartition("/")[2].removesuffix(".py"): name for name in every}
     found = sorted(start)

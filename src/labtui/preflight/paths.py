@@ -101,7 +101,7 @@ _WHOLE = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
 
 def absolute_paths(code: str) -> Iterator[str]:
     """The paths from the root in a line of code; what stands behind ``"$HOME"`` or a tilde is only the tail of one."""
-    for word in split_words(code):
+    for word in split_words(code) if "/" in code else ():
         for piece in re.split(r"[\s=:,;<>|&()\[\]]+", word.replace('"', "").replace("'", "")):
             if _WHOLE.fullmatch(piece):
                 yield piece.rstrip("/")

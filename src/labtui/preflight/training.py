@@ -12,6 +12,7 @@ from labtui.preflight.findings import (
     Fix,
     ScriptContext,
     Severity,
+    calls_of,
     comment_out,
     found,
     nodes_of,
@@ -25,9 +26,8 @@ from labtui.slurm.batch_script import JobScript, without_comment
 
 def _calls(context: ScriptContext) -> Iterator[tuple[str, str, ast.Call]]:
     for name, tree in context.trees.items():
-        for node in nodes_of(tree):
-            if isinstance(node, ast.Call):
-                yield name, context.pythons[name], node
+        for call in calls_of(tree):
+            yield name, context.pythons[name], call
 
 
 def _line(text: str, number: int) -> str:

@@ -38,6 +38,9 @@ _BRACES = re.compile(r"\{(\d{1,6})\.\.(\d{1,6})\}")
 _KEYWORD = re.compile(
     r"\A\s*(?:(?:do|then|else|if|elif|while|until|!|\{|time)(?:\s+|\Z))+|\A\s*(?:done|fi|\})\s*\Z"
 )
+_QUOTING = re.compile(r"[\\'\"]")
+_SPANNING = re.compile(r"[\\'\"(]")
+"""What may make more than one blank-separated piece one word of shell code."""
 _SUM = re.compile(r"\s*(\d{1,9})\s*(?:([*+/-])\s*(\d{1,9})\s*)?\Z")
 
 
@@ -199,6 +202,10 @@ def quoting(text: str) -> Iterator[tuple[str, bool, bool]]:
 
     No sign is what quotes, what is quoted, and what is escaped.
     """
+    if not _QUOTING.search(text):
+        for char in text:
+            yield char, True, True
+        return
     quote, escaped = "", False
     for char in text:
         yield char, not quote, not quote and not escaped and char not in "\\'\""
@@ -219,6 +226,8 @@ def open_quote(text: str) -> bool:
 
 def split_words(text: str) -> list[str]:
     """The words of shell code, quotes kept; what stands in ``$(...)`` is no word of its own."""
+    if not _SPANNING.search(text):
+        return text.split()
     words, word, depth = [], "", 0
     for at, (char, _, sign) in enumerate(quoting(text)):
         if sign and char == "(" and text[at - 1 : at] == "$":
