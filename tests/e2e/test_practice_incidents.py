@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from labtui.domain.events import SamplesReset
-from labtui.domain.model import RunPhase
+from labtui.domain.model import JobPhase, RunPhase
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.incidents import IncidentPlan
 from labtui.practice.slurm.job import Job
@@ -35,10 +35,13 @@ def cluster() -> Iterator[PracticeCluster]:
 
 
 def over(app: LabApp) -> bool:
-    """Everything is done, and nothing is wrong any more."""
-    runs = app.view_model.state.runs.values()
+    """Everything is done, Slurm says so of each job, and nothing is wrong any more."""
+    state = app.view_model.state
     return (
-        bool(runs) and all(run.phase is RunPhase.DONE for run in runs) and not app.view_model.state.problems
+        bool(state.runs)
+        and all(run.phase is RunPhase.DONE for run in state.runs.values())
+        and all(item.job and item.job.phase is JobPhase.FINISHED for item in state.submissions.values())
+        and not state.problems
     )
 
 
@@ -47,8 +50,14 @@ def says(pilot: Pilot[Any], *words: str) -> Callable[[], bool]:
     return lambda: all(word in " ".join(text_of(pilot.app).split()) for word in words)
 
 
-async def session_with(cluster: PracticeCluster, path: Path, name: str, *seen: tuple[str, ...]) -> LabApp:
-    """Run 10.4 while this goes wrong; the words of `seen` come one after another; then all heals."""
+async def session_with(
+    cluster: PracticeCluster,
+    path: Path,
+    name: str,
+    *seen: tuple[str, ...],
+    mend: Callable[[], None] = lambda: None,
+) -> LabApp:
+    """Run 10.4 while this goes wrong; the words of `seen` come one after another; then all heals (after `mend`)."""
     lessons: list[str] = []
     plan = IncidentPlan(cluster, [name], 1, lambda lesson: lessons.append(lesson.name))
     app, session = open_app(lab_on(cluster, path))
@@ -62,6 +71,7 @@ async def session_with(cluster: PracticeCluster, path: Path, name: str, *seen: t
             await submit_here(pilot, app)
         for words in seen:
             await come_to(pilot, says(pilot, *words), f"{name}: {words}")
+        mend()
         await come_to(pilot, lambda: over(app), f"healing after {name}")
         await come_to(pilot, lambda: "● online" in text_of(app), "the line again")
         assert "Traceback" not in text_of(app)
@@ -85,7 +95,13 @@ async def test_a_silent_controller_is_no_end(cluster: PracticeCluster, tmp_path:
 
 
 async def test_without_accounting_a_job_settles(cluster: PracticeCluster, tmp_path: Path) -> None:
-    await session_with(cluster, tmp_path / "lab", "accounting", ("settling", "no accounting record yet"))
+    """Accounting answers again at once: left alone, it is asked so seldom that the test would take minutes."""
+
+    def mend() -> None:
+        cluster.controller.accounting_down_until = 0.0
+
+    seen = ("settling", "no accounting record yet")
+    await session_with(cluster, tmp_path / "lab", "accounting", seen, mend=mend)
 
 
 async def test_a_full_disk_keeps_the_run_in_the_waiting_line(

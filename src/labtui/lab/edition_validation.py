@@ -11,8 +11,9 @@ import difflib
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
@@ -381,7 +382,7 @@ def _fields() -> tuple[str, ...]:
 def extended_by(text: str) -> str:
     """The id of the edition that this one extends; "" for one that stands alone, or whose text is no TOML."""
     try:
-        found = tomllib.loads(text).get("extends", "") if len(text) <= MAX_CHARACTERS else ""
+        found = _loads(text).get("extends", "") if len(text) <= MAX_CHARACTERS else ""
     except (ValueError, RecursionError):
         return ""
     return found if isinstance(found, str) else ""
@@ -414,17 +415,23 @@ def parse_edition(
 
 def own_line(text: str, base: str | None, place: Place) -> int | None:
     """The line in an edition's own file where a place of the whole stands, if it stands there at all."""
-    overlay = Overlay.of({} if base is None else tomllib.loads(base), tomllib.loads(text))
+    overlay = Overlay.of({} if base is None else _loads(base), _loads(text))
     return line_of(text, overlay.own_place(place))
 
 
-def _toml(text: str, path: str) -> dict[str, Any]:
+@lru_cache(maxsize=4)
+def _loads(text: str) -> Mapping[str, Any]:
+    """Kept, as reading one edition needs it several times: what it extends, its data, and the lines of mistakes."""
+    return tomllib.loads(text)
+
+
+def _toml(text: str, path: str) -> Mapping[str, Any]:
     if len(text) > MAX_CHARACTERS:
         raise _error(
             path, None, f"The file has more than {MAX_CHARACTERS:,} characters; no edition needs that."
         )
     try:
-        return tomllib.loads(text)
+        return _loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _toml_error(path, text, str(error)) from None
     except RecursionError:
