@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,13 +63,13 @@ def environment(**more: str) -> dict[str, str]:
 TENSORFLOW = Warm(TRAINER, "tensorflow", env=environment())
 
 
-def started(folder: Path, script: str, *words: str, **more: str) -> Process:
+def started(folder: Path, script: str, *words: str, **more: str) -> Process | subprocess.Popen[bytes]:
     """Start a Python script with TensorFlow; its streams go into the files job.out and job.err, as in a batch job."""
     out, err = folder / "job.out", folder / "job.err"
     return TENSORFLOW.start([script, *words], cwd=folder, env=environment(**more), out=out, err=err)
 
 
-def ended(process: Process, folder: Path) -> Trained:
+def ended(process: Process | subprocess.Popen[bytes], folder: Path) -> Trained:
     """What a process wrote into this folder, once it has ended."""
     status = process.wait(900)
     file = folder / "job.out"

@@ -12,7 +12,6 @@ import atexit
 import importlib
 import json
 import os
-import resource
 import select
 import shutil
 import signal
@@ -25,6 +24,8 @@ from pathlib import Path
 from typing import Any, Mapping, NoReturn, Sequence  # noqa: UP035  (Python 3.8)
 
 IMPORT_LIMIT_S = 300
+FORKS = sys.platform.startswith("linux")
+"""Windows cannot fork, and macOS forbids much after a fork: there each program imports for itself."""
 
 
 class Process:
@@ -79,8 +80,10 @@ class Warm:
         out: Path,
         err: Path,
         data_limit_kib: int = 0,
-    ) -> Process:
+    ) -> Process | subprocess.Popen[bytes]:
         """Start `python WORDS` (a script and its options); standard output and standard error go into two files."""
+        if not FORKS:
+            return self._started_afresh(words, cwd, env, out, err, data_limit_kib)
         self._address = self._address or self._import()
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._address)
@@ -88,6 +91,15 @@ class Warm:
             file.write_bytes(b"")  # there to be read at once
         order = {"words": list(words), "cwd": str(cwd), "env": dict(env), "out": str(out), "err": str(err)}
         return Process(connection, {**order, "data_limit_kib": data_limit_kib})
+
+    def _started_afresh(
+        self, words: Sequence[str], cwd: Path, env: Mapping[str, str], out: Path, err: Path, limit_kib: int
+    ) -> subprocess.Popen[bytes]:
+        command = [self._command[0], *words]
+        if limit_kib:
+            command = ["sh", "-c", f'ulimit -d {limit_kib}; exec "$@"', "sh", *command]
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            return subprocess.Popen(command, cwd=cwd, env=dict(env), stdout=stdout, stderr=stderr)
 
     def _import(self) -> str:
         folder = tempfile.mkdtemp(prefix="labtui-warm-")  # a socket's path is at most 107 bytes long
@@ -160,6 +172,8 @@ def become(order: dict[str, Any]) -> None:
         os.close(file)
     os.close(null)
     if order["data_limit_kib"]:
+        import resource
+
         resource.setrlimit(resource.RLIMIT_DATA, (order["data_limit_kib"] * 1024,) * 2)
     sys.argv = order["words"]
     sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
