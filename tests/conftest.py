@@ -14,12 +14,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from textual import constants as textual_constants
 
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
 from tests.real_cluster.settings import pair_settings
 
 settings.register_profile("labtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("labtui")  # no test asserts a time, whatever else the machine is doing
+
+# Screens in this process are drawn less often and without animation: about a tenth less to compute. Textual reads both
+# constants at import; programs that tests start keep its own.
+textual_constants.MAX_FPS = 10
+textual_constants.TEXTUAL_ANIMATIONS = "none"
 
 NO_CLUSTER = "no test cluster here: "
 NO_TENSORFLOW = "no TensorFlow here: "

@@ -28,7 +28,7 @@ def parse_options(argv=None):
     parser = argparse.ArgumentParser(description="Tokens per second of a language model.", allow_abbrev=False)
     add = parser.add_argument
     add("--model", choices=sorted(MODELS), default="llama-1b")
-    add("--per_device_train_batch_size", type=int, default=8, metavar="N", help="sequences per GPU and step")
+    add("--per_device_train_batch_size", type=int, default=8, metavar="N", help="sequences per GPU per step")
     add("--sequence_length", type=int, default=8192, metavar="TOKENS")
     add("--max_steps", type=int, default=50)
     add("--attn", choices=["eager", "sdpa"], default="sdpa", help="eager writes out the attention matrix")

@@ -85,8 +85,8 @@ class Team:
             if missing:
                 raise Problem(
                     EXIT_RENDEZVOUS,
-                    f"{len(missing)} of {self.world} processes did not come within {self.seconds:g} s: "
-                    f"rank {_listed(missing)}. Here: {self._present(missing)}.",
+                    f"{len(missing)} of {self.world} processes did not join within {self.seconds:g} s: "
+                    f"rank {_listed(missing)}. Joined: {self._present(missing)}.",
                 )
         elif self._wait("start", self.seconds + PATIENCE) != b"go":
             self._leave(EXIT_FOLLOWS)
@@ -210,9 +210,9 @@ class Team:
         except RuntimeError:
             gone = "rank 0, where the processes meet"
         if gone and not (terminated and gone.startswith("rank 0,")):
-            who = f"{gone} ended without a word (killed, or its node was lost)"
+            who = f"{gone} exited without an error message (killed, or its node failed)"
             self.fall(
-                EXIT_LOST, f"{who[0].upper()}{who[1:]}; rank {self.rank} on {self.host} says so.", False
+                EXIT_LOST, f"{who[0].upper()}{who[1:]}; reported by rank {self.rank} on {self.host}.", False
             )
         if terminated:
             text = "The training was terminated from outside (cancelled, or out of time)."

@@ -40,7 +40,7 @@ def parse_options(argv=None):
     )
     add("--dataset", required=True, metavar="cifar10|synthetic|FOLDER")
     add("--data", metavar="FOLDER", help="the folder of cifar10 (else CIFAR10_DATA)")
-    add("--batch_size", type=int, default=64, help="images per GPU and step")
+    add("--batch_size", type=int, default=64, help="images per GPU per step")
     add("--eval_batch_size", type=int, default=64, help="the same in validation")
     add("--num_workers", type=int, default=0, help="loader processes per GPU")
     add("--num_epochs", type=int, default=5)

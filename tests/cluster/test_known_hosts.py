@@ -162,7 +162,7 @@ def test_a_revoked_key_is_refused_even_when_pinned(tmp_path: Path) -> None:
 
 def test_a_pin_decides_alone(tmp_path: Path) -> None:
     check(tmp_path, Person(), pin=fingerprint(blob(KEY)), lines=f"[h]:2222 ssh-ed25519 {OTHER}")
-    with pytest.raises(HostKeyProblem, match="settings ask for"):
+    with pytest.raises(HostKeyProblem, match="settings pin"):
         check(tmp_path, Person(host_key="yes"), pin=fingerprint(blob(OTHER)))
 
 
@@ -190,7 +190,7 @@ def test_fingerprints_compare_without_ceremony() -> None:
     [
         ((KEY,), "the site's page", "publishes the same fingerprint"),
         ((), "no page gives them", "no page gives them"),
-        ((), "", "Is that the right one?"),
+        ((), "", "Is this fingerprint correct?"),
     ],
 )
 def test_the_question_says_what_the_site_publishes(

@@ -36,9 +36,9 @@ def nobody_reads_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def methods(connection: object) -> tuple[str, ...]:
-    welcome = connection.welcome  # type: ignore[attr-defined]
-    assert welcome is not None
-    return welcome.methods  # type: ignore[no-any-return]
+    login_result = connection.login_result  # type: ignore[attr-defined]
+    assert login_result is not None
+    return login_result.methods  # type: ignore[no-any-return]
 
 
 def test_a_key(connect: Connect) -> None:
@@ -63,7 +63,7 @@ def test_an_encrypted_key_is_opened_once(connect: Connect, student: Student) -> 
 def test_a_certificate(connect: Connect, student: Student) -> None:
     connection = connect(key=student.certified_key)
     connection.connect()
-    assert connection.welcome is not None and connection.welcome.certificate_until is not None
+    assert connection.login_result is not None and connection.login_result.certificate_until is not None
 
 
 def test_a_certified_key_without_its_certificate_is_refused(
@@ -187,7 +187,7 @@ def test_a_changed_host_key_is_refused(connect: Connect, cluster: Cluster, stude
     with pytest.raises(HostKeyProblem, match="has changed"):
         connect(host_key="", person=person).connect()
     assert person.kinds == ["host-key"]
-    with pytest.raises(HostKeyProblem, match="settings ask for"):
+    with pytest.raises(HostKeyProblem, match="settings pin"):
         connect(host_key=student.host_key, person=person).connect()
 
 

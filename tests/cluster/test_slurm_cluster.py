@@ -12,7 +12,7 @@ from labtui.cluster.slurm_cluster import SlurmCluster
 from labtui.domain.errors import ConnectionLost, RemoteFailure, SubmitRefused
 from labtui.domain.model import JobPhase
 from labtui.slurm.queue import PROGRAM_LIMIT_S
-from labtui.slurm.submit import Silence
+from labtui.slurm.submit import NoJobPeriod
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 
@@ -32,7 +32,7 @@ class Submission:
         self.dir = f"{student.scratch}/lab tests/{self.token}"
         self.options = [f"--account={student.account}", f"--qos={qos or student.cpu_qos}", "--time=10"]
         self.attempt = 0
-        self.silence = Silence()
+        self.period = NoJobPeriod()
         slurm.push({"job.slurm": script}, self.dir)
 
     def submit(self, *more: str, script: str = "job.slurm", directory: str = "") -> str:
@@ -46,8 +46,8 @@ class Submission:
     def find(self) -> str | None:
         """The job's id, None when there certainly is none; raises while that is not certain."""
         look = self.slurm.find_token(self.token, self.name, self.dir)
-        self.silence = self.silence.after(look)
-        if look.job_id is None and not look.certain and not self.silence.certain:
+        self.period = self.period.after(look)
+        if look.job_id is None and not look.certain and not self.period.certain:
             raise ConnectionLost(look.problem or "not certain yet")
         self.attempt = look.attempts
         return look.job_id
@@ -211,7 +211,7 @@ def test_ones_own_limit(submission: Submission, slurm: SlurmCluster) -> None:
     for over in (job_id, "999999"):
         with pytest.raises(RemoteFailure, match="it is over"):
             slurm.end_after(over, 1)
-    with pytest.raises(RemoteFailure, match="not a job number"):
+    with pytest.raises(RemoteFailure, match="not a job ID"):
         slurm.end_after("1; touch pwned", 1)
     assert slurm.connection.files.stat("pwned") is None
 

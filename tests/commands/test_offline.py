@@ -45,6 +45,9 @@ def folder(tmp_path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--host-key", "MD5:aa"], "SHA256"),
         (["init", "--lab", "hpc4ai-ch10", "--cluster", "mn5", "--port", "99999"], "65535"),
         (["queue"], "no lab folder"),
+        (["frob"], "neither a command of labtui nor a folder"),
+        (["/nowhere/lab"], "/nowhere/lab is not a lab folder"),
+        (["practice", "--rehearse", "nope"], "`labtui practice --list`"),
         (["repair"], "no lab folder"),
     ],
 )
@@ -64,7 +67,13 @@ def test_an_empty_folder_answers_every_reading_verb(folder: LabFolder, capsys) -
     assert [line.split('"')[3] for line in capsys.readouterr().out.splitlines()] == ["snapshot", "end"]
     assert main(["log", "1"]) == 2
     assert main(["cancel", "7"]) == 2
+    assert main(["seff", "3"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("There is no run") == 3 and "3 in this lab folder" in captured.err
     assert main(["repair"]) == 0
+    captured = capsys.readouterr()
+    assert "epochs read from the copies of the logs: 0" in captured.out
+    assert "No damage was found" in captured.err and "labtui.db.old-" in captured.err
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,7 @@ def test_an_offline_dry_run_needs_no_network(folder: LabFolder, capsys) -> None:
 def test_a_dry_run_without_network_says_that_the_cluster_was_not_asked(folder: LabFolder, capsys) -> None:
     assert main(["submit", "10.5", "--dry-run"]) == 0
     captured = capsys.readouterr()
-    assert "not asked" in captured.err
+    assert "Not checked on the cluster." in captured.err
     assert "#SBATCH" in captured.out
 
 
@@ -97,8 +106,22 @@ def test_what_was_submitted_without_network_waits_and_can_be_taken_back(folder: 
     assert main(["queue"]) == 0
     assert "waiting" in capsys.readouterr().out
     assert main(["cancel", "1"]) == 0
+    assert main(["cancel", "1"]) == 0
+    assert "Run 1 is already over: there is nothing to cancel.\n" in capsys.readouterr().err
     main(["queue"])
     assert "cancelled" in capsys.readouterr().out
+
+
+def test_an_account_out_of_the_documents_is_said_at_once_and_once(tmp_path, monkeypatch, capsys) -> None:
+    made = tmp_path / "lab"
+    words = ["--lab", "hpc4ai-ch10", "--cluster", "mn5", "--user", "nct01001"]
+    assert main(["init", str(made), *words, "--account", "nct_NNN"]) == 0
+    err = capsys.readouterr().err
+    assert "nct_NNN" in err and "`account`" in err and "lab.toml" in err
+    monkeypatch.chdir(made)
+    assert main(["submit", "10.5", "--dry-run", "--offline"]) == 1
+    (finding,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# error")]
+    assert finding.endswith("nct_NNN stands for your account: set `account` in lab.toml.")
 
 
 def test_nothing_is_asked_when_stdin_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,10 +143,10 @@ def test_run_numbers() -> None:
 
 
 def test_a_log_on_a_terminal_loses_its_escapes() -> None:
-    from labtui.commands.follow import _harmless
+    from labtui.domain.terminal_text import sanitize
 
-    assert not set("\x1b\x07\x9b\u202e") & set(_harmless("\x1b]0;title\x07 ok\x9b31m\u202e"))
-    assert _harmless("línea ✓\t1\r\n") == "línea ✓\t1\r\n"
+    assert not set("\x1b\x07\x9b\u202e") & set(sanitize("\x1b]0;title\x07 ok\x9b31m\u202e"))
+    assert sanitize("línea ✓\t1\r\n") == "línea ✓\t1\r\n"
 
 
 def test_the_command_line_of_the_readme_works_in_a_process_of_its_own(labtui: Labtui) -> None:

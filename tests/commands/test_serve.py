@@ -162,4 +162,6 @@ def test_what_cannot_be_served_is_a_sentence_and_a_hint(
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["serve", str(lab)]) == 2
-    assert "labtui[serve]" in capsys.readouterr().err
+    hint = capsys.readouterr().err
+    assert "pipx inject labtui textual-serve" in hint
+    assert "'.[serve]'" in hint and "labtui[serve]" not in hint  # labtui is installed from its folder

@@ -9,6 +9,7 @@ import pytest
 
 from labtui.commands import doctor as doctor_verb
 from labtui.commands import status as check_verb
+from labtui.commands import terminal
 from labtui.commands.cli import main
 from labtui.doctor.findings import Check, Status
 from labtui.domain.events import SubmissionChanged
@@ -94,7 +95,7 @@ def test_check_breaks_its_sentences_between_words_in_a_window(
     main(["check"])
     whole = capsys.readouterr().out
     assert max(map(len, whole.splitlines())) > 80
-    monkeypatch.setattr(check_verb, "window_width", lambda: 80)
+    monkeypatch.setattr(terminal, "window_width", lambda stream=None: 80)
     main(["check"])
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80

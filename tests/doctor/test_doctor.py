@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from labtui.cluster.target import NobodyThere, Overrides
+from labtui.cluster.target import NonInteractivePrompter, Overrides
 from labtui.commands.cli import main
 from labtui.commands.terminal import plain
-from labtui.doctor.examine import check_places, examine
+from labtui.doctor.examine import check_paths, examine
 from labtui.doctor.findings import (
     Check,
     Requirements,
@@ -28,7 +28,7 @@ from labtui.slurm.probe import (
     BATCHES,
     Association,
     PathFacts,
-    PlacesProbe,
+    PathsProbe,
     QosLimits,
     SlurmProbe,
     parse_quota,
@@ -81,7 +81,7 @@ def test_the_host_for_copies_is_named_where_the_site_is_meant(host: str, named: 
         profile,
         Overrides(hosts=(host,) if host else (), use_ssh_program=False),
         Requirements(),
-        NobodyThere(),
+        NonInteractivePrompter(),
     )
     before_connecting = [next(way) for _ in range(2)]
     assert ("dt01.bsc.es" in before_connecting[1].sentence) == named
@@ -127,14 +127,16 @@ def test_qos() -> None:
 
 
 def places(**facts: PathFacts) -> dict[str, str]:
-    found = PlacesProbe(
+    found = PathsProbe(
         paths={fact.path: fact for fact in facts.values()},
         root_parent="/gpfs",
         root_writable=True,
         free_kib=10**7,
     )
     return statuses(
-        check_places(found, root="/r", data_dir="/d", container="/c", other_places={"/d": "/d2", "/c": "/c2"})
+        check_paths(
+            found, root="/r", data_dir="/d", container="/c", alternative_paths={"/d": "/d2", "/c": "/c2"}
+        )
     )
 
 
@@ -147,9 +149,9 @@ def test_places() -> None:
     assert places(a=PathFacts(path="/d", kind="dir"), b=PathFacts(path="/c", kind="file")) == {
         "root": "ok", "data": "problem", "container": "problem", "room": "ok",
     }  # fmt: skip
-    elsewhere = PlacesProbe(paths={"/d2": PathFacts(path="/d2", kind="dir", readable=True, names=BATCHES)})
-    (root, data_check) = check_places(
-        elsewhere, root="/r", data_dir="/d", container="", other_places={"/d": "/d2"}
+    elsewhere = PathsProbe(paths={"/d2": PathFacts(path="/d2", kind="dir", readable=True, names=BATCHES)})
+    (root, data_check) = check_paths(
+        elsewhere, root="/r", data_dir="/d", container="", alternative_paths={"/d": "/d2"}
     )
     assert root.status == "problem" and "/d2" in data_check.fix
 
@@ -162,9 +164,9 @@ def test_quota_tables() -> None:
     projects, scratch = parse_quota(text)
     assert projects.share == pytest.approx(980.5 / 1024)
     assert scratch.share is None
-    found = PlacesProbe(root_writable=True, quota=text)
+    found = PathsProbe(root_writable=True, quota=text)
     assert (
-        statuses(check_places(found, root="/r", data_dir="", container="", other_places={}))["quota"]
+        statuses(check_paths(found, root="/r", data_dir="", container="", alternative_paths={}))["quota"]
         == "warning"
     )
 

@@ -176,6 +176,29 @@ def test_the_ideal_is_a_tick_over_each_bar_and_a_straight_line_on_numbers():
     assert [text.get_text() for text in lines.get_xticklabels()] == ["1", "2", "4"]
 
 
+@pytest.mark.parametrize("size", ["wide", "half"])
+@pytest.mark.parametrize("names", [("ResNet50",), ("ResNet50", "ResNet152")])
+def test_a_value_never_stands_over_the_tick_of_an_ideal_that_its_bar_does_not_reach(size, names):
+    series = tuple(each for each in CHARTS["speedup"].series if each.name in (*names, "ideal"))
+    figure = make_figure(replace(CHARTS["speedup"], kind="bars", series=series), style.CANVASES[size])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    box = {
+        text.get_text(): text.get_window_extent().transformed(axes.transData.inverted())
+        for text in axes.texts
+    }
+    for value, ideal in (("1.68", 2), ("2.53", 4), *((("1.82", 2), ("3.26", 4)) if len(names) > 1 else ())):
+        assert box[value].y1 < ideal, value
+    (inside,) = [text for text in axes.texts if text.get_text() == "1.68"]
+    assert box["1.68"].y1 < 1.68 and inside.get_color() == style.PAPER
+    assert box["1.00"].y0 > 1  # the ideal itself
+
+
+def test_a_text_on_a_colour_is_the_one_that_can_be_read():
+    assert style.text_on(style.PAPER) == style.INK == style.text_on("#e69f00")
+    assert style.text_on(style.INK) == style.PAPER == style.text_on("#0072b2")
+
+
 def test_warm_up_is_hollow_and_live_is_hatched():
     points = (
         Point(x=1, y=3, label="3"),

@@ -17,6 +17,8 @@ from labtui.commands.cli import main
 from labtui.commands.terminal import Meter
 from labtui.domain.errors import ExportError, UsageError
 from labtui.export import export_lab, style
+from labtui.session.folder import LabFolder
+from labtui.session.settings import Settings
 from tests.export.helpers import ANSWERS, DAY, make_lab
 from tests.results.helpers import PUBLISHED
 from tests.results.test_results_of_a_folder import folder as stored  # noqa: F401 - a fixture: a folder with a database
@@ -60,9 +62,17 @@ def test_plot_lists_and_knows_what_it_has(tmp_path, capsys):
 def test_plot_of_a_log_without_epochs_draws_nothing(tmp_path, capsys):
     (tmp_path / "empty.out").write_text("hello\n", encoding="utf-8")
     assert main(["plot", str(tmp_path / "empty.out"), "--out", str(tmp_path / "plots")]) == 1
-    assert "nothing to draw" in capsys.readouterr().err
+    assert "Nothing is measured yet." in capsys.readouterr().err
     assert main(["plot", str(tmp_path / "missing.out"), "--out", str(tmp_path / "plots")]) == 2
     assert not (tmp_path / "plots").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--list"], ["--chart", "nonsense"]])
+def test_plot_of_a_folder_without_measurements_says_so(more, tmp_path, capsys):
+    made = LabFolder.create(tmp_path / "new", Settings(edition="hpc4ai-ch10", profile="mn5"))
+    assert main(["plot", "--folder", str(made.path), *more]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err == "labtui: Nothing is measured yet.\n"
 
 
 def test_plot_in_a_lab_folder_writes_to_plots(stored, capsys):  # noqa: F811

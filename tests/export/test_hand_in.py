@@ -100,7 +100,8 @@ def test_pages_on_pytorch_show_their_own_runs_their_data_sets_and_their_unit(tmp
     def parts(found, kind):
         return [block for block in found.visuals if isinstance(block, kind)]
 
-    assert page("hpc4ai-ch12", "12.2").title == "Efficiency on 32 GPUs: micro-224 68 %, tiny-224 89 %"
+    assert page("hpc4ai-ch12", "12.1").title == "Efficiency on 32 GPUs: micro-224 68 %, tiny-224 89 %"
+    assert page("hpc4ai-ch12", "12.2").title == "32 GPUs: 28.6× as fast, 89 % efficiency (vit, tiny-224)"
     spot = "Least time on 32 GPUs, fewest GPU-hours on 1, 80 % efficiency up to 32"
     assert page("hpc4ai-ch12", "12.4").title == spot
     (chart,) = parts(page("hpc4ai-ch11", "11.3"), Chart)
@@ -120,7 +121,7 @@ def test_pages_on_pytorch_show_their_own_runs_their_data_sets_and_their_unit(tmp
         "device",
         "global batch",
         "tokens/s",
-        "tokens/s and GPU",
+        "tokens/s per GPU",
         "GPU memory, GB",
     )
     assert ("32 GPUs", "1,184", "1,325,568", "41,424", "61.99") in {row[1:] for row in table.rows}
@@ -182,8 +183,37 @@ def test_every_page_has_a_message_and_no_question_stands_twice(tmp_path, edition
 
 def test_a_title_is_a_computed_fact_where_no_answer_is(tmp_path):
     titles = [page.title for page in hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10").contents()).pages]
-    assert "Four GPUs: 2.5× faster at 63 % efficiency (ResNet50)" in titles
+    assert "Four GPUs: 2.5× as fast, 63 % efficiency (ResNet50)" in titles
     assert "One GPU is 15.0× as fast as the CPU (ResNet50, batch 256)" in titles
+
+
+def test_a_title_speaks_of_the_charts_on_its_page_and_no_two_pages_have_the_same(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
+    runs = {number: run for number, run in lab.state.runs.items() if run.spec.model != "ResNet152"}
+    pages = hand_in(replace(lab, state=replace(lab.state, runs=runs)).contents()).pages
+    compared = [page for page in pages if page.kicker.startswith("10.7")]
+    assert [page.title for page in compared[:2]] == [
+        "Four GPUs: 5.38 s an epoch, 9,294 images/s (ResNet50)",
+        "Two model sizes compared",
+    ]
+    for page in (*compared, next(page for page in pages if page.kicker.startswith("10.6"))):
+        assert "ResNet152 has not been run yet." in page_text(page)
+    assert sum("not been run yet" in page_text(page) for page in pages) == 4
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("edition", [*EDITIONS, *PYTORCH])
+def test_titles_that_nobody_wrote_are_different(tmp_path, edition, full):
+    titles = [page.title for page in hand_in(make_lab(tmp_path / "lab", edition, full=full).contents()).pages]
+    assert len(set(titles)) == len(titles)
+
+
+def test_a_page_without_numbers_says_which_runs_are_missing(tmp_path):
+    pages = hand_in(make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False).contents()).pages
+    texts = {page.kicker.partition(" ")[0]: page_text(page) for page in reversed(pages)}
+    assert "ResNet50 · CPU has not been run yet." in texts["10.3"]
+    assert "ResNet50 · 1 GPU and ResNet50 · CPU have not been run yet." in texts["10.4"]
+    assert "ResNet50 and ResNet152 have not been run yet." in texts["10.7"]
 
 
 def test_long_sentences_formulas_and_lists_are_no_titles():
@@ -203,6 +233,16 @@ def test_the_title_page_has_three_key_numbers_and_the_overview_steps(tmp_path):
     assert [value for value, _ in deck.key_numbers.items] == ["15.0×", "2.53×", "3.26×"]
     steps = next(b for page in deck.pages for b in page.visuals if isinstance(b, KeyNumbers) and b.steps)
     assert [label for _, label in steps.items] == ["CPU", "1 GPU", "2 GPUs", "4 GPUs"]
+
+
+def test_an_accuracy_is_a_key_number_only_where_the_lab_asks_for_one(tmp_path):
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10")
+    one_gpu = {number: run for number, run in lab.state.runs.items() if run.spec.n_gpus == 1}
+    contents = replace(lab, state=replace(lab.state, runs=one_gpu)).contents()
+    assert not any("accuracy" in words for _, words in hand_in(contents).key_numbers.items)
+    contents = make_lab(tmp_path / "target", "sa-miri-2021-ex12").contents()
+    words = [words for _, words in hand_in(contents).key_numbers.items if "accuracy" in words]
+    assert words == ["best training accuracy, after 40 epochs"]
 
 
 def test_an_edition_without_pages_gets_the_charts_its_checks_ask_for(tmp_path):

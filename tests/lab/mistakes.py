@@ -120,7 +120,7 @@ MISTAKES = [
     ('text = "fact"', 'text = ""', line("text"), "`text` is empty"),
     ('format = 1', 'format = 1\nprofiles = ["mn6"]', line("format") + 1, "no cluster profile 'mn6'; known are mn5"),
     ('format = 1', 'format = 1\nprofiles = ["mn5", "mn5"]', line("format") + 1, "'mn5' appears twice in `profiles`"),
-    ('format = 1', 'format = 1\nimages = 2000000000', line("format") + 1, "beyond 1,000,000,000"),
+    ('format = 1', 'format = 1\nimages = 2000000000', line("format") + 1, "above 1,000,000,000"),
     ('format = 1', 'format = 1\nimages = ' + "1" * 5000, line("format") + 1, "has too many digits"),
     ('format = 1', 'format = 1\nimages = 4000', last("batch_size") + 1, "more than all 4,000 images"),
     ('format = 1', 'format = 1\nstartup_seconds = [1, 2, 3]', line("format") + 1, "should be a list in square brackets of length 2"),

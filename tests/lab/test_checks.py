@@ -34,6 +34,14 @@ def test_a_missing_run_is_named():
     assert box.missing == "ResNet50 · 4 GPUs has not been run yet."
 
 
+def test_a_run_that_another_task_plans_names_that_task():
+    box = check("10.4", with_runs(full(), lambda run: None if run.spec.device == "cpu" else run))
+    assert box.missing == "ResNet50 · CPU has not been run yet (task 10.3)."
+    assert box.next_item.task_id == "10.3"
+    own = check("10.5", with_runs(full(), lambda run: None if is_run(run, "ResNet50", 4) else run))
+    assert own.next_item.task_id == ""
+
+
 def test_a_run_still_going_says_how_far_it_is():
     def going(run):
         if not is_run(run, "ResNet50", 4):
@@ -368,7 +376,7 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
         return replace(run, epochs=epochs)
 
     box = check("6", with_runs(evidence, dull), edition)
-    assert "The best accuracy so far is 0.6; 0.95 is asked for" in box.missing
+    assert "The best accuracy so far is 0.6; 0.95 is required" in box.missing
     assert "report.pdf" in check("8", replace(evidence, files=frozenset()), edition).missing
     assert check("8", replace(evidence, files=frozenset({"deck.pdf"})), edition).done
 

@@ -46,7 +46,7 @@ def test_a_mistake_has_file_line_and_sentence(old, new, where, words):
 
 def test_a_task_without_a_check_is_refused():
     text = GOOD.replace('checks = [\n  { kind = "runs" },\n  { kind = "answers" },\n]', "checks = []")
-    with pytest.raises(DataError, match="could never tick"):
+    with pytest.raises(DataError, match="can never be done"):
         parse_edition(text)
 
 
@@ -189,7 +189,7 @@ def test_a_script_of_the_reference_stays_in_the_folder():
 
 
 def test_a_file_without_end_is_not_read():
-    with pytest.raises(DataError, match="no edition needs that"):
+    with pytest.raises(DataError, match="the maximum of an edition"):
         parse_edition("#" * 1_000_001)
 
 

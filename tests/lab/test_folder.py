@@ -134,7 +134,7 @@ def test_a_copy_is_started_and_the_change_is_the_students(folder):
         line for line in difference.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}
     ]
     assert len(changed) == 2
-    with pytest.raises(FolderError, match="is yours"):
+    with pytest.raises(FolderError, match="not overwritten"):
         start_copy(folder, "ResNet50.py", "ResNet152.py")
     assert path.read_text(encoding="utf-8").count("ResNet152V2") >= 1
 

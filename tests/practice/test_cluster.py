@@ -250,24 +250,47 @@ def test_a_finished_job_is_in_the_queue_as_long_as_on_a_real_cluster(cluster):
     assert job not in control.in_queue(began + real)
 
 
-def test_a_script_that_a_forked_process_still_holds_open_is_started_later(tmp_path, monkeypatch):
-    """Every process that another thread forks has the script open for writing until it executes its own program."""
-    home = tmp_path / "job1"
-    home.mkdir()
-    held = (home / "slurm_script").open("wb")
-    monkeypatch.setattr("labtui.practice.runner.time.sleep", lambda _seconds: held.close())
+@pytest.fixture
+def own_runner(tmp_path):
+    """A runner, the ends of its jobs, and a job of which only the script is missing."""
     ends = queue.Queue()
     runner = JobRunner(
         spool=tmp_path, environment={}, ended=lambda *end: ends.put(end), keep=True, folder=tmp_path
     )
-    job = Job(
-        job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60,
-        work_dir=str(tmp_path), command="c", script=b"#!/bin/sh\nexit 7\n", stdout=str(tmp_path / "out"),
-        stderr=str(tmp_path / "err"), submit_time=0.0,
-    )  # fmt: skip
-    runner.start(job, ())
-    assert ends.get(timeout=240) == (1, 7, 0)
+
+    def job(script):
+        return Job(
+            job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60,
+            work_dir=str(tmp_path), command="c", script=script, stdout=str(tmp_path / "out"),
+            stderr=str(tmp_path / "err"), submit_time=0.0,
+        )  # fmt: skip
+
+    yield runner, ends, job
     runner.close()
+
+
+def test_a_script_that_a_forked_process_still_holds_open_begins_all_the_same(own_runner, tmp_path):
+    """Every process that another thread forks has the script open for writing until it executes its own program."""
+    runner, ends, job = own_runner
+    (tmp_path / "job1").mkdir()
+    with (tmp_path / "job1" / "slurm_script.new").open("wb"):
+        runner.start(job(b"#!/bin/sh\nexit 7\n"), ())
+        assert ends.get(timeout=240) == (1, 7, 0)
+
+
+def test_a_job_begins_only_when_the_watchdog_knows_it(own_runner, tmp_path, monkeypatch):
+    """Or it would stay behind when labtui ends in between."""
+    runner, ends, job = own_runner
+    lines = []
+
+    def tell(text):
+        time.sleep(0.5)  # as if other threads had their turn
+        lines.append((text[0], (tmp_path / "began").exists()))
+
+    monkeypatch.setattr(runner, "_tell_watchdog", tell)
+    runner.start(job(b"#!/bin/sh\ntouch began\n"), ())
+    assert ends.get(timeout=240) == (1, 0, 0)
+    assert lines == [("+", False), ("-", True)]
 
 
 # ------------------------------------------------------------------ a kept cluster

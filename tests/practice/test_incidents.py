@@ -218,7 +218,7 @@ def test_choice_by_name_and_by_number():
 
 def test_the_guide_names_all_of_them_in_the_same_order():
     guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
-    table = guide.partition("## Practice: simulated faults")[2]
+    table = guide.partition("## Practice: incidents")[2]
     assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(INCIDENTS)
 
 

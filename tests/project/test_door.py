@@ -28,8 +28,41 @@ def test_wrong_use_is_a_sentence_and_a_hint(words, text, capsys, tmp_path, monke
     assert "usage:" not in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "accepted"),
+    [
+        (["serve", "--port", "abc"], "'abc' is not a whole number"),
+        (["practice", "--seeded", "abc"], "'abc' is not a whole number"),
+        (["replay", "--speed", "fast"], "'fast' is not a number"),
+        (["results", "--target", "abc"], "'abc' is not an accuracy between 0 and 1 (or 0 and 100 %)"),
+        (["results", "--target", "100"], "'100' is not an accuracy between 0 and 1 (or 0 and 100 %)"),
+        (["results", "--images", "many"], "'many' is not a whole number of 1 or more"),
+        (["plot", "--images", "0"], "'0' is not a whole number of 1 or more"),
+        (["plot", "--format", "gif"], "choose from png, svg, pdf, not 'gif'"),
+        (["plot", "--kind", "pie"], "choose from bars, lines, not 'pie'"),
+        (["completion", "tcsh"], "choose from bash, zsh, fish, not 'tcsh'"),
+        (["submit", "10.5", "--form", "x"], "choose from cpu, one-gpu, one-job, job-per-size,"),
+        (["labs", "list"], "choose from show, check, not 'list'"),
+    ],
+)
+def test_a_refused_argument_says_what_is_accepted(words, accepted, capsys):
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert f"{accepted}" in err and "invalid" not in err and "_" not in err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_verb_has_help(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0 and f"labtui {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [[], *([command] for command in COMMANDS), ["labs", "show"], ["labs", "check"]]
+)
+def test_help_fits_80_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []

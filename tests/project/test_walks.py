@@ -219,7 +219,6 @@ def in_the_page(title: str) -> tuple[int, set[str]]:
 async def test_the_two_walks_are_as_the_page_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with watched() as watcher, PracticeCluster.start(factor=FACTOR) as cluster:
         lab = LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", **cluster.login.settings))

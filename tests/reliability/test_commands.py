@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.commands.cli import HarmlessStream, guarded, trusted
-from labtui.commands.follow import _harmless as harmless_log
-from labtui.domain.terminal_text import harmless
+from labtui.commands.cli import SanitizedStream, guarded, trusted
+from labtui.domain.terminal_text import sanitize
+from labtui.domain.terminal_text import sanitize as sanitize_log
 from labtui.session.folder import LabFolder
 from tests.reliability import show_hostile
 from tests.reliability.hostile import EVIL, PYTHON_PATH, ROOT, Terminal, acts
@@ -134,11 +134,11 @@ class _Screen(io.StringIO):
 @given(st.text())
 def test_nothing_but_printable_text_passes_the_guard(text: str) -> None:
     below = _Screen()
-    HarmlessStream(below).write(text)
-    for passed in (below.getvalue(), harmless_log(text)):
+    SanitizedStream(below).write(text)
+    for passed in (below.getvalue(), sanitize_log(text)):
         assert all(char.isprintable() or char in "\n\r\t" for char in passed)
     printable = "".join(char for char in text if char.isprintable())
-    assert harmless(printable) == printable
+    assert sanitize(printable) == printable
 
 
 def test_colours_of_our_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:

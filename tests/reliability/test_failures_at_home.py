@@ -89,7 +89,7 @@ def test_the_doctor_on_hosts_it_knows_or_does_not_know(tmp_path: Path, key: Path
     target = Target(endpoints=(endpoint(),), own_known_hosts=own)
     profile = Profile(id="x", title="X", login_hosts=("mn5",))
     new = examine._known(target, profile)
-    assert (new.status, "asks about it once" in new.sentence) == ("warning", True)
+    assert (new.status, "asks once whether its key is right" in new.sentence) == ("warning", True)
     own.write_text("mn5 " + Path(f"{key}.pub").read_text())
     assert examine._known(target, profile).status == "ok"
     pinned = replace(target, endpoints=(endpoint(host_key="SHA256:abc"),))
@@ -135,7 +135,7 @@ def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: py
         patched.setattr(os, "fsync", full)
         with pytest.raises(FolderError) as caught:
             write_settings(whole, Settings(edition="other", profile="y"))
-        explains(caught.value, "Is the disk full")
+        explains(caught.value, "Free disk space")
     assert whole.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -146,8 +146,8 @@ def test_settings_that_cannot_be_read_or_written(tmp_path: Path, monkeypatch: py
         ("database is locked", "busy"),
         ("database or disk is full", "full"),
         ("disk I/O error", "full"),
-        ("attempt to write a readonly database", "Is the folder yours"),
-        ("unable to open database file", "Is the folder yours"),
+        ("attempt to write a readonly database", "Check who owns the folder"),
+        ("unable to open database file", "Check who owns the folder"),
         ("database disk image is malformed", "repair"),
         ("something of a later release", "repair"),
     ],

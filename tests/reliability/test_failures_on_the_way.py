@@ -19,7 +19,7 @@ from labtui.cluster.dial import dial
 from labtui.cluster.files import _rename
 from labtui.cluster.login import Login, Memory
 from labtui.cluster.slurm_cluster import SlurmCluster
-from labtui.cluster.target import Endpoint, NobodyThere, Overrides, Secret, resolve_target
+from labtui.cluster.target import Endpoint, NonInteractivePrompter, Overrides, Secret, resolve_target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, RemoteFailure, UsageError
 from labtui.domain.profile import Profile
 from labtui.slurm.remote_command import CommandResult
@@ -54,7 +54,7 @@ NO_ANSWER = (None, "", "")
 def test_no_answer_to_a_cancel_is_a_lost_line_and_a_no_is_told() -> None:
     with pytest.raises(ConnectionLost) as caught:
         slurm(NO_ANSWER).cancel("7")
-    explains(caught.value, "did not say")
+    explains(caught.value, "got no answer")
     with pytest.raises(RemoteFailure) as refused:
         slurm((1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")).cancel("7")
     explains(refused.value, "denied", "your own")
@@ -77,7 +77,7 @@ def test_an_answer_about_paths_that_cannot_be_read_is_no_answer() -> None:
     assert slurm(NO_ANSWER).present([]) == {}
     with pytest.raises(RemoteFailure) as caught:
         slurm((0, "half an ans", "")).present(["/a", "/b"])
-    explains(caught.value, "did not say")
+    explains(caught.value, "got no answer")
 
 
 def test_an_answer_of_sbatch_that_stayed_out_is_no_refusal() -> None:
@@ -112,7 +112,7 @@ def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
     monkeypatch.setattr(connecting, "execute", refuse)
     with pytest.raises(RemoteFailure) as caught:
         line.run("true", timeout_s=5)
-    explains(caught.value, "no further channel", "Close other sessions")
+    explains(caught.value, "refuses another channel", "Close other sessions")
     assert caught.value.wait
 
 
@@ -201,13 +201,15 @@ def wants(*methods: str) -> paramiko.BadAuthenticationType:
 
 def login(server: Server, person: Any = None, memory: Memory | None = None, **settings: Any) -> Login:
     plain: dict[str, Any] = {"alias": "mn5", "host": "mn5", "port": 22, "user": "me", "agent": "none"}
-    return Login(server, Endpoint(**(plain | settings)), person or NobodyThere(), memory or Memory())  # type: ignore[arg-type]
+    return Login(
+        server, Endpoint(**(plain | settings)), person or NonInteractivePrompter(), memory or Memory()
+    )  # type: ignore[arg-type]
 
 
 def test_a_server_that_wants_a_key_where_there_is_none() -> None:
     with pytest.raises(LoginRefused) as caught:
         login(Server(none=wants("publickey"))).run()
-    explains(caught.value, "wants a key from me", "labtui key")
+    explains(caught.value, "requires an SSH key for me", "labtui key")
 
 
 def test_a_server_with_ways_that_labtui_does_not_know() -> None:
@@ -267,14 +269,14 @@ def test_prompts_that_ask_nothing_leave_the_password_to_be_tried() -> None:
         none=wants("keyboard-interactive", "password"), interactive=paramiko.AuthenticationException("no")
     )
     server.prompts = []
-    welcome = login(server, Person(password="mice")).run()
-    assert welcome.methods == ("password",)
+    login_result = login(server, Person(password="mice")).run()
+    assert login_result.methods == ("password",)
 
 
 def test_a_proxy_command_that_cannot_be_started(tmp_path: Path) -> None:
     endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", proxy_command="/no/such/program %h")
     with pytest.raises(CannotConnect) as caught:
-        dial(endpoint, own_known_hosts=tmp_path / "known", prompter=NobodyThere(), memory=Memory())
+        dial(endpoint, own_known_hosts=tmp_path / "known", prompter=NonInteractivePrompter(), memory=Memory())
     explains(caught.value, "ProxyCommand", "/no/such/program")
 
 

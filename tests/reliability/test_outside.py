@@ -102,7 +102,7 @@ def test_a_third_command_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch)
     endpoint = Endpoint(alias="h", host="h", port=22, user="u")
     line = connection.Connection(Target(endpoints=(endpoint,), own_known_hosts=Path("none")))
     held = [line._execs.acquire(blocking=False) for _ in range(2)]
-    with pytest.raises(RemoteFailure, match="two earlier questions") as refused:
+    with pytest.raises(RemoteFailure, match="two earlier requests") as refused:
         line.run("true")
     assert refused.value.wait
     assert refused.value.hint
@@ -165,6 +165,7 @@ READERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), evil=st.sampled_from([EVIL, SHELL, "\ud800", "'" * 3, '"' * 3]))
 @example(seed=0, evil="")
+@example(seed=1071, evil="\ud800")
 def test_a_mutilated_file_is_read_or_refused_with_a_sentence(
     kind: str, seed: int, evil: str, tmp_path: Path
 ) -> None:

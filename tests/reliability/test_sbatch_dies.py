@@ -216,8 +216,8 @@ def test_a_request_that_arrives_hours_late_never_trains_twice(
         twin = cluster.as_student(f"{late} job.slurm").out
         waiting = cluster.as_student(f"{late} --begin=now+1hour job.slurm").out
         log = cluster.outside(f"{item.remote_dir}/{item.job_name}.{twin}.out")
-        wait_until(lambda: log.exists() and "ends here" in log.read_text(), what="the twin to end")
-        assert f"job {twin} is a twin of job {item.job.job_id}" in log.read_text()
+        wait_until(lambda: log.exists() and "exiting" in log.read_text(), what="the twin to end")
+        assert f"job {twin} duplicates job {item.job.job_id}" in log.read_text()
         assert "hello from" not in log.read_text()
 
         def cancelled() -> bool:

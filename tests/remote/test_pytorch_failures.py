@@ -32,7 +32,7 @@ def test_a_rendezvous_that_never_comes(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, 4, *SMALL, "--rendezvous_timeout", "8", fewer=2)
     ended = ranks.ended()
     assert errors(ended) == [
-        f"error: 2 of 4 processes did not come within 8 s: rank 2-3. Here: rank 0-1 on {HOST}."
+        f"error: 2 of 4 processes did not join within 8 s: rank 2-3. Joined: rank 0-1 on {HOST}."
     ]
     assert [one.code for one in ended] == [6, 1]
 
@@ -110,7 +110,9 @@ def test_a_killed_rank_is_named_by_a_survivor(tmp_path: Path) -> None:
     ranks.processes[2].kill()
     ended = ranks.ended()
     (sentence,) = errors(ended)
-    assert sentence.startswith(f"error: Rank 2 on {HOST} ended without a word (killed, or its node was lost)")
+    assert sentence.startswith(
+        f"error: Rank 2 on {HOST} exited without an error message (killed, or its node failed)"
+    )
     assert ended[2].code == -signal.SIGKILL and sorted(one.code for one in ended[:2]) == [1, 7]
     (run_,) = parse_log(ended[0].out.encode()).runs
     assert run_.outcome == "failed" and run_.epochs
@@ -134,7 +136,8 @@ def test_a_rank_killed_under_torchrun(tmp_path: Path) -> None:
     (ended,) = ranks.ended()
     assert ended.code == 1
     assert ended.errors == [
-        f"error: Rank 1 on {HOST} ended without a word (killed, or its node was lost); rank 0 on {HOST} says so."
+        f"error: Rank 1 on {HOST} exited without an error message (killed, or its node failed); "
+        f"reported by rank 0 on {HOST}."
     ]
 
 

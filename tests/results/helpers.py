@@ -68,7 +68,7 @@ def run(
     outcome: Outcome = "completed",
     **more: Any,
 ) -> MeasuredRun:
-    """A run whose epochs took these seconds; 2,048 images per GPU and step unless told."""
+    """A run whose epochs took these seconds; 2,048 images per GPU per step unless told."""
     known = n_gpus is not None
     parsed = ParsedRun(
         model=model,

@@ -40,6 +40,8 @@ def test_missing_epochs_are_named_however_many_were_planned():
     log = "Model ResNet50 1 GPU\n" + keras(1, 3, 999_999_999, [30.0, 10.0, 10.0])
     (row,) = results_of_text(log).rows
     assert any("not in it: 4, 5, 6, 7, 8 and 999,999,991 more" in note for note in row.notes)
+    one = "Model ResNet50 1 GPU\n" + keras(1, 1, 5, [30.0])
+    assert "The log has 1 epoch of 5; not in it: 2, 3, 4, 5." in results_of_text(one).rows[0].notes
     whole = "Model ResNet50 1 GPU\n" + keras(1, 3, 3, [30.0, 10.0, 10.0])
     assert not any("not in it" in note for note in results_of_text(whole).rows[0].notes)
 

@@ -70,6 +70,10 @@ def test_the_forecast_of_the_book_s_runs():
     assert prediction.epoch_seconds.value * prediction.speedup.value == pytest.approx(13.6)
     assert prediction.throughput.value == pytest.approx(50_000 / 13.6 * prediction.speedup.value)
     assert prediction.models and all(name in prediction.note for name in prediction.models)
+    assert (
+        "The step time is extrapolated by every model that fits the measurements within 4 %"
+        in prediction.note
+    )
     assert "A second node would add its network, which no model includes." in prediction.note
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from labtui.commands import terminal as terminal_module
 from labtui.domain.model import Interval
+from labtui.domain.terminal_text import fitted_lines
 from labtui.results.compute import compute_results
 from labtui.results.numbers import AS_PRINTED, PRECISE, bounds_text, cells, text_table
-from labtui.results.report import fitted_lines, fitted_table, report_text
+from labtui.results.report import fitted_table, report_text
 
 from .helpers import results_of, run
 

@@ -88,7 +88,23 @@ def test_a_log_without_training_is_named_and_no_error(capsys, tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("nothing of interest\n")
     code, out, err = call(capsys, str(other), R50)
-    assert code == 0 and "no epoch or rate" in err and "2.53" in out
+    assert code == 0 and "no epoch time or rate" in err and "2.53" in out
+
+
+@pytest.mark.parametrize("command", ["results", "plot"])
+def test_of_what_could_not_be_read_no_reason_is_made_up(command, capsys, tmp_path):
+    (tmp_path / "empty.out").write_bytes(b"")
+    (tmp_path / "binary.out").write_bytes(bytes(range(256)) * 200)
+    for name in ("missing.out", "empty.out", "binary.out", "."):
+        assert main([command, str(tmp_path / name)]) == 2
+        err = capsys.readouterr().err
+        assert err.count("labtui: ") == 1 and "epoch" not in err and "measured" not in err
+
+
+def test_an_err_alone_without_training_is_named(capsys, tmp_path):
+    (tmp_path / "job.err").write_text("module load\n", encoding="utf-8")
+    code, _, err = call(capsys, str(tmp_path / "job.err"))
+    assert code == 1 and "no epoch time or rate found" in err and "two epochs" not in err
 
 
 def test_a_log_given_twice_is_one_run(capsys):
@@ -180,7 +196,7 @@ def test_without_files_and_without_a_folder_there_is_a_hint(capsys, tmp_path, mo
     code = main(["results"])
     captured = capsys.readouterr()
     assert code == 2 and captured.out == ""
-    assert "no lab folder" in captured.err and "labtui results FILE" in captured.err
+    assert "no lab folder" in captured.err and "name log files: FILE..." in captured.err
 
 
 def test_pandas_is_loaded_for_csv_only():

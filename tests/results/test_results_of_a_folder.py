@@ -150,3 +150,15 @@ def test_an_empty_folder_has_no_rows_and_says_why(tmp_path, monkeypatch, capsys)
     assert main(["results"]) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and "a run needs two epochs" in captured.err
+
+
+def test_a_folder_is_named_by_option_or_in_place_of_logs(folder, tmp_path, monkeypatch, capsys):
+    here = report_of(capsys)["rows"]
+    monkeypatch.chdir(tmp_path)
+    for words in (["--folder", str(folder)], [str(folder)]):
+        assert main(["results", *words, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["rows"] == here
+        assert main(["plot", *words, "--list"]) == 0
+        assert "epoch-time" in capsys.readouterr().out
+    assert main(["results", "--folder", str(folder), "job.out"]) == 2
+    assert "--folder" in capsys.readouterr().err

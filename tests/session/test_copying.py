@@ -82,7 +82,7 @@ def test_after_a_break_the_beginning_is_compared_too(copy) -> None:
     cluster.write("1", b"node one\n" + same)
     log.step(cluster)
     cluster.put("1", b"node two\n" + same + b"more")
-    log.doubt()
+    log.recheck()
     assert log.step(cluster).restarted
 
 

@@ -61,7 +61,7 @@ def test_paths_are_asked_about_together_and_not_again_and_again(bench: Bench) ->
 
 
 def test_an_old_no_stops_nobody(bench: Bench) -> None:
-    bench.session.note_places({DATA: False})
+    bench.session.note_paths({DATA: False})
     assert "data-missing" in preview_rules(bench)
     bench.clock.sleep(3600)
     assert "data-missing" not in preview_rules(bench)
@@ -89,15 +89,15 @@ def test_what_was_seen_survives_a_restart_and_ticks_the_set_up(open_bench) -> No
 
     sentence = "the data set and the software on the cluster can be reached"
     assert sentence not in box()
-    bench.session.note_places({DATA: True})
+    bench.session.note_paths({DATA: True})
     assert sentence not in box(), "only one of the two was seen"
-    bench.session.note_places({CONTAINER: True})
+    bench.session.note_paths({CONTAINER: True})
     assert DATA in box()[sentence]
     assert "2023-11-14" in box()[sentence], "the pretend clock's day"
     bench.session.close()
     bench = open_bench()
     assert sentence in box()
-    bench.session.note_places({DATA: False})
+    bench.session.note_paths({DATA: False})
     assert sentence not in box()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,19 @@ def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., 
     assert second.session.state.runs == before.runs
     assert report.old_database is not None
     assert report.old_database.exists()
+    assert not report.damaged and report.old_database.name.startswith("labtui.db.old-")
+
+
+def test_an_event_that_cannot_be_read_is_damage(open_bench: Callable[..., Bench]) -> None:
+    first = open_bench()
+    finished(first)
+    first.session.close()
+    with sqlite3.connect(first.path / "labtui.db") as connection:
+        connection.execute("UPDATE events SET data = replace(data, '10.5', '10.6') WHERE id = 1")
+    connection.close()
+    report = repair(LabFolder.open(first.path))
+    assert report.damaged and report.old_database is not None
+    assert report.old_database.name.startswith("labtui.db.damaged-")
 
 
 def test_repair_does_not_touch_a_folder_that_is_open(bench: Bench) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.events import JobObserved, RunEnded
-from labtui.domain.model import JobPhase, JobView, Outcome, RunSpec
+from labtui.domain.model import Diagnosis, JobPhase, JobView, Outcome, RunSpec
 from labtui.session.batches import retry_after
 from tests.session.conftest import Bench, accepted, draft, only
 
@@ -39,6 +39,27 @@ def test_after_a_failure_the_same_again(bench: Bench) -> None:
     assert draft.job_name == "ResNet50", "the name gets a token of its own"
     bench.run(20, bench.session.submit(draft).done)
     assert len(bench.session.state.submissions) == 2
+
+
+def test_some_runs_of_a_job_are_a_job_with_a_name_and_form_of_their_own(bench: Bench) -> None:
+    bench.online()
+    sizes = tuple(replace(draft().runs[0], n_gpus=n, batch_size=256 * n) for n in (1, 2, 4))
+    job = draft(n_gpus=4, form="one-job", runs=sizes, job_name="ResNet50-1-2-4gpu")
+    bench.run(20, bench.session.submit(job).done)
+    token = only(bench).token
+    over = JobView(job_id="100", phase=JobPhase.FINISHED)
+    ends = [RunEnded(at=1, run_id=1 + n, outcome="failed") for n in range(3)]
+    bench.session._journal.commit((JobObserved(at=1, token=token, job=over), *ends))
+    (again,) = retry_after(bench.session, 2).drafts
+    assert (again.form, again.job_name, again.runs) == ("one-job", "ResNet50-1-2-4gpu", sizes)
+    bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="completed"),))
+    (again,) = retry_after(bench.session, 2).drafts
+    assert (again.form, again.job_name, again.gpus) == ("one-job", "ResNet50-2-4gpu", 4)
+    bench.session._journal.commit((RunEnded(at=3, run_id=3, outcome="completed"),))
+    (again,) = retry_after(bench.session, 2).drafts
+    assert (again.form, again.job_name, again.gpus) == ("job-per-size", "ResNet50-2gpu", 2)
+    script = bench.session.preview(again).script
+    assert "One job, several trainings" not in script and "--job-name=ResNet50-2gpu" in script
 
 
 @pytest.mark.parametrize("form", ["torchrun", "task-per-gpu"])
@@ -83,6 +104,15 @@ def test_after_out_of_memory_half_the_batch(bench: Bench) -> None:
     before = bench.session.state.runs[1].spec
     assert draft.runs == (replace(before, batch_size=128),)
     assert retry_after(bench.session, 1, same=True).drafts[0].runs == (before,)
+
+
+def test_after_the_nodes_memory_was_used_up_it_says_that_this_will_happen_again(bench: Bench) -> None:
+    ended(bench, "oom")
+    found = Diagnosis(kind="host-memory", line=1, text="Killed", advice="More CPUs.")
+    bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="oom", diagnosis=(found,)),))
+    proposal = retry_after(bench.session, 1)
+    assert proposal.drafts[0].runs == (bench.session.state.runs[1].spec,)
+    assert "will run out of the node's memory again" in proposal.sentence
 
 
 def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:

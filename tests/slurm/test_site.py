@@ -250,7 +250,7 @@ def test_what_is_refused_is_said() -> None:
         f"Free GPUs: this site refuses sinfo to users ({denied}). "
         "Fair share: sshare is refused (sshare: error: no)."
     )
-    assert "names no node" in load().sentence and "counts none" in load().sentence
+    assert "names no node" in load().sentence and "not used at this site" in load().sentence
 
 
 def test_a_fair_share_that_is_none_is_absent() -> None:

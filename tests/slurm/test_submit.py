@@ -19,8 +19,8 @@ from labtui.slurm.submit import (
     SETTLE_S,
     TAKEN_AWAY,
     Lookup,
-    Sight,
-    Silence,
+    NoJobAnswer,
+    NoJobPeriod,
     already_over,
     comment_of,
     lookup_command,
@@ -224,9 +224,9 @@ def test_an_sbatch_that_may_still_be_at_work_is_waited_for(site: Site) -> None:
     control = site.dir / ".labtui" / "attempt-0"
     (control / "status").unlink(missing_ok=True)
     look = site.look()
-    assert not look.certain and look.sight is not None
-    assert look.sight.ended_at >= control.stat().st_mtime + SETTLE_S - 2
-    assert not Silence((look.sight,) * 9).certain
+    assert not look.certain and look.no_job_answer is not None
+    assert look.no_job_answer.ended_at >= control.stat().st_mtime + SETTLE_S - 2
+    assert not NoJobPeriod((look.no_job_answer,) * 9).certain
 
 
 def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site: Site) -> None:
@@ -235,41 +235,41 @@ def test_a_killed_sbatch_is_no_refusal_and_no_certainty(site: Site) -> None:
     assert site.submit().status == 137
     look = site.look()
     assert (look.job_id, look.certain, look.refusal) == (None, False, None)
-    assert look.sight is not None and not Silence().after(look).certain
+    assert look.no_job_answer is not None and not NoJobPeriod().after(look).certain
 
 
-def sight(asked_at: float, ended_at: float = 100.0, **more: float) -> Lookup:
-    return Lookup(sight=Sight(asked_at=asked_at, took_s=0.0, ended_at=ended_at, **more))
+def no_job(asked_at: float, ended_at: float = 100.0, **more: float) -> Lookup:
+    return Lookup(no_job_answer=NoJobAnswer(asked_at=asked_at, took_s=0.0, ended_at=ended_at, **more))
 
 
-def silence(*looks: Lookup) -> Silence:
-    found = Silence()
+def no_job_period(*looks: Lookup) -> NoJobPeriod:
+    found = NoJobPeriod()
     for look in looks:
         found = found.after(look)
     return found
 
 
 def test_a_silence_is_certain_after_several_answers_and_the_message_timeout() -> None:
-    assert silence(sight(101), sight(106), sight(117)).certain
-    assert not silence(sight(101), sight(106), sight(114)).certain, "a message may take longer"
-    assert not silence(sight(101), sight(120)).certain, "two looks"
-    assert not silence(sight(101), sight(106), sight(117, message_timeout_s=60)).certain
-    assert not silence(sight(101), Lookup(problem="squeue failed"), sight(106), sight(117)).certain
-    assert not silence(sight(101), sight(106), sight(117, booted_at=105)).certain, "a new controller"
+    assert no_job_period(no_job(101), no_job(106), no_job(117)).certain
+    assert not no_job_period(no_job(101), no_job(106), no_job(114)).certain, "a message may take longer"
+    assert not no_job_period(no_job(101), no_job(120)).certain, "two looks"
+    assert not no_job_period(no_job(101), no_job(106), no_job(117, message_timeout_s=60)).certain
+    assert not no_job_period(no_job(101), Lookup(problem="squeue failed"), no_job(106), no_job(117)).certain
+    assert not no_job_period(no_job(101), no_job(106), no_job(117, booted_at=105)).certain, "a new controller"
 
 
 def test_after_an_outage_the_silence_lasts_as_long_as_the_outage() -> None:
-    looks = [sight(200 + second) for second in (0, 10, 40)]
-    assert not silence(*looks).certain
-    assert silence(*looks, sight(301)).certain
-    ages = [sight(100_000 + second) for second in (0, 5, 16)]
-    assert silence(*ages).certain, "no credential lives a day"
+    looks = [no_job(200 + second) for second in (0, 10, 40)]
+    assert not no_job_period(*looks).certain
+    assert no_job_period(*looks, no_job(301)).certain
+    ages = [no_job(100_000 + second) for second in (0, 5, 16)]
+    assert no_job_period(*ages).certain, "no credential lives a day"
 
 
 def test_looks_before_the_end_of_sbatch_do_not_count() -> None:
-    looks = [sight(second, ended_at=400.0) for second in range(101, 401, 20)]
-    assert not silence(*looks).certain
-    assert silence(*looks, *(sight(second, ended_at=400.0) for second in (401, 410, 421))).certain
+    looks = [no_job(second, ended_at=400.0) for second in range(101, 401, 20)]
+    assert not no_job_period(*looks).certain
+    assert no_job_period(*looks, *(no_job(second, ended_at=400.0) for second in (401, 410, 421))).certain
 
 
 def test_a_plain_refusal_is_certain_without_slurm(site: Site) -> None:
@@ -284,9 +284,9 @@ def test_a_silent_controller_leaves_it_open_until_it_speaks(site: Site) -> None:
     site.submit()
     site.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
     found = site.look()
-    assert not found.certain and "contact" in found.problem and found.sight is None
+    assert not found.certain and "contact" in found.problem and found.no_job_answer is None
     site.program("squeue", ":")
-    assert site.look().sight is not None
+    assert site.look().no_job_answer is not None
 
 
 def test_accounting_down_leaves_an_unclear_one_open(site: Site) -> None:

@@ -284,7 +284,7 @@ def test_a_second_job_of_a_submission_ends_at_once_and_says_whose_twin_it_is(job
     twin, out, err = job_folder.run(script)
     assert (twin, err) == (TWIN_STATUS, "")
     assert out == (
-        "labtui: job 31338 is a twin of job 31337, which began first in this directory; it ends here.\n"
+        "labtui: job 31338 duplicates job 31337, which started first in this directory; exiting.\n"
     )
     job_folder.job_id = "31337"
     again, out, _ = job_folder.run(script)

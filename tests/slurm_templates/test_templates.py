@@ -33,7 +33,7 @@ def test_the_shells_own_words_are_left_alone() -> None:
 
 
 def test_unknown_and_missing_are_named() -> None:
-    with pytest.raises(TemplateError, match=r"asks for @\{qos\}, which labtui does not have"):
+    with pytest.raises(TemplateError, match=r"has unknown placeholders: @\{qos\}"):
         render("@{qos} @{name}", {"name": "x"})
     with pytest.raises(TemplateError, match=r"no place for @\{account\}, @\{qos\}"):
         render("@{name}", {"name": "x", "qos": "q", "account": "a"})

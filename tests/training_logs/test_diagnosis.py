@@ -36,11 +36,13 @@ TEXTS = {
         "terminate called after throwing an instance of 'std::bad_alloc'",
     ),
     "process-lost": (
+        "error: Rank 1 on node2 exited without an error message (killed, or its node failed); reported by rank 0 on node1.",
         "error: Rank 1 on node2 ended without a word (killed, or its node was lost); rank 0 on node1 says so.",
         "error: Rank 2-3 did not answer within 300 s about its data. Here: rank 0-1 on node1.",
     ),
     "node-lost": ("srun: error: Node failure on as01r1b02",),
     "rendezvous": (
+        "error: 2 of 4 processes did not join within 8 s: rank 2-3. Joined: rank 0-1 on node1.",
         "error: 2 of 4 processes did not come within 8 s: rank 2-3. Here: rank 0-1 on node1.",
         "error: Rank 1 on node2 found no rank 0 at node1:20005 within 300 s: connection refused",
         "error: Rank 0 on node1 cannot listen on port 20005 (a program of another job may hold it): EADDRINUSE",

@@ -189,7 +189,7 @@ def test_an_own_pattern_on_the_command_line(tmp_path: Path, capsys: pytest.Captu
     log = tmp_path / "job.out"
     log.write_text("pass 1: 52.17\npass 2: 47.04\npass 3: 47.10\n")
     assert main(["parse", str(log)]) == 1
-    assert "No epoch or rate that labtui can read." in capsys.readouterr().out
+    assert "No epoch time or rate found." in capsys.readouterr().out
     assert main(["parse", str(log), "--pattern", r"pass (?P<epoch>\d+): (?P<seconds>[\d.]+)"]) == 0
     assert "47.035 to 47.045" in capsys.readouterr().out
 
@@ -231,7 +231,5 @@ def test_epochs_without_a_time_are_named(
     log.write_text(f"hello\n{line}\n")
     assert main(["parse", str(log)]) == 1
     shown = capsys.readouterr().out
-    assert (
-        "No epoch or rate that labtui can read." in shown and "Line 2 may contain an epoch or a rate" in shown
-    )
+    assert "No epoch time or rate found." in shown and "Line 2 may contain an epoch or a rate" in shown
     assert "--pattern" in shown and "Hugging Face Trainer" in shown

@@ -116,7 +116,7 @@ def test_the_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     )
     assert main(["parse", str(log)]) == 0
     shown = capsys.readouterr().out
-    assert "run 3: ResNet50, 4 GPUs, global batch 8192, 2 of 2 epochs, completed" in shown
+    assert "run 3: ResNet50, 4 GPUs, global batch 8,192, 2 of 2 epochs, completed" in shown
     assert "5.373 to 5.380" in shown and "time-limit, line" in shown
 
 
@@ -174,7 +174,7 @@ def test_a_log_without_any_training(tmp_path: Path, capsys: pytest.CaptureFixtur
     log = tmp_path / "job.out"
     log.write_text("hello\n")
     assert main(["parse", str(log)]) == 1
-    assert "No epoch or rate that labtui can read." in capsys.readouterr().out
+    assert "No epoch time or rate found." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("variant", ["lines", "joined", "lines3", "joined3", "pytorch", "pytorch-ranks"])

@@ -18,7 +18,6 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The developer's own settings stay out."""
     for name in ("NO_COLOR", "TEXTUAL", "VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     for name in ("XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "config"))
 

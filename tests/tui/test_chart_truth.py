@@ -162,6 +162,17 @@ def test_an_ideal_that_is_reached_stands_beside_the_bar_s_top_not_above_it(heigh
     assert caps == [top]
 
 
+@pytest.mark.parametrize("height", range(12, 30))
+def test_a_value_does_not_stand_over_the_cap_of_an_ideal_that_its_bar_does_not_reach(height: int) -> None:
+    read = Reading(chart("bars", [1.0, 1.68, 2.53], ideal=True), 46, height)
+    for column, value in zip(read.columns, ("1.00", "1.68", "2.53"), strict=True):
+        near = [line[max(0, column - 6) : column + 7] for line in read.rows]
+        top = next(row for row, line in enumerate(near) if line[min(column, 6)] in FULL + HALF)
+        (cap,) = [row for row, line in enumerate(near) if IDEAL_CAP in line]
+        (shown,) = [row for row, line in enumerate(near) if value in line]
+        assert shown > cap or cap == top
+
+
 @pytest.mark.parametrize("kind", ["lines", "bars"])
 def test_on_an_axis_of_doublings_each_takes_the_same_room_and_is_named_in_gpus(kind: str) -> None:
     counts = (1, 2, 4, 8, 16, 32)

@@ -31,6 +31,14 @@ def exported(
     return messages.export_all(folder, step).result(60)
 
 
+def test_a_message_with_many_remarks_says_where_the_others_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = """print('{"files": ["/lab/x/deck.pptx"], "notes": ["one", "two", "three", "four"]}')"""
+    output = exported(tmp_path, body, monkeypatch)
+    assert output.splitlines()[1:] == ["one", "two", "2 more remarks: run `labtui export` to read them."]
+
+
 def test_the_export_runs_beside_the_screens_and_tells_its_steps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -52,6 +52,15 @@ def test_the_first_missing_condition_names_the_key_that_brings_it(
     assert actions.named(step.action) is not None
 
 
+def test_a_run_that_another_task_plans_is_missing_so_the_step_goes_there() -> None:
+    elsewhere = replace(item("runs", "ResNet50 · CPU has not been run yet (task 10.3)."), task_id="10.3")
+    shown = state_of(finished_run("lt1", "10.4", 1, spec(), "7"), "10.4", checks=check("10.4", elsewhere))
+    step = guidance.next_step(shown)
+    assert (step.action, step.task_id, step.label) == ("go_to_missing", "10.3", "go to 10.3")
+    assert actions.named(step.action) is not None and "go_to_missing" in guidance.context_keys(shown, "task")
+    assert guidance.next_step(replace(shown, task_id="10.3", checks={})).action != "go_to_missing"
+
+
 def test_out_of_memory_offers_its_remedy_until_a_smaller_batch_was_planned() -> None:
     failed = finished_run("lt1", "10.5", 1, spec(), "7", outcome="oom")
     shown = state_of(failed, checks=check("10.5", item("runs", "x")))
@@ -84,7 +93,7 @@ def test_a_lost_connection_comes_first_and_rows_stop_claiming() -> None:
     lost = ConnectionChanged(at=NOW, status="offline", sentence="The connection broke.")
     shown = state_of([*going, lost])
     assert guidance.next_step(shown).action == "refresh_now"
-    assert "Not connected" in view.lost_sentence(shown) and "2 s ago" in view.lost_sentence(shown)
+    assert "Not connected" in view.lost_sentence(shown) and "2 s old" in view.lost_sentence(shown)
     (row,) = view.run_rows(shown)
     assert row.state == "? last: epoch 3"
     assert view.lost_sentence(state_of(going)) == ""

@@ -32,13 +32,15 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"the mark", "enter")
         await until(pilot, lambda: "(n next, N before)" in title(app))
-        assert "end follows" in title(app)
+        assert "end: follow" in title(app)
         assert "+0" not in title(app), "nothing is below"
         await pilot.press("n")
         await until(pilot, lambda: "none below, N goes up" in title(app))
         assert "not found" not in title(app)
         await pilot.press("N")
-        await until(pilot, lambda: "(n next, N before)" in title(app) and " below, end follows" in title(app))
+        await until(
+            pilot, lambda: "(n next, N before)" in title(app) and " more lines, end: follow" in title(app)
+        )
         await pilot.press("N")
         await until(pilot, lambda: "none above, n goes down" in title(app))
 
@@ -175,7 +177,7 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: ReplayedSes
         app.view_model.choose_task("10.5")
         app.view_model.choose_run(1)
         app.repaint()
-        await until(pilot, lambda: "Run 1" in title(app) and "below, end follows" in title(app))
+        await until(pilot, lambda: "Run 1" in title(app) and "more lines, end: follow" in title(app))
         assert f"text {line}\n" in "".join(f"{row.strip()}\n" for row in text_of(app).splitlines())
         assert f"text {line + 5}" not in text_of(app)
         app.view_model.choose_run(2)

@@ -23,6 +23,7 @@ from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.pages import JobsPage, TextScreen, _job_cells
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm
+from labtui.tui.themes import preferences_file
 from tests.tui.replay import (
     NOW,
     CommandLine,
@@ -181,6 +182,7 @@ async def test_help_palette_and_shell_words(filled_session: ReplayedSession, app
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
+        assert str(preferences_file()) in app.screen.title_text  # type: ignore[attr-defined]
         await pilot.press("escape", "w")
         await until(pilot, lambda: "ssh nct01001@login.rehearsal.test" in text_of(app))
         assert "scancel 31337" in text_of(app)
@@ -501,7 +503,7 @@ async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
         await until(pilot, lambda: app.view_model.loaded)
         assert not requests, "only while the page is open"
         await pilot.press("Q")
-        await until(pilot, lambda: "Asking what is free" in text_of(app))
+        await until(pilot, lambda: "Reading what is free" in text_of(app))
         requests[0].set_exception(LabError("The cluster was busy."))
         page = app.screen
         assert isinstance(page, JobsPage)
@@ -589,3 +591,15 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(
         assert not app.open_editor(filled_session.folder.path / "scripts" / "ResNet50.py")
         assert came_back == [True]
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
+
+
+async def test_the_next_step_goes_to_the_task_whose_run_is_missing(
+    session: ReplayedSession, app_of: Make
+) -> None:
+    session.feed(*online(), *finished_run("lt1", "10.4", 1, spec(batch=256), "31337"))
+    app = app_of(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view_model.task_id == "10.4" and "go to 10.3" in text_of(app))
+        await pilot.press("full_stop")
+        await until(pilot, lambda: app.view_model.task_id == "10.3" and app.screen is app.main)
+        await until(pilot, lambda: " s  submit  ResNet50 · CPU has not been run yet." in text_of(app))

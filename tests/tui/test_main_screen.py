@@ -273,7 +273,7 @@ async def test_a_growing_log_is_followed(filled_session: ReplayedSession, app_of
         await pilot.press("pageup")
         await until(pilot, lambda: view.scroll_y == view.scroll_target_y < view.max_scroll_y)
         below = view.rows - int(view.scroll_y) - view.size.height
-        await until(pilot, lambda: f"+{below} lines below, end follows" in text_of(app))
+        await until(pilot, lambda: f"{below} more lines, end: follow" in text_of(app))
         await pilot.press("end")
         await until(pilot, lambda: "more 199" in text_of(app) and "following" in text_of(app))
         await pilot.press("slash", *"more 7", "enter")

@@ -132,7 +132,7 @@ async def test_what_the_file_does_not_say_is_a_question_mark_and_can_be_told(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         await pilot.press("J", "J")
-        await until(pilot, lambda: "does not say: model, GPUs, batch, epochs" in text_of(app))
+        await until(pilot, lambda: "does not set model, GPUs, batch, epochs" in text_of(app))
         screen.focus_table_at(0, column("gpus"))
         await pilot.press("enter", *"x", "enter")  # no number: asked again
         await pilot.press("backspace", "2", "enter")

@@ -144,9 +144,9 @@ async def test_what_torchrun_starts_can_be_started_by_srun(session: ReplayedSess
         before = screen.drafts
         await pilot.press("J")
         await until(pilot, lambda: {draft.form for draft in screen.drafts} == {"task-per-gpu"})
-        await until(pilot, lambda: "srun, a task each GPU" in text_of(app))
+        await until(pilot, lambda: "srun, one task per GPU" in text_of(app))
         assert {run.launcher for draft in screen.drafts for run in draft.runs} == {"task-per-gpu"}
-        assert "a job per size" not in text_of(app)
+        assert "one job per size" not in text_of(app)
         await pilot.press(*"J" * (len(screen.forms) - 1))
         await until(pilot, lambda: screen.drafts == before)
 

@@ -51,7 +51,7 @@ async def test_the_log_pane_folds_them_and_a_key_and_a_search_show_them(
     before = path.read_bytes()
     app = app_of(filled_session, "log")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "10 records folded (z)" in text_of(app), "folded")
+        await until(pilot, lambda: "10 folded (z)" in text_of(app), "folded")
         assert RECORD not in text_of(app) and "Epoch 5/5" in text_of(app)
         await pilot.press("z")
         await until(pilot, lambda: text_of(app).count(RECORD) == 10, "shown")
@@ -62,3 +62,24 @@ async def test_the_log_pane_folds_them_and_a_key_and_a_search_show_them(
             pilot, lambda: "epoch_start" in text_of(app) and RECORD in text_of(app), "found in a record"
         )
     assert path.read_bytes() == before
+
+
+async def test_a_search_finds_what_is_shown_before_what_is_folded(
+    filled_session: ReplayedSession, app_of
+) -> None:
+    """A record that holds the text, too, lies between the lines that are shown and stays folded."""
+    write_log(filled_session, "lt000000000000000ddd", log_with_records() + f"{RECORD} {' ' * 200}Epoch zz\n")
+    app = app_of(filled_session, "log")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "11 folded (z)" in text_of(app), "folded")
+        await pilot.press("slash", *"Epoch", "enter")
+        await until(pilot, lambda: "/Epoch line 23" in text_of(app), "the last line that is shown")
+        assert "Epoch 5/5" in text_of(app) and RECORD not in text_of(app)
+        await pilot.press("n")
+        await until(pilot, lambda: "none below" in text_of(app), "no record below it")
+        await pilot.press("slash", *"zz", "enter")
+        await until(
+            pilot, lambda: "/zz line 26" in text_of(app) and "Epoch 5/5" not in text_of(app), "a record"
+        )
+        await pilot.press("z")
+        await until(pilot, lambda: "Epoch 5/5" in text_of(app), "the left of what stays")

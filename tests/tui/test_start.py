@@ -172,7 +172,7 @@ async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
 def test_one_key_has_one_meaning() -> None:
     meanings: dict[str, set[str]] = {}
     for action in ACTIONS:
-        for key in action.keys.split(","):
+        for key in filter(None, action.keys.split(",")):
             meanings.setdefault(key, set()).add(action.label)
     # enter edits what is chosen: an answer is written, a number is changed
     assert meanings.pop("enter") == {"write", "change"}

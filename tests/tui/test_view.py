@@ -133,7 +133,7 @@ def test_what_waits_says_the_true_reason() -> None:
             "In labtui's submission queue; it is sent when the cluster can be reached."
         ]
     online = replace(planned_only, state=replace(busy, connection=ConnectionState(status="online")))
-    assert view.queued_here(online).endswith("(waiting for its turn)")
+    assert view.queued_here(online).endswith("(waiting for a free slot)")
 
 
 def test_a_job_whose_log_says_that_all_is_done_does_not_run_any_more() -> None:

@@ -75,7 +75,7 @@ async def test_a_cluster_without_a_profile_is_asked_about_itself(
         for name, value in typed.items():
             app.screen.query_one(f"#{name}", Input).value = value
         await pilot.click("#test")
-        await until(pilot, lambda: "new here" in text_of(app), turns=800)
+        await until(pilot, lambda: "not in known_hosts" in text_of(app), turns=800)
         await pilot.press("y")
         await until(pilot, lambda: "Slurm would accept a job" in " ".join(text_of(app).split()), turns=800)
         assert not (tmp_path / "new").exists()

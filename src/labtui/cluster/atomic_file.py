@@ -44,7 +44,8 @@ def write_private(path: Path, data: bytes) -> None:
         write_atomic(path, data)
     except OSError as error:
         raise FolderError(
-            f"{path} cannot be written: {error.strerror}.", "Is the disk full, or the folder not yours?"
+            f"{path} cannot be written: {error.strerror}.",
+            "Free disk space, or choose a folder you can write to.",
         ) from error
 
 

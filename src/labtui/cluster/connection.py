@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from labtui.cluster.dial import SshChain, dial, lost
 from labtui.cluster.files import MAX_PACKET, WINDOW, RemoteFiles
-from labtui.cluster.login import Memory, Welcome, refused_by_server
-from labtui.cluster.target import Endpoint, NobodyThere, Prompter, Target
+from labtui.cluster.login import LoginResult, Memory, refused_by_server
+from labtui.cluster.target import Endpoint, NonInteractivePrompter, Prompter, Target
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure
 from labtui.slurm.remote_command import CommandRecord, CommandResult, RemoteCommand, cut_frame, frame
 
@@ -180,7 +180,7 @@ class Connection:
     ) -> None:
         self.target = target
         self.files = RemoteFiles(self._sftp_channel)
-        self._prompter = prompter or NobodyThere()
+        self._prompter = prompter or NonInteractivePrompter()
         self._on_command = on_command
         self._memory = Memory()
         self._chain: SshChain | None = None
@@ -208,9 +208,9 @@ class Connection:
         return (self._endpoint or self.target.endpoints[0]).user
 
     @property
-    def welcome(self) -> Welcome | None:
+    def login_result(self) -> LoginResult | None:
         """How the login went (methods, key, end of the certificate); None when not connected."""
-        return self._chain.welcome if self._chain else None
+        return self._chain.login_result if self._chain else None
 
     def connect(self) -> None:
         """Connect and log in; the hosts are tried in turn, the last good one first.
@@ -299,8 +299,8 @@ class Connection:
         """Wait for one of the two command channels; not for ever: logs are read between two commands."""
         if not self._execs.acquire(timeout=TURN_LIMIT_S):
             raise RemoteFailure(
-                f"{self.host} has not answered two earlier questions yet.",
-                "Slurm or the login node may be busy; labtui asks again automatically.",
+                f"{self.host} has not answered two earlier requests yet.",
+                "Slurm or the login node may be busy; labtui tries again automatically.",
                 wait=True,
             )
 
@@ -312,7 +312,7 @@ class Connection:
             result = execute(transport, script, timeout_s=timeout_s, stdin=stdin, limit=limit)
         except paramiko.ChannelException as problem:
             raise RemoteFailure(
-                f"{self.host} opens no further channel ({problem.text}).",
+                f"{self.host} refuses another channel ({problem.text}).",
                 "Close other sessions, then try again.",
                 wait=True,
             ) from None
@@ -336,7 +336,7 @@ class Connection:
         return RemoteFailure(
             f"The login shell on {self.host} ended before the command.",
             "A start-up file (.bashrc, .profile) exits, or bash is missing."
-            + (f" It said: {noise_lines[-1][:200]}" if noise_lines else ""),
+            + (f" Output: {noise_lines[-1][:200]}" if noise_lines else ""),
             detail="\n".join(noise_lines),
             wait=True,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.cluster.keys import within
 from labtui.cluster.known_hosts import check_host_key, lines_of, preferred_types
-from labtui.cluster.login import Login, Memory, Welcome
+from labtui.cluster.login import Login, LoginResult, Memory
 from labtui.cluster.target import Endpoint, Prompter
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError
 
@@ -129,7 +129,7 @@ class SshChain:
     """An open way: the last transport is the login host's, the ones before it are its hops."""
 
     transports: list[paramiko.Transport] = field(default_factory=list)
-    welcome: Welcome | None = None
+    login_result: LoginResult | None = None
 
     @property
     def transport(self) -> paramiko.Transport:
@@ -158,7 +158,7 @@ def dial(endpoint: Endpoint, *, own_known_hosts: Path, prompter: Prompter, memor
         way: Any = _first_socket(hops[0])
         for number, hop in enumerate(hops):
             chain.transports.append(_start(hop, way))
-            chain.welcome = _enter(chain.transport, hop, own_known_hosts, prompter, memory)
+            chain.login_result = _enter(chain.transport, hop, own_known_hosts, prompter, memory)
             if number + 1 < len(hops):
                 way = _through(chain.transport, hop, hops[number + 1])
     except BaseException:
@@ -259,7 +259,7 @@ def quick_first(ciphers: tuple[str, ...]) -> tuple[str, ...]:
 
 def _enter(
     transport: paramiko.Transport, endpoint: Endpoint, own_file: Path, prompter: Prompter, memory: Memory
-) -> Welcome:
+) -> LoginResult:
     """Exchange keys, check the host key, log in."""
     known = lines_of(endpoint, own_file)
     options = transport.get_security_options()
@@ -275,6 +275,6 @@ def _enter(
     except Exception as problem:
         raise cannot_connect(problem, endpoint) from None
     check_host_key(endpoint, key.get_name(), key.asbytes(), lines=known, own_file=own_file, prompter=prompter)
-    welcome = Login(transport, endpoint, prompter, memory).run()
+    login_result = Login(transport, endpoint, prompter, memory).run()
     transport.set_keepalive(KEEPALIVE_S)
-    return welcome
+    return login_result

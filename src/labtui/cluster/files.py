@@ -160,7 +160,7 @@ class Pipeline:
             except EOFError:
                 return b""
         if kind != CMD_DATA:
-            raise paramiko.SFTPError("The server did not answer with data.")
+            raise paramiko.SFTPError("The server returned no data.")
         data: bytes = message.get_string()
         self._pace.answered(len(data), self._steady() - request.at, self._round_trip_s, held_back=held_back)
         return data
@@ -331,7 +331,7 @@ def _write(sftp: paramiko.SFTPClient, path: str, data: bytes, mode: int) -> None
                 file.write(piece)
         sftp.chmod(temporary, mode)
         if (sftp.stat(temporary).st_size or 0) != len(data):
-            raise OSError(errno.EIO, "the file did not arrive complete")
+            raise OSError(errno.EIO, "the upload is incomplete")
         _rename(sftp, temporary, path)
     except (OSError, EOFError):
         with contextlib.suppress(Exception):

@@ -269,7 +269,7 @@ def check_certificate(path: Path, now: datetime | None = None) -> datetime | Non
     if begins is not None and begins > now:
         raise LoginRefused(
             f"The certificate {path} is not valid before {begins:%Y-%m-%d at %H:%M} UTC.",
-            "Is this computer's clock right?",
+            "Set this computer's clock.",
         )
     return ends
 

@@ -213,7 +213,7 @@ def check_host_key(
     if endpoint.host_key:
         if not same_fingerprint(endpoint.host_key, shown):
             raise HostKeyProblem(
-                f"{host} shows the key {shown}, but the settings ask for {endpoint.host_key}.",
+                f"{host} has the key {shown}, but the settings pin {endpoint.host_key}.",
                 "Someone may be listening in. Compare with the fingerprint your site publishes.",
             )
         return
@@ -242,8 +242,10 @@ def same_fingerprint(expected: str, shown: str) -> bool:
 
 def _ask(endpoint: Endpoint, key_type: str, shown: str, prompter: Prompter) -> None:
     name = host_name(endpoint.host, endpoint.port)
-    text = f"{name} is new here. It shows the {_plain(key_type)} key {shown}. {_published(endpoint, shown)}"
-    text += "Is that the right one?"
+    text = (
+        f"{name} is not in known_hosts. Its {_plain(key_type)} key is {shown}. {_published(endpoint, shown)}"
+    )
+    text += "Is this fingerprint correct?"
     answer = prompter.ask(
         LoginQuestion(kind="host-key", text=text, host=endpoint.host, echo=True, fingerprint=shown)
     )

@@ -85,7 +85,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome:
+class LoginResult:
     """How a login went: the methods that were accepted, the key's origin, when its certificate runs out."""
 
     methods: tuple[str, ...]
@@ -112,7 +112,7 @@ class Login:
         self.must_change = False
         self.server_words = ""
 
-    def run(self) -> Welcome:
+    def run(self) -> LoginResult:
         """Log in.
 
         Raises:
@@ -125,7 +125,7 @@ class Login:
             self.memory.forget(self.endpoint.label)
             raise
 
-    def _run(self) -> Welcome:
+    def _run(self) -> LoginResult:
         allowed = self._ask_methods()
         tried: set[str] = set()
         while not self.transport.is_authenticated():
@@ -146,7 +146,7 @@ class Login:
         if self.key is not None and "publickey" in self.accepted:
             self.memory.keys[self.endpoint.label] = self.key
         until = self.key.until if self.key and "publickey" in self.accepted else None
-        return Welcome(tuple(self.accepted), self.key.origin if self.key else "", until)
+        return LoginResult(tuple(self.accepted), self.key.origin if self.key else "", until)
 
     def _ask_methods(self) -> set[str]:
         import paramiko
@@ -311,7 +311,7 @@ class Login:
             )
         if "publickey" in allowed and self.key is None:
             return LoginRefused(
-                f"{self.endpoint.host} wants a key from {self.endpoint.user}, and there is none to offer.",
+                f"{self.endpoint.host} requires an SSH key for {self.endpoint.user}, and you have none.",
                 "`labtui key` makes one; register it at the site, and name it with --identity FILE.",
                 reason="no-key",
             )

@@ -134,7 +134,7 @@ class SlurmCluster:
             self.remote_files.write_atomic(f"{store}/{digest}", file.data, 0o600)
         for start in range(0, len(needed), BATCH):
             if self._place(remote_dir, needed[start : start + BATCH]):
-                raise RemoteFailure("Files that were sent are no longer there.", "Push again.", wait=True)
+                raise RemoteFailure("Pushed files are missing on the cluster.", "Push again.", wait=True)
         sent = {file.path for file in needed}
         return PushReport(
             sent=tuple(file.path for file in plan if file.path in sent),
@@ -167,7 +167,7 @@ class SlurmCluster:
             digests = parse_digests(result.out, batch)
             if digests is None:
                 raise RemoteFailure(
-                    f"The cluster did not say what is in {remote_dir}.", "Its file system may be slow now."
+                    f"Listing {remote_dir} on the cluster got no answer.", "Its file system may be slow now."
                 )
             found |= digests
         return found
@@ -253,7 +253,7 @@ class SlurmCluster:
         found = parse_present(self.connection.run(present_command(paths), timeout_s=LOOK_LIMIT_S).out, paths)
         if found is None:
             raise RemoteFailure(
-                "The cluster did not say whether the data and the container are there.",
+                "The check for the data and the container got no answer.",
                 "Its file system may be slow now; `labtui doctor` checks again.",
             )
         return found
@@ -299,12 +299,12 @@ class SlurmCluster:
             return
         if result.status is None:
             raise ConnectionLost(
-                "Slurm did not say whether the job was cancelled.", "Look at its state, then try again."
+                "The cancellation got no answer from Slurm.", "Look at its state, then try again."
             )
         message = result.err.strip()
         raise RemoteFailure(
             f"Job {job_id} was not cancelled: {message.splitlines()[-1] if message else 'no reason given'}",
-            "Is it one of your own jobs?",
+            "Only your own jobs can be changed; `labtui queue --all` shows them.",
             detail=message,
         )
 
@@ -343,7 +343,7 @@ class SlurmCluster:
         nonce = secrets.token_hex(8)
         result = self.connection.run(load_command(nonce), timeout_s=2 * PROGRAM_LIMIT_S + 15)
         if result.status is None:
-            raise ConnectionLost("The cluster did not say what is free.", "labtui asks again later.")
+            raise ConnectionLost("The query for free nodes got no answer.", "labtui asks again later.")
         return parse_load(result, nonce)
 
     def end_after(self, job_id: str, minutes: int) -> None:
@@ -358,7 +358,7 @@ class SlurmCluster:
             return
         if result.status is None:
             raise ConnectionLost(
-                "Slurm did not say whether it accepted the limit.", "Look at the job, then try again."
+                "The new time limit got no answer from Slurm.", "Look at the job, then try again."
             )
         message = result.err.strip()
         sentence = f"Slurm did not accept a limit of {minutes} min for job {job_id}"
@@ -372,7 +372,7 @@ class SlurmCluster:
 
 def _must_be_a_number(job_id: str) -> None:
     if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
-        raise RemoteFailure(f"{job_id!r} is not a job number.", "`labtui queue` shows the numbers.")
+        raise RemoteFailure(f"{job_id!r} is not a job ID.", "`labtui queue` shows the IDs.")
 
 
 # --------------------------------------------------------------------------- files by content

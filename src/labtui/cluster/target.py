@@ -114,7 +114,7 @@ class Prompter(Protocol):
         ...
 
 
-class NobodyThere:
+class NonInteractivePrompter:
     """Refuses every question: for scripts and pipes, where nothing may be asked."""
 
     def ask(self, question: LoginQuestion) -> str | None:

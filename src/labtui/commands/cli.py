@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TextIO
 
 from labtui import __version__
 from labtui.domain.errors import LabError, UsageError
-from labtui.domain.terminal_text import ascii_text, ascii_wanted, harmless
+from labtui.domain.terminal_text import ascii_text, ascii_wanted, sanitize
 
 _ESCAPING = "labtui.escape"
 
@@ -39,7 +39,7 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_ESCAPING, _escape)
 
 
-class HarmlessStream:
+class SanitizedStream:
     """A text stream to a terminal; everything but `write` and `writelines` is the stream below."""
 
     def __init__(self, below: TextIO) -> None:
@@ -50,7 +50,7 @@ class HarmlessStream:
 
     def write(self, text: str) -> int:
         """Write what is left of a text when nothing in it acts."""
-        return self.below.write(ascii_text(harmless(text)) if ascii_wanted(os.environ) else harmless(text))
+        return self.below.write(ascii_text(sanitize(text)) if ascii_wanted(os.environ) else sanitize(text))
 
     def writelines(self, lines: Any) -> None:
         for line in lines:
@@ -59,7 +59,7 @@ class HarmlessStream:
 
 def trusted(stream: TextIO) -> TextIO:
     """The stream below the guard, for colours of our own; what else is written there has to be harmless already."""
-    return stream.below if isinstance(stream, HarmlessStream) else stream
+    return stream.below if isinstance(stream, SanitizedStream) else stream
 
 
 @contextmanager
@@ -79,7 +79,10 @@ def _guard(stream: TextIO | None) -> Any:
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors=_ESCAPING)
-    return HarmlessStream(stream) if stream.isatty() else stream
+    return SanitizedStream(stream) if stream.isatty() else stream
+
+
+_NUMBERS: Mapping[Any, str] = {int: "a whole number", float: "a number"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,6 +94,21 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(
             sentence if sentence.endswith(".") else f"{sentence}.", f"`{self.prog} --help` shows the usage."
         )
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """As argparse, whose complaint names Python's type."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in _NUMBERS:
+                raise
+            wrong = f"{arg_string!r} is not {_NUMBERS[action.type]}"
+        raise argparse.ArgumentError(action, wrong)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(map(str, action.choices))
+            raise argparse.ArgumentError(action, f"choose from {known}, not {value!r}")
 
 
 def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -116,28 +134,28 @@ COMMANDS: dict[str, str] = {
     "init": "make a lab folder",
     "labs": "list, show and check lab editions",
     "doctor": "check the connection, the account, the paths and a small job",
-    "key": "log in with a key: make one, send it, try it",
-    "push": "send scripts to the cluster (unchanged files cost nothing)",
+    "key": "set up the login by SSH key: make a key, install it, test it",
+    "push": "send scripts to the cluster (unchanged files are skipped)",
     "submit": "submit the runs of a task, or a job file of your own",
     "lint": "check job files and training scripts for mistakes",
     "watch": "follow the runs until they end",
     "queue": "show the jobs and the submission queue",
     "log": "show a run's output",
     "cancel": "cancel runs, or any job of yours",
-    "retry": "submit a run again: the same, with twice the time, or with half the batch",
+    "retry": "submit a run again: the same, with more time, or half the batch",
     "hold": "hold waiting runs until they are released",
     "release": "release held runs",
     "limit": "change the time limit of a waiting run",
     "seff": "show how much of its cores and memory a finished job used",
     "check": "show which tasks are done, based on evidence",
     "parse": "read training logs and print what they contain",
-    "results": "epoch time, throughput, speedup and efficiency, with their uncertainty",
+    "results": "epoch time, throughput, speedup, efficiency; how exact they are",
     "plot": "draw the charts into files",
     "export": "write tables, plots and the slide deck",
-    "replay": "show a lab folder's session again, event by event, with the screens",
+    "replay": "replay a lab folder's session on the screens",
     "serve": "show the screens in a local browser, at a secret address",
     "completion": "print a completion script for bash, zsh or fish",
-    "repair": "rebuild the database from the mirrors",
+    "repair": "rebuild the database from job scripts and copies of the logs",
 }
 
 
@@ -259,9 +277,11 @@ def _guarded_main(arguments: Sequence[str] | None) -> int:
     try:
         return _dispatch(sys.argv[1:] if arguments is None else arguments)
     except LabError as error:
-        print(f"labtui: {error.sentence}", file=sys.stderr)
+        from labtui.commands.terminal import print_wrapped
+
+        print_wrapped(f"labtui: {error.sentence}", stream=sys.stderr)
         if error.hint:
-            print(f"  hint: {error.hint}", file=sys.stderr)
+            print_wrapped(f"  hint: {error.hint}", stream=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our pipe went away (`labtui results | head`): that is no error of ours.
@@ -296,10 +316,10 @@ def _keep(error: Exception) -> str:
 
 _SHELLS = ("bash", "zsh", "fish")
 _HINT = """\
-to install it:
-  bash  labtui completion bash > ~/.local/share/bash-completion/completions/labtui
-  zsh   labtui completion zsh > ~/.zfunc/_labtui      (with fpath+=~/.zfunc before compinit)
-  fish  labtui completion fish > ~/.config/fish/completions/labtui.fish
+to install it (zsh: with fpath+=~/.zfunc before compinit):
+  labtui completion bash > ~/.local/share/bash-completion/completions/labtui
+  labtui completion zsh > ~/.zfunc/_labtui
+  labtui completion fish > ~/.config/fish/completions/labtui.fish
 """
 
 

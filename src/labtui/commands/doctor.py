@@ -133,7 +133,7 @@ def _remember(folder: LabFolder, seen: dict[str, bool]) -> None:
     from labtui.session.session import Session
 
     with contextlib.suppress(LabError), Session.open(folder.path, start=False) as session:
-        session.note_places(seen)
+        session.note_paths(seen)
 
 
 def _here(args: argparse.Namespace) -> Path | None:
@@ -304,14 +304,16 @@ def repair_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_repair(args: argparse.Namespace) -> int:
-    """Rebuild; the damaged file is kept beside the new one."""
+    """Rebuild; the old file is kept beside the new one."""
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.repair import repair
 
     report = repair(LabFolder.open(find_folder(args.folder)))
+    if report.old_database is not None and not report.damaged:
+        say("No damage was found in the database.")
     print(f"events read from the old database: {report.events_kept}")
     print(f"submissions rebuilt from job scripts: {report.submissions_rebuilt}")
-    print(f"epochs read from the mirrors: {report.epochs_read}")
+    print(f"epochs read from the copies of the logs: {report.epochs_read}")
     if report.old_database is not None:
         say(f"The old database is kept as {report.old_database.name}.")
     return 0

@@ -36,6 +36,7 @@ from labtui.domain.events import (
     SubmissionState,
 )
 from labtui.domain.model import JobPhase, RunPhase, Stream, SubmissionStatus
+from labtui.domain.terminal_text import sanitize
 from labtui.slurm.states import explain_reason
 
 _OPEN = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING, RunPhase.UNKNOWN)
@@ -121,17 +122,10 @@ class _Printer:
             while data := file.read(1 << 20):
                 self._offset += len(data)
                 if self._terminal:
-                    sys.stdout.write(_harmless(self._decoder.decode(data)))
+                    sys.stdout.write(sanitize(self._decoder.decode(data)))
                 else:
                     sys.stdout.buffer.write(data)
         sys.stdout.flush()
-
-
-def _harmless(text: str) -> str:
-    """No escape sequence of a log reaches the terminal; line ends and tabs do."""
-    return "".join(
-        char if char.isprintable() or char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
 
 
 _QUIET = (LogGrew, Refreshed)
@@ -155,7 +149,7 @@ def run_watch(args: argparse.Namespace) -> int:
         watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
             lab.state.runs
         )
-        show = _as_json if args.json else _Teller()
+        show = _as_json if args.json else _EventPrinter()
         if args.json:
             print(
                 json.dumps({"type": "snapshot", "runs": [_row(run) for run in lab.state.runs.values()]}),
@@ -264,7 +258,7 @@ def _as_json(event: AnyEvent, state: LabState) -> None:
         print(encode_event(event).decode(), flush=True)
 
 
-class _Teller:
+class _EventPrinter:
     """Events as lines; each thing once, though a log that is read again (its other stream grew) tells it again."""
 
     def __init__(self) -> None:

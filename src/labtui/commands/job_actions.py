@@ -70,14 +70,14 @@ def cancel_arguments(parser: argparse.ArgumentParser) -> None:
         "--after",
         type=count,
         metavar="MIN",
-        help="not now: Slurm ends the job after this many minutes, even when labtui is closed",
+        help="let Slurm end the job this many minutes after its start, even when labtui is closed",
     )
     parser.add_argument(
         "--job",
         action="append",
         default=[],
         metavar="JOB",
-        help="a job's number, as `labtui queue --all` shows; labtui need not have submitted it",
+        help="a job ID, as `labtui queue --all` shows it; labtui need not have submitted it",
     )
     add_folder_argument(parser)
     add_show_commands(parser)
@@ -96,7 +96,7 @@ def run_cancel(args: argparse.Namespace) -> int:
         submissions = {token: lab.state.submissions[token] for token in tokens}
         open_ones = {token: number for token, number in tokens.items() if not _over(submissions[token])}
         for token in tokens.keys() - open_ones.keys():
-            say(f"run {tokens[token]} is already over; there is nothing to cancel")
+            say(f"Run {tokens[token]} is already over: there is nothing to cancel.")
         if not open_ones:
             return 0
         if args.show_commands:
@@ -111,10 +111,10 @@ def run_cancel(args: argparse.Namespace) -> int:
             along = f" (and with it {', '.join(others)}, in the same job)" if others else ""
             if args.after is None:
                 lab.session.cancel(number).result(timeout=300)
-                say(f"run {number} was cancelled{along}")
+                say(f"Run {number} was cancelled{along}.")
             else:
                 lab.session.end_after(number, args.after).result(timeout=300)
-                say(f"the job of run {number}{along} will be ended {args.after} min after its start")
+                say(f"The job of run {number}{along} will be ended {args.after} min after its start.")
     return 0
 
 
@@ -129,7 +129,7 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
         lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
         for job_id in args.job:
             lab.session.cancel_job(job_id).result(timeout=120)
-            say(f"job {job_id} was cancelled")
+            say(f"Job {job_id} was cancelled.")
     return 0
 
 
@@ -144,9 +144,9 @@ def _show_cancel_commands(lab: Open, args: argparse.Namespace, open_ones: dict[i
     ]
     for number, item in open_ones.items():
         if item.job is None and item.status is not SubmissionStatus.WAITING:
-            say(f"run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`)")
+            say(f"Run {number} is being sent to Slurm: check first whether it has a job (`labtui queue`).")
         elif item.job is None and args.after is None:
-            say(f"run {number} is in labtui's own submission queue: there is no job to cancel")
+            say(f"Run {number} is in labtui's own submission queue: there is no job to cancel.")
     return show_manual_commands(groups)
 
 
@@ -188,7 +188,7 @@ def _hold(args: argparse.Namespace, *, held: bool) -> int:
             lab.online()
         for number in numbers.values():
             lab.session.hold(number, held=held).result(timeout=120)
-            say(f"the job of run {number} is {'held' if held else 'released'}")
+            say(f"The job of run {number} is {'held' if held else 'released'}.")
     return 0
 
 
@@ -212,7 +212,7 @@ def run_limit(args: argparse.Namespace) -> int:
         if status is not SubmissionStatus.WAITING:
             lab.online()
         lab.session.set_limit(args.run, args.minutes).result(timeout=120)
-        say(f"the job of run {args.run} has a limit of {args.minutes} min")
+        say(f"The job of run {args.run} has a limit of {args.minutes} min.")
     return 0
 
 
@@ -220,8 +220,13 @@ def retry_arguments(parser: argparse.ArgumentParser) -> None:
     """The run, and what to do differently."""
     from labtui.commands.submit import add_sending_arguments
 
+    parser.epilog = (
+        "A run that its time limit ended gets twice the time, as far as the queue allows; one that ran out of GPU "
+        "memory gets half the batch. Any other is submitted as it was."
+    )
+
     parser.add_argument("run", type=run_number, metavar="RUN", help="its number, as `labtui queue` shows")
-    parser.add_argument("--same", action="store_true", help="as it was, however it ended")
+    parser.add_argument("--same", action="store_true", help="with unchanged settings, however the run ended")
     parser.add_argument("--time", type=count, metavar="MINUTES", help="with this time limit")
     add_folder_argument(parser)
     add_sending_arguments(parser)
@@ -248,7 +253,12 @@ def seff_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_seff(args: argparse.Namespace) -> int:
     """Ask accounting, one job after the other. Exit code 1 when it has no record of one."""
-    with Open(args) as lab:
+    from labtui.session.planning import run_of
+
+    with Open(args, start=False) as lab:
+        for number in args.runs:
+            run_of(lab.state, number)
+        lab.session.start()
         lab.online()
         found = {number: lab.session.efficiency(number).result(timeout=120) for number in args.runs}
     if args.json:
@@ -268,7 +278,7 @@ def _efficiency_row(item: JobEfficiency | None) -> dict[str, object]:
 
 def _print_efficiency(number: int, item: JobEfficiency | None) -> None:
     if item is None:
-        say(f"run {number}: accounting has no record of its job yet")
+        say(f"Accounting has no record of the job of run {number} yet.")
         return
     print(plain(f"run {number}, job {item.job_id}: {item.state}"))
     held = f"{item.cores} core{'s' * (item.cores != 1)} for {item.wall_seconds / 60:.1f} min"

@@ -67,7 +67,7 @@ def answers_of(args: argparse.Namespace) -> Answers:
     )
 
 
-def ask_what_is_unknown(draft: SubmissionDraft, answers: Answers) -> Answers:
+def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
     """Ask on a terminal what the job file does not tell; Enter leaves it to the log. Without a terminal: as it is."""
     from dataclasses import replace
 
@@ -108,7 +108,7 @@ def runs_in_words(draft: SubmissionDraft) -> str:
     """``ResNet50 on 1, 2 GPUs, 2,048 images per GPU, 5 epochs``; a run that differs stands by itself."""
     if any(spec.unknown for spec in draft.runs):
         number = f"{len(draft.runs)} run{_s(len(draft.runs))}"
-        return f"{number} as far as {draft.job_file} says; the log has the rest"
+        return f"{number} found in {draft.job_file}; the log gives the rest"
     groups: dict[tuple[str, str, int, int], list[int]] = {}
     for spec in draft.runs:
         groups.setdefault((spec.model, spec.device, spec.per_gpu_batch, spec.epochs), []).append(spec.n_gpus)
@@ -236,9 +236,11 @@ def lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="PROFILE", help="the cluster they are for (default: the lab folder's)"
     )
-    parser.add_argument("--account", default="", help="as given on the command line of sbatch")
-    parser.add_argument("--qos", default="", help="the same for the QoS")
-    parser.add_argument("--time", type=count, metavar="MINUTES", help="the same for the time limit")
+    parser.add_argument("--account", default="", help="account passed to sbatch on the command line")
+    parser.add_argument("--qos", default="", help="QoS passed to sbatch on the command line")
+    parser.add_argument(
+        "--time", type=count, metavar="MINUTES", help="time limit passed to sbatch on the command line"
+    )
     parser.add_argument("--fix", action="store_true", help="apply the fixes that are certain to the files")
     parser.add_argument("--diff", action="store_true", help="show those fixes without applying them")
     parser.add_argument("--rules", action="store_true", help="list the rules")

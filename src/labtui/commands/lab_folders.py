@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.commands.terminal import TerminalPrompter, plain, say
+from labtui.commands.terminal import TerminalPrompter, plain, print_wrapped, say, window_width
 from labtui.domain.errors import DataError, LabError, UsageError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
 def run_init(args: argparse.Namespace) -> int:
     """Make the folder; say what to do next."""
     from labtui.lab.plan import withheld_scripts
+    from labtui.preflight.pasted import is_no_account
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import check_settings, lab_of_site
     from labtui.session.labs import list_editions, load_edition
@@ -97,6 +98,10 @@ def run_init(args: argparse.Namespace) -> int:
         profile, settings = setup.profile, folder.settings()
     print(folder.path)
     say(f"A lab folder for {edition.title}, on {profile.title}.")
+    if is_no_account(settings.account):
+        say(
+            f"Still missing: your account. {settings.account} stands for it: set `account` in {folder.settings_path}."
+        )
     try:
         check_settings(settings, profile)
     except LabError as error:
@@ -170,6 +175,7 @@ def _answer(question: SiteQuestion) -> str:
 
 
 _WIDTH = 96
+"""Of the texts of an edition, where the window is not narrower."""
 
 
 def labs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -178,9 +184,7 @@ def labs_arguments(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="one edition, or one of its tasks in full")
     show.add_argument("lab", metavar="ID", help="the edition's id, or a .toml file")
     show.add_argument("task", nargs="?", metavar="TASK", help="a task's number")
-    check = actions.add_parser(
-        "check", help="check edition files: their schema, and every box on its evidence"
-    )
+    check = actions.add_parser("check", help="check edition files: the schema, and each task's checks")
     check.add_argument("files", nargs="+", metavar="FILE")
     for action in (show, check):
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
@@ -209,7 +213,7 @@ def _list(args: argparse.Namespace) -> int:
     width = max(len(entry.id) for entry in entries)
     for entry in entries:
         tail = entry.problem or f"{entry.title} ({entry.term}, {entry.tasks} tasks)"
-        print(plain(f"{entry.id:<{width}}  {tail}"))
+        print_wrapped(plain(f"{entry.id:<{width}}  {tail}"), hang=width + 2)
     say("`labtui labs show ID` shows one; `labtui init DIR --lab ID --cluster PROFILE` makes a lab folder.")
     return 0
 
@@ -229,26 +233,27 @@ def _show(args: argparse.Namespace, name: str, task_id: str | None) -> int:
         value = msgspec.to_builtins(task if task is not None else edition)
         print(json.dumps(value, indent=1, ensure_ascii=False))
         return 0
-    for line in _task_lines(edition, task) if task is not None else _edition_lines(edition):
-        print(plain(line))
+    width = min(window_width() or _WIDTH, _WIDTH)
+    for line in _task_lines(edition, task, width) if task is not None else _edition_lines(edition, width):
+        print_wrapped(plain(line))
     return 0
 
 
-def _wrapped(text: str, indent: str = "", mark: str = "") -> Iterator[str]:
+def _wrapped(text: str, width: int, indent: str = "", mark: str = "") -> Iterator[str]:
     for paragraph in text.split("\n\n"):
         yield from textwrap.wrap(
             " ".join(paragraph.split()),
-            _WIDTH,
+            width,
             initial_indent=indent + mark,
             subsequent_indent=indent + " " * len(mark),
         )
 
 
-def _edition_lines(edition: Edition) -> Iterator[str]:
+def _edition_lines(edition: Edition, width: int) -> Iterator[str]:
     yield edition.title
     yield f"{edition.course}, {edition.term}"
     yield ""
-    yield from _wrapped(edition.about)
+    yield from _wrapped(edition.about, width)
     yield ""
     for task in edition.tasks:
         weight = f"  {task.weight:g} %" if task.weight is not None else ""
@@ -256,17 +261,17 @@ def _edition_lines(edition: Edition) -> Iterator[str]:
         yield f"  {task.id:>6}  {task.title}{weight}{aside}"
     if edition.hand_in is not None:
         yield ""
-        yield from _wrapped(f"To hand in: {edition.hand_in.what}. {edition.hand_in.where}.")
+        yield from _wrapped(f"To hand in: {edition.hand_in.what}. {edition.hand_in.where}.", width)
     yield ""
-    yield from _wrapped(f"After: {edition.source}")
+    yield from _wrapped(f"Based on: {edition.source}", width)
 
 
-def _task_lines(edition: Edition, task: Task) -> Iterator[str]:
+def _task_lines(edition: Edition, task: Task, width: int) -> Iterator[str]:
     yield f"{task.id}  {task.title}"
     yield ""
-    yield from _wrapped(task.what)
+    yield from _wrapped(task.what, width)
     yield ""
-    yield from _wrapped(task.why, mark="Why: ")
+    yield from _wrapped(task.why, width, mark="Why: ")
     if task.runs:
         yield ""
         yield from _run_lines(edition, task)
@@ -283,7 +288,7 @@ def _task_lines(edition: Edition, task: Task) -> Iterator[str]:
             yield ""
             yield title
             for item in items:
-                yield from _wrapped(item, indent="  ", mark="- ")
+                yield from _wrapped(item, width, indent="  ", mark="- ")
 
 
 def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
@@ -326,7 +331,7 @@ def _check(args: argparse.Namespace, path: Path) -> int:
         return 0 if holds else 1
     for proof in proofs:
         verdict = "ok" if proof.holds else "no"
-        text = proof.sentence or "open on an empty folder, ticked on the reference evidence"
+        text = proof.sentence or "not done in an empty folder, done with the reference results"
         print(plain(f"{verdict:<4} task {proof.task_id}: {text}"))
     print(plain(f"{'ok' if holds else 'no':<4} {edition.id}: {len(proofs)} tasks"))
     return 0 if holds else 1

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from labtui.commands.terminal import window_width
+from labtui.commands.terminal import print_wrapped, window_width
 from labtui.domain.errors import DataError, LabError
 from labtui.domain.model import EpochSample, Program, Stream
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
@@ -101,9 +101,9 @@ def run_parse(args: argparse.Namespace) -> int:
     parsed = parse_files(args.files, args.pattern, programs_of(args.lab))
     for one in parsed:
         if one.error is not None:
-            print(f"labtui: {one.error.sentence}", file=sys.stderr)
+            print_wrapped(f"labtui: {one.error.sentence}", stream=sys.stderr)
             if one.error.hint:
-                print(f"  hint: {one.error.hint}", file=sys.stderr)
+                print_wrapped(f"  hint: {one.error.hint}", stream=sys.stderr)
     if args.json:
         answer = {"files": [file_json(one) for one in parsed]}
         print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
@@ -303,7 +303,7 @@ def _rows(one: ParsedFile) -> tuple[ResultRow, ...]:
 
 def file_text(one: ParsedFile, width: int | None = None) -> str:
     """A heading, a table for each run, and what went wrong; tables in lines of at most `width` cells (None: any)."""
-    from labtui.results.report import fitted_lines
+    from labtui.domain.terminal_text import fitted_lines
 
     report = one.report or LogReport()
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
@@ -340,8 +340,8 @@ def _measures(report: LogReport) -> bool:
 def _nothing_read(report: LogReport) -> list[str]:
     """That no epoch or rate was found, what would have been, and how to describe other lines."""
     lines = [
-        "  No epoch or rate that labtui can read.",
-        f"{_INDENT}It reads {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.",
+        "  No epoch time or rate found.",
+        f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.",
     ]
     if report.mention is not None:
         number, text = report.mention
@@ -375,9 +375,9 @@ def run_title(run: ParsedRun) -> str:
     elif run.n_gpus is not None:
         parts.append(f"{run.n_gpus} GPU{'s' if run.n_gpus != 1 else ''}")
     if run.batch_size is not None:
-        parts.append(f"global batch {run.batch_size}")
+        parts.append(f"global batch {run.batch_size:,}")
     elif run.batch_per_gpu is not None:
-        parts.append(f"batch {run.batch_per_gpu} per GPU")
+        parts.append(f"batch {run.batch_per_gpu:,} per GPU")
     if run.epochs_planned is not None:
         planned = f"{len(run.epochs)} of {run.epochs_planned} epochs"
         parts.append(planned if run.epochs or not run.throughput else f"{run.epochs_planned} epochs planned")

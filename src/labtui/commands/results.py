@@ -15,16 +15,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.commands.terminal import window_width
+from labtui.commands.terminal import count, print_wrapped, window_width
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
+    from labtui.export.figures import NamedChart
     from labtui.export.measurements import Measurements
     from labtui.results.accuracy import TargetPlan
     from labtui.results.rows import Results
+    from labtui.session.folder import LabFolder
 
 
-_WHERE = "Go to your lab folder, or name log files: labtui results FILE..."
+_WHERE = "Go to your lab folder, or name it with --folder DIR; or name log files: FILE..."
 _NOTHING = "No epoch time yet: a run needs two epochs, because the first is warm-up."
 
 
@@ -38,9 +40,10 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="training logs (a job's .gpu.csv is read with its log); without any, this lab folder's runs",
     )
+    parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
     parser.add_argument(
         "--images",
-        type=_positive,
+        type=count,
         metavar="N",
         help="images per epoch, where a log does not give it "
         "(default: the edition's, else what its steps and batch allow)",
@@ -63,29 +66,26 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--extrap", action="store_true", help="print the measurements as Extra-P's JSON Lines")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("the number of images must be at least 1")
-    return number
-
-
 def _share(text: str) -> float:
-    number = float(text.removesuffix("%"))
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = 0.0
     share = number / 100 if number > 1 else number
     if not 0 < share < 1:
-        raise argparse.ArgumentTypeError("an accuracy lies between 0 and 1 (or 0 and 100 %)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an accuracy between 0 and 1 (or 0 and 100 %)")
     return share
 
 
 def run_results(args: argparse.Namespace) -> int:
     """Print the numbers; 1 when there are none yet, 2 when a file could not be read."""
-    given = of_files(args.files, args.pattern, args.lab) if args.files else _of_folder()
+    folder = _named_folder(args)
+    given = of_files(args.files, args.pattern, args.lab) if folder is None else _of_folder(folder)
     results = given.results(args.images)
     sys.stdout.write(_answer(args, results, given))
     there = bool(results.measured or results.programs)
-    if not there and not args.json:
-        print(f"labtui: {_NOTHING}", file=sys.stderr)
+    if not there and not args.json and (given.runs or folder is not None):  # else of_files said why
+        print_wrapped(f"labtui: {_NOTHING}", stream=sys.stderr)
     if given.unread:
         return 2
     return 0 if there else 1
@@ -140,11 +140,12 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
     logs = [path for path in once if not path.endswith(SAMPLER_END)]
     missing = [path for path in once if path.endswith(SAMPLER_END) and not Path(path).is_file()]
     files = parse_files([*logs, *missing], patterns, programs_of(lab))
+    found = any(one.report is not None and one.report.runs for one in files)
     for one in files:
         if one.error is not None:
             _complain(one.error.sentence, one.error.hint)
-        elif one.report is not None and not one.report.runs and one.stream == "out":
-            _complain(f"{one.path}: no epoch or rate that labtui can read.", "See `labtui parse`.")
+        elif one.report is not None and not one.report.runs and (one.stream == "out" or not found):
+            _complain(f"{one.path}: no epoch time or rate found.", "See `labtui parse`.")
     reports = [(one.path, one.report) for one in files if one.report is not None]
     return Measurements(
         runs=measured_from_reports(reports),
@@ -156,9 +157,9 @@ def of_files(paths: Sequence[str], patterns: Sequence[str] = (), lab: str = "") 
 def _complain(sentence: str, hint: str) -> None:
     from labtui.results.numbers import clean
 
-    print(f"labtui: {clean(sentence)}", file=sys.stderr)
+    print_wrapped(f"labtui: {clean(sentence)}", stream=sys.stderr)
     if hint:
-        print(f"  hint: {hint}", file=sys.stderr)
+        print_wrapped(f"  hint: {hint}", stream=sys.stderr)
 
 
 def _each_once(paths: Sequence[str]) -> list[str]:
@@ -179,15 +180,27 @@ def _is_companion(path: str, given: Mapping[str, str]) -> bool:
 # --------------------------------------------------------------------------- the lab folder
 
 
-def _of_folder() -> Measurements:
-    """The runs stored in the lab folder here, read without taking it from a labtui that has it open."""
-    from labtui.export.measurements import measurements_of
-    from labtui.session.folder import LabFolder, find_folder
+def _named_folder(args: argparse.Namespace) -> LabFolder | None:
+    """The lab folder meant: that of --folder, one named in place of logs, or without logs the one here."""
+    from labtui.session.folder import SETTINGS_FILE, LabFolder, find_folder
 
+    if args.folder and args.files:
+        raise UsageError("--folder takes no log files.", "Leave out one of them.")
+    if args.folder:
+        return LabFolder.open(args.folder)
+    if args.files:
+        (first, *more) = args.files
+        return LabFolder.open(first) if not more and (Path(first) / SETTINGS_FILE).is_file() else None
     try:
-        folder = LabFolder.open(find_folder())
+        return LabFolder.open(find_folder())
     except UsageError as error:
         raise UsageError(error.sentence, _WHERE) from None
+
+
+def _of_folder(folder: LabFolder) -> Measurements:
+    """The runs stored there, read without taking it from a labtui that has it open."""
+    from labtui.export.measurements import measurements_of
+
     return measurements_of(folder)
 
 
@@ -216,7 +229,7 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
         "--as-printed", action="store_true", help="draw whole seconds of epoch 2, as textbooks do"
     )
     parser.add_argument(
-        "--images", type=int, metavar="N", help="images per epoch, where a log does not give it"
+        "--images", type=count, metavar="N", help="images per epoch, where a log does not give it"
     )
     parser.add_argument("--list", action="store_true", help="only list the available charts")
 
@@ -237,13 +250,14 @@ def run_plot(args: argparse.Namespace) -> int:
     given, out = _input(args)
     results = given.results(args.images)
     charts = all_charts(given, results, reading="as-printed" if args.as_printed else "precise")
-    charts = chosen(charts, args.chart)
-    if args.list:
-        print("\n".join(f"{each.stem:<32} {each.spec.key:<28} {each.spec.title}" for each in charts))
-        return 0
+    charts = chosen(charts, args.chart) if charts else ()
     if not charts:
-        print("labtui: There is nothing to draw yet: no epoch has been measured.", file=sys.stderr)
+        if given.runs or not given.unread:
+            print_wrapped("labtui: Nothing is measured yet.", stream=sys.stderr)
         return 2 if given.unread else 1
+    if args.list:
+        _list_charts(charts)
+        return 0
     from labtui.commands.terminal import Meter
 
     with Meter() as meter:
@@ -254,17 +268,21 @@ def run_plot(args: argparse.Namespace) -> int:
     return 2 if given.unread else 0
 
 
+def _list_charts(charts: Sequence[NamedChart]) -> None:
+    """File name, key and title of each; in a window under a header line."""
+    rows = [(each.stem, each.spec.key, each.spec.title) for each in charts]
+    if window_width() is not None:
+        rows.insert(0, ("file", "chart", "title"))
+    for stem, key, title in rows:
+        print(f"{stem:<32} {key:<28} {title}")
+
+
 def _input(args: argparse.Namespace) -> tuple[Measurements, Path]:
     """What is measured, and where pictures go by default."""
-    if args.images is not None and args.images < 1:
-        raise UsageError("The number of images must be at least 1.")
-    if args.files:
+    folder = _named_folder(args)
+    if folder is None:
         return of_files(args.files), Path(args.out or ".")
-    from labtui.export.measurements import measurements_of
-    from labtui.session.folder import LabFolder, find_folder
-
-    folder = LabFolder.open(args.folder or find_folder())
-    return measurements_of(folder), Path(args.out) if args.out else folder.plots
+    return _of_folder(folder), Path(args.out) if args.out else folder.plots
 
 
 _DECKS = ("pptx", "pdf")

@@ -31,13 +31,18 @@ def open_folder(named: str | None) -> int:
     Raises:
         UsageError: there is no terminal, or the folder named is no lab folder.
     """
+    path = _folder(named)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
+        if named and path is None:
+            raise UsageError(
+                f"{named} is not a lab folder.",
+                "`labtui init DIR --lab ID --cluster PROFILE` makes one; on a terminal `labtui DIR` does.",
+            )
         raise UsageError(
             "The screens need a terminal.",
             "The commands work without one: `labtui --help` lists them (submit, watch, results ...).",
         )
     refuse_dumb_terminal()
-    path = _folder(named)
     if path is None:
         path = _make_one(Path(named) if named else None)
     return 0 if path is None else show(path)
@@ -117,7 +122,7 @@ def show(
             session.close()
             gc.enable()
     if sys.stdout.isatty() and practice_factor is None:
-        _say_what_goes_on(session.state)
+        _print_remaining_work(session.state)
     elif sys.stdout.isatty() and not kept and session.state.runs:
         print("The practice session is over. `labtui practice --keep DIR` keeps the next one.")
     return code or 0
@@ -153,7 +158,7 @@ def _terminal_there() -> bool:
         return False
 
 
-def _say_what_goes_on(state: LabState) -> None:
+def _print_remaining_work(state: LabState) -> None:
     """After the screens are gone: what runs on without them."""
     from labtui.domain.model import RunPhase
 
@@ -238,12 +243,12 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="simulate this fault (--list shows them)",
+        help="simulate this incident, once a job has run for a minute (--list shows them)",
     )
     parser.add_argument(
-        "--seeded", type=int, metavar="N", help="simulate three faults, chosen by this number"
+        "--seeded", type=int, metavar="N", help="simulate three incidents, chosen by this number"
     )
-    parser.add_argument("--list", action="store_true", help="list the faults, and what each teaches")
+    parser.add_argument("--list", action="store_true", help="list the incidents and explain each")
     parser.add_argument(
         "--serve",
         action="store_true",
@@ -256,18 +261,25 @@ def run_practice(arguments: argparse.Namespace) -> int:
     from labtui.practice.incidents import INCIDENTS, choose
 
     if arguments.list:
+        from labtui.commands.terminal import print_wrapped
+
         for name, incident in INCIDENTS.items():
             where = " (jobs on several nodes)" if incident.several_nodes else ""
-            print(f"{name}{where}\n  {incident.note.title}.\n  {incident.note.text}\n")
+            print_wrapped(f"{name}{where}\n  {incident.note.title}.\n  {incident.note.text}\n", hang=0)
         return 0
-    _check(arguments)
     names = choose(arguments.rehearse, arguments.seeded)
+    _check(arguments)
     _check_nodes(arguments.lab, [name for name in names if INCIDENTS[name].several_nodes])
     with _cluster(arguments) as cluster:
         folder = _lab_folder(arguments, cluster)
         if arguments.serve:
             return _serve(cluster, folder, names, arguments.seeded or 0)
-        return _show(cluster, folder, names, arguments.seeded or 0, kept=bool(arguments.keep))
+        code = _show(cluster, folder, names, arguments.seeded or 0, kept=bool(arguments.keep))
+    if arguments.keep and sys.stdout.isatty():
+        again = ["labtui", "practice", "--keep", arguments.keep]
+        again += ["--lab", arguments.lab] if arguments.lab != LAB else []
+        print(f"Kept in {arguments.keep}. To continue: {shlex.join(again)}")
+    return code
 
 
 def _check_nodes(lab: str, incidents: list[str]) -> None:
@@ -294,7 +306,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.train and framework_scripts(edition):
         raise UsageError(
             f"--train is for the labs on one node with TensorFlow, not for {edition.title}.",
-            "Without --train the training is rehearsed; see docs/training-scripts.md for training on pretend GPUs.",
+            "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
         )
     if arguments.keep:
         _check_folder(Path(arguments.keep).expanduser())
@@ -306,8 +318,8 @@ def _check(arguments: argparse.Namespace) -> None:
         if importlib.util.find_spec("tensorflow") is None:
             raise UsageError(
                 "--train needs TensorFlow, which is not installed here.",
-                "pipx inject labtui tensorflow (or: uv tool install 'labtui[train]'). Without "
-                "--train, training is rehearsed.",
+                "`pipx inject labtui tensorflow`, or `uv tool install '.[train]'` where labtui's own files are. "
+                "Without --train, training is simulated.",
             )
     if not arguments.serve and not all(each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError(

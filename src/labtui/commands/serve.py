@@ -66,7 +66,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("textual_serve") is None:
         raise UsageError(
             "`labtui serve` needs textual-serve, which is not installed here.",
-            "pipx inject labtui textual-serve (or: uv tool install 'labtui[serve]').",
+            "`pipx inject labtui textual-serve`, or `uv tool install '.[serve]'` where labtui's own files are.",
         )
     if not arguments.write and not folder.database_path.is_file():
         raise FolderError(
@@ -190,7 +190,7 @@ def _screens(folder: Path, *, write: bool) -> int:
 
     prompter = ScreenPrompter()
     with Session.open(
-        folder, prompter=prompter, start=False, looking=None if write else LOOK_ONLY
+        folder, prompter=prompter, start=False, opened_read_only=None if write else LOOK_ONLY
     ) as session:
         threading.Thread(target=_leave_with_the_server, args=(session.close,), daemon=True).start()
         try:

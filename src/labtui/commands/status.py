@@ -14,6 +14,7 @@ from labtui.commands.terminal import (
     add_folder_argument,
     add_show_commands,
     plain,
+    print_wrapped,
     say,
     say_error,
     show_manual_commands,
@@ -101,7 +102,7 @@ def _site_load(lab: Open) -> SiteLoad | None:
     except LabError as error:
         say_error(error)
     except TimeoutError:
-        say("The cluster did not say what is free.")
+        say("The query for free nodes got no answer.")
     return None
 
 
@@ -232,6 +233,9 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
+    if window_width() is not None:
+        aside = " " * len("  practice") if rows[0]["practice"] else ""
+        print(f"run  {'task':<6} {'model':<10} {'device':<6} {'state':<10} epochs{aside}  job")
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
@@ -337,24 +341,15 @@ def _word(status: str) -> str:
 def _print_task(edition: Edition, check: TaskCheck, *, full: bool) -> None:
     title = next(task.title for task in edition.tasks if task.id == check.task_id)
     word = _word(check.status) + (" (practice)" if check.practice and check.status == "done" else "")
-    _tell(f"{_glyph(check.status)} {check.task_id:<6} {word:<16} {title}")
+    print_wrapped(plain(f"{_glyph(check.status)} {check.task_id:<6} {word:<16} {title}"))
     if check.missing:
-        _tell(f"         {check.missing}")
+        print_wrapped(plain(f"         {check.missing}"))
     for item in check.items if full else ():
         mark = "stale" if item.met and item.stale else "yes" if item.met else "no"
         shown = f"  [{item.evidence}]" if item.evidence else ""
-        _tell(f"         {mark:<5} {item.sentence}{shown}")
+        print_wrapped(plain(f"         {mark:<5} {item.sentence}{shown}"))
     for note in check.notes:
-        _tell(f"         note: {note}")
-
-
-def _tell(text: str) -> None:
-    """One line; in a window it is broken between words."""
-    from labtui.results.report import fitted_lines
-
-    width = window_width()
-    for line in fitted_lines([plain(text)], width):
-        print(line)
+        print_wrapped(plain(f"         note: {note}"))
 
 
 def _print_progress(far: Progress) -> None:

@@ -18,13 +18,13 @@ from labtui.commands.job_files import (
     accepted_of,
     agreed,
     answers_of,
-    ask_what_is_unknown,
     blocked,
     file_words,
     finding_row,
     given_of,
     is_job_file,
     job_line,
+    prompt_for_missing,
     reasons_of,
     show_findings,
     without,
@@ -80,7 +80,9 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--form",
         choices=("cpu", "one-gpu", "one-job", "job-per-size", *PROCESS_PER_GPU),
-        help="how runs become jobs; torchrun or task-per-gpu: what starts PyTorch's processes",
+        metavar="FORM",
+        help="how runs become jobs (cpu, one-gpu, one-job or job-per-size), or what starts PyTorch's processes "
+        "(torchrun or task-per-gpu)",
     )
     parser.add_argument("--time", type=count, metavar="MINUTES", help="time limit of each job")
     parser.add_argument("--qos", default="", help="another QoS this time")
@@ -231,7 +233,7 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
     draft = lab.session.own_draft(path, task_id=args.for_task, given=given, answers=answers)
     if args.yes or args.dry_run or args.json or args.show_commands:
         return draft
-    completed = ask_what_is_unknown(draft, answers)
+    completed = prompt_for_missing(draft, answers)
     if completed == answers:
         return draft
     return lab.session.own_draft(path, task_id=args.for_task, given=given, answers=completed)
@@ -333,7 +335,7 @@ def _ask_cluster(
             words.append(asdict(lab.session.test_only(draft).result(timeout=300)))
     except LabError as error:
         say_error(error)
-        say("The cluster was not asked.")
+        say("Not checked on the cluster.")
     return [*words, *[None] * (len(drafts) - len(words))]
 
 

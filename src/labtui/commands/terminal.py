@@ -11,10 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused
 from labtui.domain.events import AnyEvent, ConnectionState, LabState
+from labtui.domain.terminal_text import fitted_lines
 
 if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
@@ -22,9 +23,21 @@ if TYPE_CHECKING:
     from labtui.session.session import Session, Update
 
 
-def window_width() -> int | None:
-    """The cells of a line; None for a pipe or a file, which get everything in full lines."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def window_width(stream: TextIO | None = None) -> int | None:
+    """The cells of a line (of stdout); None for a pipe or a file, which get everything in full lines."""
+    return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
+
+
+WIDEST = 100
+"""Sentences in longer lines are hard to read."""
+
+
+def print_wrapped(text: str, *, stream: TextIO | None = None, hang: int = 2) -> None:
+    """Print sentences (on stdout), in a window broken between words; what follows is `hang` cells further in."""
+    stream = stream or sys.stdout
+    width = window_width(stream)
+    lines = fitted_lines(text.split("\n"), None if width is None else min(width, WIDEST), hang)
+    print("\n".join(lines), file=stream, flush=True)
 
 
 _BAR = 24
@@ -74,7 +87,7 @@ def plain(text: str) -> str:
 
 def say(text: str) -> None:
     """A line of progress or explanation, on stderr."""
-    print(plain(text), file=sys.stderr, flush=True)
+    print_wrapped(plain(text), stream=sys.stderr)
 
 
 def say_error(error: LabError) -> None:
@@ -102,7 +115,9 @@ class TerminalPrompter:
             if question.kind == "host-key":
                 say(f"{plain(question.host)}: {text}")
                 say(f"  its fingerprint is {question.fingerprint}")
-                return "yes" if self._line("Is that the right one? Type yes: ").lower() == "yes" else None
+                return (
+                    "yes" if self._line("Is this fingerprint correct? Type yes: ").lower() == "yes" else None
+                )
             if question.echo:
                 return self._line(f"{text} ")
             return getpass.getpass(f"{text} ", stream=sys.stderr)

@@ -45,17 +45,17 @@ from labtui.doctor.setup import try_job
 from labtui.domain.errors import CannotConnect, LabError
 from labtui.domain.profile import Profile
 from labtui.lab.plan import fill
-from labtui.preflight.paths import other_place
+from labtui.preflight.paths import alternative_path
 from labtui.slurm.probe import (
     Budget,
     PathFacts,
-    PlacesProbe,
+    PathsProbe,
     SlurmProbe,
     parse_budget,
-    parse_places,
+    parse_paths,
     parse_quota,
     parse_slurm_probe,
-    places_command,
+    paths_command,
     slurm_probe_command,
 )
 
@@ -63,47 +63,47 @@ BUDGET_LOW = 0.95
 EXPIRES_SOON_DAYS = 14
 
 
-def check_places(
-    places: PlacesProbe,
+def check_paths(
+    probe: PathsProbe,
     *,
     root: str,
     data_dir: str,
     container: str,
-    other_places: Mapping[str, str],
+    alternative_paths: Mapping[str, str],
     today: date | None = None,
 ) -> list[Check]:
-    """Data, container, room to work, hours. `other_places` maps a path to another one where the same may lie."""
-    checks = [_root(places, root)]
+    """Data, container, room to work, hours. `alternative_paths` maps a path to another one where the same may lie."""
+    checks = [_root(probe, root)]
     if data_dir:
-        checks.append(_data(places, data_dir, other_places.get(data_dir, "")))
+        checks.append(_data(probe, data_dir, alternative_paths.get(data_dir, "")))
     if container:
-        checks.append(_container(places, container, other_places.get(container, "")))
-    checks += _room(places)
-    if places.budget:
-        checks.append(check_budget(parse_budget(places.budget), today))
+        checks.append(_container(probe, container, alternative_paths.get(container, "")))
+    checks += _room(probe)
+    if probe.budget:
+        checks.append(check_budget(parse_budget(probe.budget), today))
     return checks
 
 
-def _root(places: PlacesProbe, root: str) -> Check:
-    if places.root_writable:
+def _root(probe: PathsProbe, root: str) -> Check:
+    if probe.root_writable:
         return ok("root", "Remote folder", f"{root} is writable.")
     return problem(
         "root",
         "Remote folder",
-        f"{root} cannot be made: you may not write to {places.root_parent or 'its parent'}.",
+        f"{root} cannot be made: you may not write to {probe.root_parent or 'its parent'}.",
         "Is the account in the path yours? Or choose another place: root in lab.toml.",
     )
 
 
-def _facts(places: PlacesProbe, path: str) -> PathFacts:
-    return places.paths.get(path, PathFacts(path=path))
+def _facts(probe: PathsProbe, path: str) -> PathFacts:
+    return probe.paths.get(path, PathFacts(path=path))
 
 
-def _data(places: PlacesProbe, path: str, other: str) -> Check:
-    key, title, facts = "data", "Data", _facts(places, path)
+def _data(probe: PathsProbe, path: str, other: str) -> Check:
+    key, title, facts = "data", "Data", _facts(probe, path)
     if facts.kind == "dir" and facts.readable and not facts.batches_missing:
         return ok(key, title, f"CIFAR-10 is complete in {path}.")
-    if other and not _facts(places, other).batches_missing:
+    if other and not _facts(probe, other).batches_missing:
         sentence = f"CIFAR-10 is not in {path}, but it is in {other}."
         return problem(key, title, sentence, f'Write data_dir = "{other}" in lab.toml.', data_dir=other)
     if facts.kind == "dir" and facts.readable:
@@ -114,11 +114,11 @@ def _data(places: PlacesProbe, path: str, other: str) -> Check:
     return problem(key, title, f"The data folder {path} {why}.", fix)
 
 
-def _container(places: PlacesProbe, path: str, other: str) -> Check:
-    key, title, facts = "container", "Container", _facts(places, path)
+def _container(probe: PathsProbe, path: str, other: str) -> Check:
+    key, title, facts = "container", "Container", _facts(probe, path)
     if facts.kind != "missing" and facts.readable:
         return ok(key, title, f"{path} is there.")
-    if other and _facts(places, other).readable:
+    if other and _facts(probe, other).readable:
         sentence = f"The container is not at {path}, but it is at {other}."
         return problem(key, title, sentence, f'Write container = "{other}" in lab.toml.', container=other)
     why = "does not exist" if facts.kind == "missing" else "cannot be read by you"
@@ -126,14 +126,14 @@ def _container(places: PlacesProbe, path: str, other: str) -> Check:
     return problem(key, title, f"The container image {path} {why}.", fix)
 
 
-def _room(places: PlacesProbe) -> list[Check]:
+def _room(probe: PathsProbe) -> list[Check]:
     checks = []
-    if places.free_kib is not None:
-        full = places.free_kib < 100 * 1024 or places.free_inodes == 0
-        sentence = f"{places.free_kib / 1024**2:.1f} GiB are free where labtui works."
+    if probe.free_kib is not None:
+        full = probe.free_kib < 100 * 1024 or probe.free_inodes == 0
+        sentence = f"{probe.free_kib / 1024**2:.1f} GiB are free where labtui works."
         room = problem("room", "Room", sentence, "Delete what you do not need there.")
         checks.append(room if full else ok("room", "Room", sentence))
-    lines = [line for line in parse_quota(places.quota) if line.share]
+    lines = [line for line in parse_quota(probe.quota) if line.share]
     worst = max(lines, key=lambda line: line.share or 0, default=None)
     if worst is not None and worst.share is not None:
         sentence = f"{worst.name} is {100 * worst.share:.0f} % full."
@@ -281,7 +281,7 @@ def _known(target: Target, profile: Profile) -> Check:
     if known_types(lines, endpoint.host, endpoint.port, endpoint.host_key_alias):
         return ok("known-hosts", "Known hosts", f"{endpoint.host} is known.")
     fix = published_keys(profile) or "Have the fingerprint that your site publishes at hand."
-    sentence = f"{endpoint.host} is new here: labtui shows its key and asks about it once."
+    sentence = f"{endpoint.host} is not in known_hosts: labtui asks once whether its key is right."
     return warning("known-hosts", "Known hosts", sentence, fix)
 
 
@@ -298,7 +298,7 @@ def _connected(
         yield check_refusal(error, profile, connection.user, _network(error, connection, profile))
         return
     took = time.monotonic() - began
-    methods = " and ".join(connection.welcome.methods) if connection.welcome else ""
+    methods = " and ".join(connection.login_result.methods) if connection.login_result else ""
     way = f"by {methods or 'nothing'} in {took:.1f} s"
     nonce = secrets.token_hex(8)
     try:
@@ -397,20 +397,20 @@ def _places(
         sentence = "The paths contain the account, which is not known."
         yield skipped("places", "Paths", sentence, "Set account in lab.toml, or give --account.")
         return
-    others = {path: other for path in (data, image) if (other := other_place(path))}
+    others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
     nonce = secrets.token_hex(8)
-    command = places_command(root, paths, profile.quota_command, nonce, profile.budget_command)
+    command = paths_command(root, paths, profile.quota_command, nonce, profile.budget_command)
     try:
         result = connection.run(command, timeout_s=110)
     except LabError as error:
         yield problem("places", "Paths", error.sentence, error.hint)
         return
-    found = parse_places(result, nonce, paths)
+    found = parse_paths(result, nonce, paths)
     if seen is not None and result.status == 0:
         seen({path: found.paths[path].kind != "missing" for path in paths})
-    yield from check_places(
-        found, root=root, data_dir=data, container=image, other_places=others, today=date.today()
+    yield from check_paths(
+        found, root=root, data_dir=data, container=image, alternative_paths=others, today=date.today()
     )
 
 

@@ -253,7 +253,7 @@ def choose_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) ->
 
 
 def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> Check:
-    """Is the account one of this user's?"""
+    """Whether the account is one of this user's."""
     key, title = "account", "Account"
     if probe.associations is None:
         return skipped(key, title, "Slurm's accounting does not say which accounts are yours.")
@@ -276,7 +276,7 @@ def check_account(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> 
 
 
 def check_qos(probe: SlurmProbe, wanted: Requirements, profile: Profile) -> list[Check]:
-    """Is each QoS that jobs will name open to this user, and does the profile know its limits rightly?"""
+    """Whether each QoS that jobs will name is open to this user, and the profile has its limits."""
     planned = [profile.names(name).qos for name in (profile.gpu_queue, profile.cpu_queue)]
     meant = dict.fromkeys(name for name in (wanted.qos or planned[0], planned[1]) if name)
     if not meant:
@@ -369,7 +369,7 @@ def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
     last = [line for line in trial.detail.splitlines() if line.strip()]
     words = f" (Slurm: {last[-1].strip()})" if last else ""
     make = warning if trial.wait else problem
-    return make(key, title, f"{trial.sentence}{words}", f"{trial.hint} labtui asked {command}.")
+    return make(key, title, f"{trial.sentence}{words}", f"{trial.hint} Checked with {command}.")
 
 
 def check_sizes(profile: Profile, wanted: Requirements) -> Check | None:

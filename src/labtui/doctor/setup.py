@@ -98,7 +98,7 @@ def make_key(path: Path, passphrase: str, comment: str) -> None:
                 stream.write(data)
     except FileExistsError as error:
         raise UsageError(
-            f"{error.filename} already exists; it stays as it is.", "Name another file."
+            f"{error.filename} already exists and is not overwritten.", "Name another file."
         ) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
@@ -156,7 +156,7 @@ def set_up_key(
         raise RemoteFailure(
             "The public key could not be put on the cluster.",
             "Is your home there full (`labtui doctor`)? Some sites accept keys on their web portal only."
-            + (f" It says: {answer[-1][:200]}" if answer else ""),
+            + (f" Output: {answer[-1][:200]}" if answer else ""),
         )
     try:
         login = _login(profile, with_key, _KeyOnly(prompter))
@@ -173,7 +173,7 @@ def _login(profile: Profile, overrides: Overrides, prompter: Prompter) -> str:
     connection = Connection(resolve_target(profile, overrides), prompter)
     try:
         connection.connect()
-        methods = connection.welcome.methods if connection.welcome else ()
+        methods = connection.login_result.methods if connection.login_result else ()
         return f"{connection.user} on {connection.host} by {' and '.join(methods)}"
     finally:
         connection.close()
@@ -275,7 +275,7 @@ def profile_text(site: SiteProfile, host: str, day: str) -> str:
     import tomlkit
 
     document = tomlkit.document()
-    document.add(tomlkit.comment(f"What labtui learned from {_one_line(host)} on {day}. Yours to correct."))
+    document.add(tomlkit.comment(f"Read from {_one_line(host)} by labtui on {day}. Correct what is wrong."))
     for sentence in site.unknown:
         document.add(tomlkit.comment(f"Not known: {_one_line(sentence)}"))
     document.add(tomlkit.nl())

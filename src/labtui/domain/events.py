@@ -349,7 +349,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceSeen:
+class PathStatus:
     """What the cluster last said about a remote path: whether it is there, and when we heard it (UNIX seconds)."""
 
     there: bool
@@ -369,5 +369,5 @@ class LabState:
     other_jobs: tuple[OtherJob, ...] = ()
     """The student's living jobs that this folder did not send, as of `refreshed_at`."""
     problems: tuple[Problem, ...] = ()
-    places: Mapping[str, PlaceSeen] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[str, PathStatus] = field(default_factory=lambda: MappingProxyType({}))
     """Remote paths the cluster was asked about: data set, container, what scripts name."""

@@ -27,7 +27,7 @@ from labtui.domain.events import (
     LogState,
     OtherJobsSeen,
     PathsSeen,
-    PlaceSeen,
+    PathStatus,
     Problem,
     Refreshed,
     RunEnded,
@@ -260,7 +260,7 @@ def _forget_samples(run: RunState) -> RunState:
 
 
 def _paths_seen(state: LabState, event: PathsSeen) -> LabState:
-    seen = {path: PlaceSeen(there=there, at=event.at) for path, there in event.paths.items()}
+    seen = {path: PathStatus(there=there, at=event.at) for path, there in event.paths.items()}
     return replace(state, places=MappingProxyType({**state.places, **seen}))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _ESCAPES = re.compile(
     r"""\x1b (?:
@@ -68,7 +69,7 @@ def _visible(text: str) -> str:
     )
 
 
-def harmless(text: str) -> str:
+def sanitize(text: str) -> str:
     """A text that cannot steer a terminal: control characters, but line ends and tabs, show as U+FFFD."""
     if text.isprintable():
         return text
@@ -149,3 +150,23 @@ def _plain(char: str) -> str:
     base = unicodedata.normalize("NFKD", char)[:1]
     sign = base if base.isascii() and base.isprintable() and base else "?"
     return sign.ljust(2)[: get_character_cell_size(char)]
+
+
+def fitted_lines(lines: Sequence[str], width: int | None, hang: int = 2) -> list[str]:
+    """Sentences broken between words, never before a %, what follows `hang` cells further in; None: as they are."""
+    if width is None:
+        return list(lines)
+    return [part for line in lines for part in _broken(line, max(20, width), hang)]
+
+
+def _broken(line: str, width: int, hang: int) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    broken = textwrap.wrap(
+        line.strip().replace(" %", "\N{NO-BREAK SPACE}%"),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + " " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace("\N{NO-BREAK SPACE}%", " %") for part in broken] or [""]

@@ -19,7 +19,7 @@ from labtui.domain.events import LabState
 if TYPE_CHECKING:
     from labtui.export.contents import LabContents
     from labtui.export.figures import NamedChart, Progress
-    from labtui.export.hand_in import HandIn, Picture
+    from labtui.export.hand_in import HandInDocument, Picture
     from labtui.export.typst_writer import Typesetter
     from labtui.results.charts import ChartSpec
 
@@ -85,7 +85,7 @@ def export_lab(
     work.tables()
     work.plots(charts)
     if formats or reports or appended:
-        work.papers(formats, reports, appended)
+        work.write_documents(formats, reports, appended)
     progress("done", 1.0)
     return work.report()
 
@@ -163,7 +163,9 @@ class _Export:
             target = self.out / "plots"
             self.add(lambda: write_charts(charts, target, formats=PLOT_FORMATS, stamp=stamp, progress=step))
 
-    def papers(self, formats: Sequence[str], reports: Sequence[str], appended: Sequence[str]) -> None:
+    def write_documents(
+        self, formats: Sequence[str], reports: Sequence[str], appended: Sequence[str]
+    ) -> None:
         """Slides, reports and the appendix, from one hand-in."""
         from labtui.export.appendix import appendix
         from labtui.export.pages import hand_in
@@ -195,7 +197,11 @@ class _Export:
             self.problems.append(error)
 
     def _slides(
-        self, deck: HandIn, formats: Sequence[str], typesetter: Typesetter, place: tuple[str, float, float]
+        self,
+        deck: HandInDocument,
+        formats: Sequence[str],
+        typesetter: Typesetter,
+        place: tuple[str, float, float],
     ) -> None:
         from labtui.export.slide_layout import lay_out
 
@@ -218,7 +224,7 @@ class _Export:
             step = self.part(half, end)
             self.add(lambda: self._one(f"{name}.pdf", typesetter.slides(deck, laid.slides, step)))
 
-    def _reports(self, deck: HandIn, reports: Sequence[str], typesetter: Typesetter) -> None:
+    def _reports(self, deck: HandInDocument, reports: Sequence[str], typesetter: Typesetter) -> None:
         from labtui.export.report_formats import latex_report, notebook, summary_html
 
         makers: dict[str, Callable[[Progress], bytes]] = {

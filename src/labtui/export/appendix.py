@@ -9,7 +9,7 @@ from labtui.domain.events import RunState, SubmissionState
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.export.contents import ChangedScript, LabContents
 from labtui.export.figures import all_charts, gpu_charts
-from labtui.export.hand_in import Block, Chart, HandIn, Page, Table, one_line, plain
+from labtui.export.hand_in import Block, Chart, HandInDocument, Page, Table, one_line, plain
 from labtui.export.markdown import blocks_of, difference, whole
 from labtui.export.pages import hand_in, page_results, sources_page
 from labtui.export.result_blocks import program_table
@@ -54,7 +54,7 @@ _FORMS = {
 }
 
 
-def appendix(contents: LabContents) -> HandIn:
+def appendix(contents: LabContents) -> HandInDocument:
     """Every page of the appendix; each flows over as many slides or sheets as it takes."""
     first = hand_in(contents)
     code = _Code(contents)
@@ -332,7 +332,7 @@ def law_blocks(results: Results) -> Iterable[Block]:
     yield from _notes([each.note for each in results.predictions])
 
 
-_LAW_HEADINGS = ("law", "model", "images per GPU and step", "serial fraction", "between", "from GPUs")
+_LAW_HEADINGS = ("law", "model", "images per GPU per step", "serial fraction", "between", "from GPUs")
 _LAW_NUMERIC = (False, False, True, True, True, True)
 
 

@@ -210,8 +210,8 @@ def y_limits(spec: ChartSpec, *, headroom: float = _ROOM_FOR_A_LABEL) -> tuple[f
     high = max([*known, spec.y_max if spec.y_max is not None else low])
     if stacked(spec):
         high = max(high, 1.0)
-    if spec.percent and spec.y_max == 1.0 and headroom <= _ROOM_FOR_A_LABEL:
-        headroom = 0.06
+    if stacked(spec) and headroom <= _ROOM_FOR_A_LABEL:
+        headroom = 0.06  # values stand inside
     span = (high - low) or max(abs(high), 1.0)
     top = high + headroom * span
     return (low if low >= 0 else low - headroom * span), top

@@ -348,9 +348,7 @@ def chosen(charts: Sequence[NamedChart], wanted: Sequence[str]) -> tuple[NamedCh
             if name in (each.spec.key, each.spec.key.removesuffix("-practice"), each.stem)
         ]
         if not hits:
-            there = (
-                ", ".join(dict.fromkeys(each.spec.key for each in charts)) or "none: nothing is measured yet"
-            )
+            there = ", ".join(dict.fromkeys(each.spec.key for each in charts))
             raise UsageError(f"There is no chart {name!r} of these runs.", f"Charts: {there}.")
         found += [hit for hit in hits if hit not in found]
     return tuple(found)

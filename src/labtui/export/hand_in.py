@@ -1,6 +1,6 @@
 """What is handed in as data: pages of blocks, before anybody decides how they look.
 
-Slides, report, LaTeX, notebook and summary are made from the same `HandIn`, so they cannot differ in content.
+Slides, report, LaTeX, notebook and summary are made from the same `HandInDocument`, so they cannot differ in content.
 Nothing here knows a file format; all text is plain text, whatever it contains.
 """
 
@@ -136,7 +136,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandIn:
+class HandInDocument:
     """Everything that is handed in: the title page, then the pages. `stamp` says which state it shows."""
 
     title: str

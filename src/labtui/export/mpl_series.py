@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from labtui.export import chart_geometry, style
@@ -14,6 +15,8 @@ from labtui.results.numbers import clean
 _MOST_NAMED_AT_END = 5
 _AT_END = "name"
 _GROUND = {"boxstyle": "round,pad=0.08", "fc": style.PAPER, "ec": "none", "alpha": 0.75}
+_LEAST_INSIDE = 0.7
+"""How much smaller than other text a value inside a bar may be."""
 _ERROR = {"ecolor": style.INK, "elinewidth": 0.9, "capsize": 2.5, "capthick": 0.9}
 
 
@@ -83,9 +86,19 @@ def _groups(
         for point in each.points if labels else ():
             if point.label:
                 shown = (chart_geometry.value_text(spec, point), ideal.get(point.x))
-                _value_of_bar(axes, places[point.x] + shift, point, canvas, shown, upright=upright)
+                bar = _Bar(0.94 * slot, shade, upright)
+                _value_of_bar(axes, places[point.x] + shift, point, canvas, shown, bar=bar)
     if ideal and series:
         _name_of_ticks(axes, ideal, places, canvas, width * len(series) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """How wide the bars of a series are in points, their colour, and whether their values stand upright."""
+
+    width: float
+    shade: str
+    upright: bool
 
 
 def _alike(points: Sequence[Point]) -> list[list[Point]]:
@@ -107,28 +120,36 @@ def _bar_look(shade: str, point: Point) -> dict[str, Any]:
 
 
 def _value_of_bar(
-    axes: Any, x: float, point: Point, canvas: style.Canvas, shown: tuple[str, float | None], *, upright: bool
+    axes: Any, x: float, point: Point, canvas: style.Canvas, shown: tuple[str, float | None], *, bar: _Bar
 ) -> None:
-    """A value over its bar, clear of the error bar and of the tick that says what would be ideal."""
+    """A value over its bar, clear of the error bar; inside it where the tick of the ideal stands over the bar."""
     text, ideal = shown
-    _, high = chart_geometry.error_sizes(point)
+    low, high = chart_geometry.error_sizes(point)
     bottom, top = axes.get_ylim()
     per_point = (top - bottom) / (axes.get_position().height * canvas.height * 72)
-    at = point.y + high
-    if ideal is not None and at - 2 * per_point <= ideal <= at + 1.9 * canvas.text * per_point:
-        at = max(at, ideal)
+    at, gap, size = point.y + high, 0.4 * canvas.text, canvas.small
+    look: dict[str, Any] = {"va": "bottom", "color": style.INK, "bbox": _GROUND}
+    length = style.text_width(text, size) if bar.upright else 1.2 * size
+    if ideal is not None and at - 2 * per_point <= ideal <= at + (gap + length + 3) * per_point:
+        inside = point.y - low - gap * per_point
+        fitting = bar.width / (1.1 * style.text_width(text, size)) if not bar.upright else 1.0
+        small = size * min(1.0, fitting)
+        if ideal > at + 2 * per_point and fitting >= _LEAST_INSIDE and inside - length * per_point >= bottom:
+            on = style.PAPER if point.hollow or point.live else bar.shade
+            at, gap, size = point.y - low, -gap, small
+            look = {"va": "top", "color": style.text_on(on), "bbox": None}
+        else:
+            at = max(at, ideal)
     axes.annotate(
         text,
         (x, at),
-        xytext=(0, 0.4 * canvas.text),
+        xytext=(0, gap),
         textcoords="offset points",
         ha="center",
-        va="bottom",
-        rotation=90 if upright else 0,
-        size=canvas.small,
-        color=style.INK,
+        rotation=90 if bar.upright else 0,
+        size=size,
         zorder=6,
-        bbox=_GROUND,
+        **look,
     )
 
 
@@ -178,7 +199,7 @@ def _stack(axes: Any, spec: ChartSpec, places: dict[float, float], canvas: style
                     ha="center",
                     va="center",
                     size=canvas.small,
-                    color=style.INK if point.hollow or point.live else style.PAPER,
+                    color=style.text_on(style.PAPER if point.hollow or point.live else shade),
                     weight="bold",
                 )
 

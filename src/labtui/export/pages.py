@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
@@ -11,7 +12,7 @@ from labtui.export.contents import LabContents
 from labtui.export.hand_in import (
     Block,
     Chart,
-    HandIn,
+    HandInDocument,
     Listing,
     Page,
     Paragraph,
@@ -25,7 +26,18 @@ from labtui.export.hand_in import (
 )
 from labtui.export.markdown import blocks_of, difference, excerpt, own_part, whole, with_parts
 from labtui.export.result_blocks import acceleration_table, fraction_table, short_table, source_rows
-from labtui.lab.edition import ChartsCheck, Excerpt, FitCheck, HandInCheck, HandInPage, Task
+from labtui.lab.checks import still_to_run
+from labtui.lab.edition import (
+    ChartsCheck,
+    Edition,
+    Excerpt,
+    FitCheck,
+    HandInCheck,
+    HandInPage,
+    MetricCheck,
+    Task,
+)
+from labtui.results.accuracy import is_accuracy
 from labtui.results.chart_catalog import program_charts
 from labtui.results.charts import ChartSpec, scaling_lines, split_practice, task_charts
 from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart, tuning_charts
@@ -41,7 +53,7 @@ from labtui.results.run_charts import (
 )
 
 
-def hand_in(contents: LabContents) -> HandIn:
+def hand_in(contents: LabContents) -> HandInDocument:
     """Everything that the edition asks for."""
     edition, settings = contents.edition, contents.settings
     plans = edition.hand_in.pages if edition.hand_in is not None else ()
@@ -54,16 +66,25 @@ def hand_in(contents: LabContents) -> HandIn:
     where = f"{clean(contents.cluster)}{f', account {clean(settings.account)}' if settings.account else ''}"
     stamp = measurements.stamp_of(contents.results)
     missing = () if author else ("The title page has no author: set group in lab.toml.",)
-    return HandIn(
+    return HandInDocument(
         title=one_line(edition.title),
         subtitle=f"{one_line(edition.course)} · {one_line(edition.term)}",
         author=author,
         lines=tuple(filter(None, (author, where, day_text(contents.today)))),
         stamp=stamp,
         pages=tuple(_one_scale(pages)),
-        key_numbers=result_blocks.key_numbers(contents.results),
+        key_numbers=result_blocks.key_numbers(contents.results, accuracy=_asks_for_accuracy(edition)),
         practice=contents.practice,
         notes=(*missing, *_unanswered(contents)),
+    )
+
+
+def _asks_for_accuracy(edition: Edition) -> bool:
+    """Whether a task checks an accuracy, or a page draws one against a target."""
+    pages = edition.hand_in.pages if edition.hand_in is not None else ()
+    checks = (check for task in edition.tasks for check in task.checks)
+    return any(page.target is not None for page in pages) or any(
+        isinstance(check, MetricCheck) and is_accuracy(check.metric) for check in checks
     )
 
 
@@ -137,11 +158,15 @@ def _task_page(contents: LabContents, plan: HandInPage, task: Task, before: Sequ
     )  # the page leads with its message, a sheet with question 1
     if missing := [number for number, blocks in in_order if not blocks]:
         words.append(_missing(task, *missing))
-    used = {page.title for page in before}
-    title = title if title not in used else ""
-    found = result_blocks.program_fact(timed) or result_blocks.fact(plan, results)
-    title = title or plan.heading or found or one_line(task.title)
     visuals = (*_timed_visuals(plan, timed), *_visuals(contents, plan, task, results))
+    measured = {row.model for row in contents.results.rows}
+    unrun = still_to_run(contents.checks[task.id], plan.models, measured)
+    if unrun and (plan.charts or plan.table or not visuals):
+        words.append(_warning(unrun))
+    found = (result_blocks.program_fact(timed), *result_blocks.facts(plan, results))
+    used = {page.title for page in before}
+    titles = itertools.chain((title, plan.heading), found, _own_titles(plan, task))
+    title = next(each for each in titles if each and each not in used)
     extra = result_blocks.rules(contents.results, plan.models) if "efficiency-loss" in plan.charts else ()
     words += [plain(rule, bullet="•", level=1) for rule in extra]
     if not task.questions and not task.runs:
@@ -202,8 +227,29 @@ def _answer_blocks(contents: LabContents, task: Task, number: int) -> tuple[Bloc
 
 def _missing(task: Task, *numbers: int) -> Paragraph:
     which = f"question{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
-    text = f"No answer yet to {which} (answers/{task.id}.md)."
+    return _warning(f"No answer yet to {which} (answers/{task.id}.md).")
+
+
+def _warning(text: str) -> Paragraph:
     return Paragraph((Run(text, italic=True, tone="warn"),))
+
+
+def _own_titles(plan: HandInPage, task: Task) -> Iterable[str]:
+    """The task's title; on its further pages with the charts that belong there, else with a number."""
+    title = one_line(task.title)
+    yield title
+    if names := [_CHART_WORDS[key] for key in plan.charts if key in _CHART_WORDS]:
+        yield f"{title}: {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
+    yield from (f"{title} ({number})" for number in itertools.count(2))
+
+
+_CHART_WORDS = {
+    "epoch-time": "epoch time",
+    "throughput": "throughput",
+    "speedup": "speedup",
+    "efficiency": "efficiency",
+    "efficiency-loss": "lost efficiency",
+}
 
 
 def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
@@ -217,8 +263,14 @@ def _checklist(contents: LabContents, task: Task) -> Iterable[Block]:
 def _conclusions(contents: LabContents, before: Sequence[Page]) -> Page:
     """The messages of the pages before, each once, and the rules that follow from the numbers."""
     plans = contents.edition.hand_in.pages if contents.edition.hand_in is not None else ()
-    names = {one_line(task.title) for task in contents.edition.tasks} | {plan.heading for plan in plans}
-    messages = dict.fromkeys(page.title for page in before if page.answer and page.title not in names)
+    names = {plan.heading for plan in plans}
+    messages = dict.fromkeys(
+        page.title
+        for page in before
+        if page.answer
+        and page.title not in names
+        and not page.title.startswith(page.kicker.partition(" · ")[2])
+    )
     points = [plain(text, bullet="•", level=1) for text in list(messages)[-7:]]
     models = tuple(dict.fromkeys(row.model for row in contents.results.rows))
     points += [plain(rule, bullet="•", level=1) for rule in result_blocks.rules(contents.results, models)]

@@ -197,7 +197,7 @@ def _opened(path: Path) -> Any:
         return Presentation(str(path))
     except PackageNotFoundError as error:
         if not path.exists():
-            raise ExportError(f"There is no template {path}.", "Is the path right?") from error
+            raise ExportError(f"There is no template {path}.", "Check the path.") from error
         raise ExportError(f"The template {path.name} is not a PowerPoint file.", hint) from error
     except (BadZipFile, KeyError, ValueError, AttributeError, SyntaxError, OSError) as error:
         raise ExportError(f"The template {path.name} cannot be read as a PowerPoint file.", hint) from error

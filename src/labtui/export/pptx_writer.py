@@ -25,7 +25,7 @@ from labtui.export.hand_in import (
     Chart,
     CodeLine,
     Formula,
-    HandIn,
+    HandInDocument,
     KeyNumbers,
     Listing,
     Paragraph,
@@ -58,7 +58,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MOMENT = re.compile(rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*")
 
 
-def pptx_bytes(deck: HandIn, laid: Slides, look: Look, progress: Progress = quiet) -> bytes:
+def pptx_bytes(deck: HandInDocument, laid: Slides, look: Look, progress: Progress = quiet) -> bytes:
     """Fill the presentation with the slides; the same slides give the same bytes."""
     for at, slide in enumerate(laid.slides):
         progress(f"deck.pptx: {slide.title}", at / len(laid.slides))
@@ -90,7 +90,7 @@ def _timeless(data: bytes) -> bytes:
 class _Writer:
     """One slide."""
 
-    def __init__(self, deck: HandIn, look: Look, measured: Measure) -> None:
+    def __init__(self, deck: HandInDocument, look: Look, measured: Measure) -> None:
         self._deck, self._look, self._measured = deck, look, measured
         self._slide: Any = None
 

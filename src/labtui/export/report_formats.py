@@ -17,7 +17,7 @@ from labtui.export.hand_in import (
     Block,
     Chart,
     Formula,
-    HandIn,
+    HandInDocument,
     KeyNumbers,
     Listing,
     Paragraph,
@@ -80,7 +80,7 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(mark, mark if ord(mark) < 0x250 else "?") for mark in text)
 
 
-def latex_report(deck: HandIn, file_of: FileOf) -> str:
+def latex_report(deck: HandInDocument, file_of: FileOf) -> str:
     """The whole document."""
     mark = rf"\par\textbf{{{escaped(PRACTICE_MARK)}}}" if deck.practice else ""
     lines = r" \\ ".join(escaped(line) for line in (deck.subtitle, *deck.lines[1:]))
@@ -263,7 +263,7 @@ for model, rows in scaling.groupby("model"):
 "checked\""""
 
 
-def notebook(deck: HandIn) -> str:
+def notebook(deck: HandInDocument) -> str:
     """The notebook as JSON; it runs from top to bottom beside results.csv."""
     mark = f"\n\n**{PRACTICE_MARK}**" if deck.practice else ""
     names = {model: SERIES[hue] for model, hue in MODEL_HUES.items()}
@@ -344,7 +344,7 @@ td.number {{ text-align: right; }} th {{ text-align: left; }}
 _ID = re.compile(rb"<\?xml.*?\?>\s*<!DOCTYPE[^>]*>\s*", re.DOTALL)
 
 
-def summary_html(deck: HandIn, drawn: Drawn) -> str:
+def summary_html(deck: HandInDocument, drawn: Drawn) -> str:
     """The page as HTML that needs no other file."""
     mark = f'<p class="practice">{escape(PRACTICE_MARK)}</p>' if deck.practice else ""
     lines = " · ".join(escape(line) for line in (deck.subtitle, *deck.lines))

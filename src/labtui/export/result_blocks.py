@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from labtui.export.hand_in import KeyNumbers, Table
 from labtui.lab.edition import HandInPage
 from labtui.results import report
-from labtui.results.accuracy import accuracy_curves
+from labtui.results.accuracy import AccuracyCurve, accuracy_curves
 from labtui.results.comparison_charts import tuning_labels
 from labtui.results.cost import sweet_spots
 from labtui.results.measured import Origin
@@ -50,7 +50,7 @@ def short_table(results: Results) -> Table:
         columns.append(Column("uncertainty", _uncertainty_text, number=False))
     columns.append(Column(f"{unit}/s", lambda row: rate_text(row.throughput)))
     if unit == "tokens":
-        columns.append(Column("tokens/s and GPU", lambda row: rate_text(row.per_gpu_throughput)))
+        columns.append(Column("tokens/s per GPU", lambda row: rate_text(row.per_gpu_throughput)))
     if any(row.gpu_memory is not None for row in shown):
         columns.append(MEMORY)
     if any(row.total_seconds is not None for row in shown):
@@ -162,31 +162,34 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 # --------------------------------------------------------------------------- facts
 
 
-def fact(page: HandInPage, results: Results) -> str:  # noqa: PLR0911 - one case for each kind of page
-    """What the page's numbers say in one sentence; "" when there are none."""
+def facts(page: HandInPage, results: Results) -> Iterable[str]:
+    """What the numbers of the page's charts say, each in one sentence, the likeliest title first; "" for nothing."""
     models = page.models or tuple(dict.fromkeys(row.model for row in results.rows))
     kinds = set(page.charts)
     if "accuracy" in kinds:
-        return _accuracy(results, page.target)
-    if kinds & {"laws"} or page.table == "fractions":
-        return _fractions(results, models)
-    if "efficiency-loss" in kinds:
-        return _loss(results, models)
-    if "cpu-gpu" in kinds:
-        return _acceleration(results)
-    if "tuning" in kinds:
-        return _tuned(results)
-    if kinds & {"learning-rate", "error", "batch-accuracy"}:
-        return _study(results)
-    if len(models) > 1 and kinds:
-        return _compared(results, models, scaling=bool(kinds <= {"speedup", "efficiency"}))
-    if kinds:
-        return _data_sets(results) or _scaling(_largest(results, models), results)
-    return (_spot(results) or _baseline(results) or _tuned(results)) if page.table == "results" else ""
+        yield _accuracy(results, page.target)
+    elif kinds & {"laws"} or page.table == "fractions":
+        yield _fractions(results, models)
+    elif "efficiency-loss" in kinds:
+        yield _loss(results, models)
+    elif "cpu-gpu" in kinds:
+        yield _acceleration(results)
+    elif "tuning" in kinds:
+        yield _tuned(results)
+    elif kinds & {"learning-rate", "error", "batch-accuracy"}:
+        yield _study(results)
+    elif kinds:
+        if len(models) > 1:
+            yield _compared(results, models, kinds)
+        elif "efficiency" in kinds:
+            yield _data_sets(results)
+        yield _scaling(_largest(results, models), results, kinds)
+    elif page.table == "results":
+        yield _spot(results) or _baseline(results) or _tuned(results)
 
 
-def key_numbers(results: Results) -> KeyNumbers:
-    """Up to three numbers for the title page: acceleration, speedup and efficiency, or accuracy and epoch times."""
+def key_numbers(results: Results, *, accuracy: bool = False) -> KeyNumbers:
+    """Up to three numbers for the title page: acceleration, speedup, efficiency, epoch times; `accuracy` on request."""
     items: list[tuple[str, str]] = []
     for row in results.measured:
         if row.acceleration is not None and not items:
@@ -207,11 +210,11 @@ def key_numbers(results: Results) -> KeyNumbers:
         number, _, where = rest.partition(" times as fast ")
         items.append((f"{number}×", f"{name}: {where.partition(',')[0]}"))
     if len(items) < 3:
-        items += _more_numbers(results)
+        items += _more_numbers(results, accuracy=accuracy)
     return KeyNumbers(tuple(items[:3]))
 
 
-def _more_numbers(results: Results) -> Iterable[tuple[str, str]]:
+def _more_numbers(results: Results, *, accuracy: bool) -> Iterable[tuple[str, str]]:
     for model in dict.fromkeys(row.model for row in results.rows):
         best = _largest(results, (model,))
         if best is not None and best.efficiency is not None and (best.n_gpus or 0) > 1:
@@ -219,10 +222,8 @@ def _more_numbers(results: Results) -> Iterable[tuple[str, str]]:
                 percent_text(best.efficiency, 0),
                 f"{_with_data(best, results)}: efficiency on {best.n_gpus} GPUs",
             )
-    curves = [curve for row in results.rows for run in row.members for curve in accuracy_curves(run)]
-    if curves:
-        top = max(curve.best.accuracy for curve in curves)
-        yield percent_text(top), "best accuracy"
+    if accuracy and (top := _best_curve(results)) is not None:
+        yield percent_text(top.best.accuracy), f"best {_whose(top)} accuracy, after {_epochs(top.best.epoch)}"
     gpus = [row for row in results.measured if row.device == "gpu" and row.n_gpus == 1 and row.epoch_seconds]
     for row in gpus:
         if row.epoch_seconds is not None:
@@ -270,14 +271,20 @@ def _count(number: int) -> str:
     return _NUMBERS[number].capitalize() if number < len(_NUMBERS) else str(number)
 
 
-def _scaling(row: ResultRow | None, results: Results) -> str:
+def _scaling(row: ResultRow | None, results: Results, kinds: Set[str]) -> str:
+    """The row on the most GPUs, by the numbers that these kinds of charts show."""
     if row is None or row.speedup is None or row.efficiency is None or (row.n_gpus or 0) < 2:
         return ""
-    return (
-        f"{_count(row.n_gpus or 0)} GPUs: {row.speedup.value:.1f}× faster at "
-        f"{percent_text(row.efficiency, 0)} efficiency"
-        f" ({_with_data(row, results)})"
-    )
+    name, where = _with_data(row, results), f"{_count(row.n_gpus or 0)} GPUs"
+    ratios = [f"{row.speedup.value:.1f}× as fast"] if "speedup" in kinds else []
+    if "efficiency" in kinds:
+        ratios.append(f"{percent_text(row.efficiency, 0)} efficiency")
+    if ratios:
+        return f"{where}: {', '.join(ratios)} ({name})"
+    times = [f"{three_digits(row.epoch_seconds.value)} s an epoch"] if row.epoch_seconds is not None else []
+    if "throughput" in kinds and row.throughput is not None:
+        times.append(f"{rate_text(row.throughput)} {row.configuration.unit}/s")
+    return f"{where}: {', '.join(times)} ({name})" if times else ""
 
 
 def _data_sets(results: Results) -> str:
@@ -302,13 +309,13 @@ def _with_data(row: ResultRow, results: Results) -> str:
     return clean(f"{row.model}, {row.configuration.data_set}" if len(data) > 1 else row.model)
 
 
-def _compared(results: Results, models: Sequence[str], *, scaling: bool) -> str:
+def _compared(results: Results, models: Sequence[str], kinds: Set[str]) -> str:
     rows = [row for model in models if (row := _largest(results, (model,))) is not None]
     if len(rows) < 2:
-        return _scaling(rows[0], results) if rows else ""
+        return ""
     count = rows[0].n_gpus or 0
     where = "one GPU" if count == 1 else f"{count} GPUs"
-    if scaling:
+    if kinds <= {"speedup", "efficiency"}:
         values = ", ".join(f"{clean(row.model)} {percent_text(row.efficiency, 0)}" for row in rows)
         return f"Efficiency on {where}: {values}"
     values = ", ".join(
@@ -362,7 +369,7 @@ def _acceleration(results: Results) -> str:
     if row is None or row.acceleration is None:
         return ""
     ratio = three_digits(row.acceleration.value)
-    return f"One GPU is {ratio}× as fast as the CPU ({clean(row.model)}, batch {row.batch_size})"
+    return f"One GPU is {ratio}× as fast as the CPU ({clean(row.model)}, batch {row.batch_size:,})"
 
 
 def _baseline(results: Results) -> str:
@@ -412,18 +419,33 @@ def rules(results: Results, models: Sequence[str]) -> tuple[str, ...]:
         if best[1].lo > worst[1].hi:
             found.append(
                 f"A step of {clean(best[0].model)} keeps {percent_text(best[1], 0)} of its speed, of "
-                f"{clean(worst[0].model)} {percent_text(worst[1], 0)}: more work per step hides more waiting."
+                f"{clean(worst[0].model)} {percent_text(worst[1], 0)}. "
+                "More work per step hides more communication time."
             )
     return tuple(found)
 
 
 def _accuracy(results: Results, target: float | None) -> str:
-    curves = [curve for row in results.rows for run in row.members for curve in accuracy_curves(run)]
-    if not curves:
+    curve = _best_curve(results)
+    if curve is None:
         return ""
-    best = max((curve.best for curve in curves), key=lambda point: point.accuracy)
-    text = f"Accuracy {percent_text(best.accuracy)} after {best.epoch} epochs"
+    best = curve.best
+    text = f"{_whose(curve).capitalize()} accuracy {percent_text(best.accuracy)} after {_epochs(best.epoch)}"
     if target is None:
         return text
     word = "above" if best.accuracy > target else "below"
     return f"{text}: {word} {100 * target:g} %"
+
+
+def _best_curve(results: Results) -> AccuracyCurve | None:
+    """The accuracy metric of one run that came highest."""
+    curves = (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
+    return max(curves, key=lambda curve: curve.best.accuracy, default=None)
+
+
+def _whose(curve: AccuracyCurve) -> str:
+    return "validation" if curve.validation else "training"
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch{'s' * (count != 1)}"

@@ -16,7 +16,7 @@ from labtui.export import chart_geometry
 from labtui.export.hand_in import (
     Block,
     Chart,
-    HandIn,
+    HandInDocument,
     Listing,
     Page,
     Paragraph,
@@ -87,7 +87,7 @@ class Slides:
     measured: Measure
 
 
-def lay_out(deck: HandIn, heights: Heights) -> Slides:
+def lay_out(deck: HandInDocument, heights: Heights) -> Slides:
     """Give every block its slide and its zone."""
     measured = _Measured(heights, deck)
     slides = [_front(deck)]
@@ -120,7 +120,7 @@ def lay_out(deck: HandIn, heights: Heights) -> Slides:
     return Slides(tuple(slides), tuple(notes), measured.of)
 
 
-def _front(deck: HandIn) -> Slide:
+def _front(deck: HandInDocument) -> Slide:
     zones = (Zone(Box(64, 372, 832, 120), (deck.key_numbers,)),) if deck.key_numbers.items else ()
     notes = f"{deck.stamp}. {' '.join(deck.lines)}"
     return Slide(
@@ -131,7 +131,7 @@ def _front(deck: HandIn) -> Slide:
 class _Measured:
     """Heights of blocks at the widths they may stand in, asked of Typst at once and kept."""
 
-    def __init__(self, heights: Heights, deck: HandIn) -> None:
+    def __init__(self, heights: Heights, deck: HandInDocument) -> None:
         self._ask = heights
         self._known: dict[tuple[int, float], dict[str, Any]] = {}
         self._kept: list[Block] = []

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labtui.domain.errors import ExportError
-from labtui.export.hand_in import HandIn, block_text
+from labtui.export.hand_in import HandInDocument, block_text
 
 Size = Literal["wide", "half"]
 
@@ -42,6 +42,25 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 
 PRACTICE_MARK = "PRACTICE – not measured on a real cluster"
+
+
+def text_on(colour: str) -> str:
+    """The colour of a text on this ground: white where that has the higher contrast, else dark."""
+    return max((PAPER, INK), key=lambda text: _contrast(text, colour))
+
+
+def _contrast(one: str, other: str) -> float:
+    """The contrast of two colours as WCAG defines it."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    shares = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +120,7 @@ def charmap() -> frozenset[int]:
     return frozenset(_font(False).get_charmap())
 
 
-def deck_text(deck: HandIn) -> Iterator[str]:
+def deck_text(deck: HandInDocument) -> Iterator[str]:
     yield from (deck.title, deck.subtitle, deck.footer, *deck.lines)
     for page in deck.pages:
         yield page.title
@@ -154,7 +173,7 @@ def _first_face(path: str) -> set[int]:
         return set()
 
 
-def glyph_note(deck: HandIn) -> str:
+def glyph_note(deck: HandInDocument) -> str:
     """A sentence about what cannot be shown; "" when all can."""
     marks = unshown(deck_text(deck))
     if not marks:

@@ -20,7 +20,7 @@ from labtui.export.hand_in import (
     Block,
     Chart,
     Formula,
-    HandIn,
+    HandInDocument,
     KeyNumbers,
     Listing,
     Paragraph,
@@ -82,7 +82,7 @@ class Typesetter:
         found: list[dict[str, Any]] = json.loads(self._query("measure.typ", "<height>"))
         return found
 
-    def slides(self, deck: HandIn, slides: Sequence[Slide], progress: Progress = quiet) -> bytes:
+    def slides(self, deck: HandInDocument, slides: Sequence[Slide], progress: Progress = quiet) -> bytes:
         encoded = []
         for at, slide in enumerate(slides):
             progress(f"deck.pdf: {slide.title}", 0.8 * at / len(slides))
@@ -107,7 +107,7 @@ class Typesetter:
         forget_pages()
         return made
 
-    def report(self, deck: HandIn, name: str = "report.pdf", progress: Progress = quiet) -> bytes:
+    def report(self, deck: HandInDocument, name: str = "report.pdf", progress: Progress = quiet) -> bytes:
         """All pages as running text, with the questions and the answers in full."""
         pages = []
         for at, page in enumerate(deck.pages):
@@ -125,7 +125,7 @@ class Typesetter:
         forget_pages()
         return made
 
-    def _common(self, deck: HandIn) -> dict[str, Any]:
+    def _common(self, deck: HandInDocument) -> dict[str, Any]:
         return {
             "title": deck.title,
             "subtitle": deck.subtitle,
@@ -296,5 +296,5 @@ def _not_typeset(name: str, reason: str) -> ExportError:
 def _cannot_prepare(folder: Path, error: OSError) -> ExportError:
     return ExportError(
         f"The pages could not be prepared in {folder}: {error.strerror}.",
-        "Is the disk with temporary files full?",
+        "Free space on the disk with temporary files.",
     )

@@ -7,13 +7,13 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from labtui.domain.events import RunState
-from labtui.domain.model import PROCESS_PER_GPU
+from labtui.domain.model import PROCESS_PER_GPU, RunSpec
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import Evidence, ExportFact, code_names
@@ -37,7 +37,8 @@ class CheckItem:
 
     `missing` says in one sentence what is still to be done. `stale` and `practice` qualify a met condition.
     `effort` is false for conditions a fresh lab folder meets by itself. `kind` is the edition's word for the check
-    it belongs to ("runs", "answers", "charts" ...).
+    it belongs to ("runs", "answers", "charts" ...); `run` the planned run that a condition of that kind is about, and
+    `task_id` the task that plans it, where that is another one.
     """
 
     met: bool
@@ -48,6 +49,8 @@ class CheckItem:
     practice: bool = False
     effort: bool = True
     kind: str = ""
+    run: RunSpec | None = None
+    task_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,32 @@ class TaskCheck:
         """Share of the conditions that took effort and are met, 0 to 1."""
         counted = [item for item in self.items if item.effort] or list(self.items)
         return sum(item.met and not item.stale for item in counted) / len(counted) if counted else 0.0
+
+
+def still_to_run(check: TaskCheck, models: Sequence[str], measured: Collection[str]) -> str:
+    """Which planned runs of these models (of all, without any) were not made yet; "" when all were.
+
+    A model that no run of is among the `measured` ones is named as a whole where several of its runs are missing.
+    """
+    planned = [(item.run, bool(item.evidence)) for item in check.items if item.run is not None]
+    made = {spec.label for spec, run in planned if run}
+    specs = [spec for spec, run in planned if not run and (not models or spec.model in models)]
+    names: dict[str, None] = {}
+    for spec in specs:
+        alike = [each for each in specs if each.model == spec.model]
+        if spec.model and spec.model not in measured and len(alike) > _NAMED_ONE_BY_ONE:
+            names[spec.model] = None
+        else:
+            names[plan_words(spec) if spec.label in made else spec.label] = None
+    if not names:
+        return ""
+    shown = list(names)[:_MOST_NAMED]
+    if more := len(names) - len(shown):
+        shown.append(f"{more} more run{'s' * (more != 1)}")
+    return f"{_listed(shown)} {'has' if len(names) == 1 else 'have'} not been run yet."
+
+
+_NAMED_ONE_BY_ONE, _MOST_NAMED = 2, 3
 
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
@@ -120,7 +149,14 @@ def _missing(items: list[CheckItem]) -> str:
 
 def _runs(edition: Edition, task: Task, check: schema.RunsCheck, evidence: Evidence) -> list[CheckItem]:
     matches = match_runs(edition, task, check, evidence)
-    return [_run_item(task, match, check, evidence, _stale(match, matches)) for match in matches]
+    return [
+        replace(
+            _run_item(task, match, check, evidence, _stale(match, matches)),
+            run=match.spec,
+            task_id=match.task_id if match.task_id != task.id else "",
+        )
+        for match in matches
+    ]
 
 
 def _stale(match: Match, matches: Sequence[Match]) -> str:
@@ -138,11 +174,11 @@ def _listed(words: Sequence[str]) -> str:
 
 def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evidence, stale: str) -> CheckItem:
     elsewhere = f" (task {match.task_id})" if match.task_id != task.id else ""
-    sentence = f"{plan_words(match.spec)}{elsewhere}: run, at least {check.min_epochs} epochs read"
+    sentence = f"{plan_words(match.spec)}{elsewhere}: at least {check.min_epochs} epochs in the log"
     if match.spec.program is not None:
-        sentence = f"{plan_words(match.spec)}{elsewhere}: run, and its time read"
+        sentence = f"{plan_words(match.spec)}{elsewhere}: run time in the log"
     if check.min_epochs == 0:
-        sentence = f"{plan_words(match.spec)}{elsewhere}: run and over"
+        sentence = f"{plan_words(match.spec)}{elsewhere}: finished"
     if match.run is None:
         name = plan_words(match.spec) if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
         missing = f"{name} has not been run yet{elsewhere}."
@@ -211,7 +247,9 @@ def _metric(edition: Edition, task: Task, check: schema.MetricCheck, evidence: E
                 )
     if best is None:
         return [CheckItem(met=False, sentence=sentence, missing=f"No run shows {check.metric} yet.")]
-    missing = f"The best {check.metric} so far is {best[0]:g}; {check.at_least:g} is asked for. More epochs?"
+    missing = (
+        f"The best {check.metric} so far is {best[0]:g}; {check.at_least:g} is required. Train more epochs."
+    )
     met = best[0] >= check.at_least
     return [
         CheckItem(

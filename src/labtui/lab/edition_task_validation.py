@@ -53,7 +53,7 @@ def values(value: object, place: Place) -> Iterator[Problem]:
     elif isinstance(value, float) and not math.isfinite(value):
         yield place, "This must be a finite number."
     elif isinstance(value, int | float) and abs(value) > MAX_NUMBER:
-        yield place, f"This number is beyond {MAX_NUMBER:,}; no training needs such a number."
+        yield place, f"This number is above {MAX_NUMBER:,}, the maximum."
     for key, item in _items(value):
         yield from values(item, (*place, key))
 
@@ -120,7 +120,7 @@ def task_problems(edition: Edition, task: Task, place: Place) -> Iterator[Proble
         if not getattr(task, name).strip():
             yield (*place, name), f"Task {task.id} needs a text for `{name}`."
     if not task.checks:
-        yield (*place, "checks"), f"Task {task.id} has no check, so its box could never tick."
+        yield (*place, "checks"), f"Task {task.id} has no check, so it can never be done."
     for index, name in enumerate(task.files):
         yield from path(name, (*place, "files", index))
     for index, run in enumerate(task.runs):

@@ -428,8 +428,13 @@ def _loads(text: str) -> Mapping[str, Any]:
 def _toml(text: str, path: str) -> Mapping[str, Any]:
     if len(text) > MAX_CHARACTERS:
         raise _error(
-            path, None, f"The file has more than {MAX_CHARACTERS:,} characters; no edition needs that."
+            path, None, f"The file has more than {MAX_CHARACTERS:,} characters, the maximum of an edition."
         )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise _error(path, line, "The file has a character that is not valid Unicode.") from None
     try:
         return _loads(text)
     except tomllib.TOMLDecodeError as error:

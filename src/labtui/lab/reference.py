@@ -67,9 +67,9 @@ def _prove(edition: Edition, task: Task, reference: Evidence) -> Proof:
     full = check_task(edition, task, reference)
     sentence = ""
     if empty.done:
-        sentence = "The box ticks although nothing was done."
+        sentence = "The task counts as done in an empty folder."
     elif not full.done:
-        sentence = f"The box stays open on the reference evidence: {full.missing}"
+        sentence = f"The task is not done with the reference results: {full.missing}"
     return Proof(task_id=task.id, empty_open=not empty.done, reference_done=full.done, sentence=sentence)
 
 

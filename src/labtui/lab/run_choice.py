@@ -295,7 +295,7 @@ def rate_items(edition: Edition, task: Task, check: LearningRateCheck, evidence:
                 False,
                 "the learning rate grows with the GPUs",
                 "",
-                "The learning rate can be seen once runs are made.",
+                "The learning rate is known once a run has started.",
             )
         ]
     return [_item(edition, match, evidence) for match in made]
@@ -303,7 +303,7 @@ def rate_items(edition: Edition, task: Task, check: LearningRateCheck, evidence:
 
 def _item(edition: Edition, match: Match, evidence: Evidence) -> Item:
     if match.run is None:
-        raise ValueError("only runs that were made have a learning rate")
+        raise ValueError("no run has started, so no learning rate is known")
     wanted = expected_learning_rate(edition, match.spec)
     sentence = f"{match.spec.label}: learning rate {wanted:g}"
     rate = match.run.learning_rate if match.run.learning_rate is not None else match.run.spec.learning_rate

@@ -30,14 +30,14 @@ class IncidentNote:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """`strike(cluster, job, now, chance)` is called once, for a job whose state is `moment`.
+    """`inject(cluster, job, now, chance)` is called once, for a job whose state is `moment`.
 
     `several_nodes`: it happens to jobs on several nodes alone.
     """
 
     note: IncidentNote
     moment: str
-    strike: Callable[[PracticeCluster, Job, float, random.Random], None]
+    inject: Callable[[PracticeCluster, Job, float, random.Random], None]
     several_nodes: bool = False
 
 
@@ -96,10 +96,10 @@ def _fill_disk(cluster: PracticeCluster, job: Job, now: float, chance: random.Ra
 def _on_the_last_node(trouble: str) -> Callable[[PracticeCluster, Job, float, random.Random], None]:
     """What the processes of a rehearsed training do when they find this word (`rehearse.trouble`)."""
 
-    def strike(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
+    def inject(cluster: PracticeCluster, job: Job, now: float, chance: random.Random) -> None:
         cluster.runner.trouble(job.job_id, trouble)
 
-    return strike
+    return inject
 
 
 INCIDENTS: dict[str, Incident] = {
@@ -249,7 +249,10 @@ def choose(names: Iterable[str], seeded: int | None) -> list[str]:
     chosen = []
     for name in names:
         if name not in INCIDENTS:
-            raise UsageError(f"There is no incident called {name!r}.", f"There are: {', '.join(INCIDENTS)}.")
+            raise UsageError(
+                f"There is no incident called {name!r}.",
+                f"There are: {', '.join(INCIDENTS)}. `labtui practice --list` explains them.",
+            )
         chosen.append(name)
     if seeded is not None:
         usual = sorted(name for name, incident in INCIDENTS.items() if not incident.several_nodes)
@@ -271,7 +274,7 @@ class IncidentPlan:
         self._waiting = list(names)
         self._chance = random.Random(seed)
         self._notify = notify
-        self._struck: set[int] = set()
+        self._injected: set[int] = set()
         self._stop = threading.Event()
         self.happened: list[IncidentNote] = []
         if names:
@@ -296,7 +299,7 @@ class IncidentPlan:
         with self._cluster.controller.lock:
             for name in self._waiting:
                 incident = INCIDENTS[name]
-                job = self._ripe(incident, now)
+                job = self._due_job(incident, now)
                 if job is not None or not incident.several_nodes:
                     break
             else:
@@ -304,15 +307,15 @@ class IncidentPlan:
             if job is None:
                 return
             self._waiting.remove(name)
-            self._struck.add(job.job_id)
-        incident.strike(self._cluster, job, now, self._chance)
+            self._injected.add(job.job_id)
+        incident.inject(self._cluster, job, now, self._chance)
         self.happened.append(incident.note)
         self._notify(incident.note)
 
-    def _ripe(self, incident: Incident, now: float) -> Job | None:
+    def _due_job(self, incident: Incident, now: float) -> Job | None:
         """The first job that the incident may strike now."""
         for job in self._cluster.controller.accounting():
-            ready = job.state == incident.moment and job.job_id not in self._struck
+            ready = job.state == incident.moment and job.job_id not in self._injected
             ready = ready and (job.nodes > 1 or not incident.several_nodes)
             if ready and (incident.moment == PENDING or job.elapsed_s(now) >= _AFTER_S):
                 return job

@@ -1,21 +1,19 @@
 """Starts practice jobs as processes of this laptop, and sees to it that none outlives labtui.
 
-A job's script runs under bash in a session of its own. A watchdog process holds the reading end of a pipe:
-when labtui ends, however it
-ends, the pipe closes, and the watchdog ends every job and removes the practice folder (unless it is to be kept).
+A job's script runs in a session of its own. A watchdog process holds the reading end of a pipe: when labtui ends,
+however it ends, the pipe closes, and the watchdog ends every job and removes the practice folder (unless it is to be
+kept). A job begins only when the watchdog knows it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +22,11 @@ from labtui.practice.slurm.job import Job
 from labtui.practice.slurm.steps import STEPS
 
 WATCHDOG = (str(Path(__file__).parent / "programs.py"), "watchdog")
-BUSY_ATTEMPTS = 200
+GATE = 'read -r && /bin/cp "$0.new" "$0" && exec "$0" "$@" < /dev/null'
+"""Run by bash where a job is to begin: goes on after a line of input, and ends when the input does.
+
+The script is copied by a process of its own: none that labtui forks meanwhile holds it open for writing (ETXTBSY).
+"""
 
 
 class JobRunner:
@@ -61,8 +63,8 @@ class JobRunner:
         home.mkdir(parents=True, exist_ok=True)
         (home / STEPS).unlink(missing_ok=True)  # a requeued job counts its steps anew
         script = home / "slurm_script"
-        script.write_bytes(job.script)
-        script.chmod(0o700)
+        script.with_name("slurm_script.new").write_bytes(job.script)
+        script.touch(0o700)
         try:
             with contextlib.ExitStack() as files:
                 out = files.enter_context(_opened(job.stdout, append=job.append))
@@ -71,12 +73,15 @@ class JobRunner:
                     if job.stderr == job.stdout
                     else files.enter_context(_opened(job.stderr, append=job.append))
                 )
-                process = _started(
-                    [str(script), *job.arguments],
+                process = subprocess.Popen(
+                    [find_bash() or "bash", "-p", "-c", GATE, str(script), *job.arguments],
                     cwd=job.work_dir,
-                    environment=self._job_environment(job, home, gpu_numbers),
-                    out=out,
-                    err=err,
+                    env=self._job_environment(job, home, gpu_numbers),
+                    stdin=subprocess.PIPE,
+                    stdout=out,
+                    stderr=err,
+                    bufsize=0,
+                    start_new_session=True,
                 )
         except OSError as trouble:
             # "Could not open stdout file": Slurm fails the job without a log.
@@ -86,6 +91,12 @@ class JobRunner:
         with self._lock:
             self._processes[job.job_id] = process
         self._tell_watchdog(f"+{process.pid}\n")
+        if process.stdin is not None:  # for the type checker: never None with PIPE
+            with (
+                contextlib.suppress(BrokenPipeError),
+                process.stdin as gate,
+            ):  # it may have been killed meanwhile
+                gate.write(b"\n")
         threading.Thread(
             target=self._wait, args=(job.job_id, process), name=f"job-{job.job_id}", daemon=True
         ).start()
@@ -179,28 +190,6 @@ class JobRunner:
             values.update(SLURM_JOB_GPUS=gpus, SLURM_GPUS_ON_NODE=str(job.gpus), CUDA_VISIBLE_DEVICES=gpus)
         (home / "tmp").mkdir(exist_ok=True)
         return {**self._environment, **job.environment, **values}
-
-
-def _started(
-    words: list[str], *, cwd: str, environment: dict[str, str], out: BinaryIO, err: BinaryIO
-) -> subprocess.Popen[bytes]:
-    """The script as a process; waits while a process forked meanwhile holds it open for writing (ETXTBSY)."""
-    for attempt in range(BUSY_ATTEMPTS):
-        try:
-            return subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        except OSError as error:
-            if error.errno != errno.ETXTBSY or attempt == BUSY_ATTEMPTS - 1:
-                raise
-        time.sleep(0.01)
-    raise AssertionError("the last attempt returns or raises")
 
 
 def _signal_group(pid: int, number: int) -> None:

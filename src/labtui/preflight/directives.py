@@ -40,7 +40,7 @@ def shebang(context: ScriptContext) -> Iterator[Finding]:
         if match is None and _OTHER_PROGRAM.match(line):
             continue  # another interpreter: unusual, but the student's choice
         if match is None and not line.startswith("#!"):
-            effect = "sbatch wants a script whose first line starts with #! and names the shell."
+            effect = "sbatch requires a script whose first line starts with #! and names the shell."
             edit = Edit(1, job.lines[0], ("#!/bin/bash", job.lines[0]))
             if not line.strip() or line.strip("\ufeff \t\u200b").startswith("#!"):
                 edit = Edit(1, job.lines[0], ("#!/bin/bash",))
@@ -350,7 +350,7 @@ def node_gpus(context: ScriptContext) -> float:
     return context.profile.gpus_per_node if known else math.inf
 
 
-@rule("few-cpus", "error", "Fewer CPUs than the site wants for the GPUs asked for.")
+@rule("few-cpus", "error", "Fewer CPUs than the site requires for the GPUs asked for.")
 def few_cpus(context: ScriptContext) -> Iterator[Finding]:
     """MareNostrum 5 wants 20 per GPU."""
     for job in context.jobs:

@@ -113,7 +113,7 @@ def _several_at_once(job: JobScript) -> bool:
     return any(job.source(command).text.rstrip().endswith("&") for command in job.launches)
 
 
-@rule("one-epoch", "warning", "A single epoch: the only one measured is the one that does not count.")
+@rule("one-epoch", "warning", "A single epoch: it is the warm-up, so there is no steady time.")
 def one_epoch(context: ScriptContext) -> Iterator[Finding]:
     """And Keras prints no "Epoch" line for it."""
     if context.draft is not None and _search(context.draft):
@@ -273,9 +273,7 @@ def mpi_start(context: ScriptContext) -> Iterator[Finding]:
                 effect = "srun starts mpirun in every task, and each mpirun starts all processes once more."
                 fix = _swap(job, source, _MPI_TWICE.pattern, "", "let mpirun start them")
             elif program and re.search(r"\bsrun\b.*--mpi[= ]none\b", command.text):
-                effect = (
-                    f"With --mpi=none the tasks of {program} do not find each other: each is rank 0 of 1."
-                )
+                effect = f"With --mpi=none the tasks of {program} do not connect to each other: each is rank 0 of 1."
                 fix = _swap(job, source, r"\s--mpi[= ]none\b", "", "use the site's own")
             elif program and several and not _STARTS.search(command.text):
                 effect = f"{program} runs as one process: srun or mpirun starts the others."
@@ -374,9 +372,9 @@ def cut_node_list(context: ScriptContext) -> Iterator[Finding]:
             if not _CUT.search(code) or "scontrol" in code:
                 continue
             effect = (
-                "Several nodes are listed as node[01-02]: what is cut from that is not a node's name, and the"
+                "Slurm lists several nodes as node[01-02]: a part cut from that text is no host name, so the"
             )
-            effect += " processes never connect."
+            effect += " processes cannot connect."
             value = re.match(r"(\s*(?:export\s+)?[A-Za-z_]\w*=)(?:\S*|\"[^\"]*\"|\$\(.*\))\s*$", code)
             fix = None
             if value is not None:

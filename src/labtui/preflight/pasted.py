@@ -97,7 +97,7 @@ def _plain_dashes(code: str, outside: list[bool]) -> str:
 # --------------------------------------------------------------------------- quotes and blanks
 
 
-@rule("curly-quotes", "error", "Curly quotes: they are letters to bash and an error to Python.")
+@rule("curly-quotes", "error", "Curly quotes: ordinary characters to bash, a syntax error to Python.")
 def curly_quotes(context: ScriptContext) -> Iterator[Finding]:
     """In shell code outside straight quotes, and in Python that does not parse."""
     effect = "Curly quotes are ordinary characters to bash and a syntax error to Python; they quote nothing."
@@ -157,7 +157,7 @@ def crlf(context: ScriptContext) -> Iterator[Finding]:
         if ends:
             effect = "Windows line endings: sbatch refuses them, and bash reads the \\r as part of a word."
             edits = tuple(Edit(n, line, (line.rstrip("\r"),)) for n, line in ends)
-            fix = Fix(job.name, "use Linux line endings", edits)
+            fix = Fix(job.name, "use LF line endings", edits)
             yield found("crlf", job.name, ends[0][0], ends[0][1], effect, fix=fix)
 
 
@@ -195,7 +195,26 @@ def _joined(job: JobScript, number: int, text: str) -> tuple[Edit, ...]:
 
 @rule("placeholder", "error", "A placeholder left in: `<account>`, `nct_XXX`, `<path>`.")
 def placeholder(context: ScriptContext) -> Iterator[Finding]:
-    """In directives, commands and the strings of Python code."""
+    """In directives, commands and the strings of Python code; once, where all come from the folder's account."""
+    written = context.draft is not None and context.draft.form != "own"
+    unset = context.account if written and is_no_account(context.account) else None
+    noted = False
+    for file, number, line, hole in _holes(context):
+        if hole != unset:
+            yield _hole(context, file, number, line, hole)
+        elif not noted:
+            effect = f"{hole} stands for your account: set `account` in lab.toml."
+            yield found("placeholder", file, number, line, effect)
+            noted = True
+
+
+def is_no_account(account: str) -> bool:
+    """Whether an account is one that documents write where the student's own belongs: ``nct_NNN``."""
+    return _NUMBERLESS.fullmatch(account) is not None
+
+
+def _holes(context: ScriptContext) -> Iterator[tuple[str, int, str, str]]:
+    """File, line number, line and placeholder."""
     for job in context.shells:
         overridden = {d.line for d in job.directives if d.name in job.given}
         for number, line in job.code:
@@ -203,14 +222,14 @@ def placeholder(context: ScriptContext) -> Iterator[Finding]:
             pattern = _HOLE if line.startswith("#SBATCH") else _COMMAND_HOLES
             match = pattern.search(code) or _NUMBERLESS.search(code)
             if match is not None:
-                yield _hole(context, job.name, number, line, match[0])
+                yield job.name, number, line, match[0]
     for name, tree in context.trees.items():
         for node in nodes_of(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/"):
                 match = _COMMAND_HOLES.search(node.value) or _NUMBERLESS.search(node.value)
                 lines = context.pythons[name].split("\n")
                 if match is not None and node.lineno <= len(lines):
-                    yield _hole(context, name, node.lineno, lines[node.lineno - 1], match[0])
+                    yield name, node.lineno, lines[node.lineno - 1], match[0]
 
 
 def _hole(context: ScriptContext, file: str, number: int, line: str, hole: str) -> Finding:

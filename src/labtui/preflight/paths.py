@@ -107,7 +107,7 @@ def absolute_paths(code: str) -> Iterator[str]:
                 yield piece.rstrip("/")
 
 
-def other_place(path: str) -> str:
+def alternative_path(path: str) -> str:
     """Where the same may lie: courses keep shared files under scratch or under projects; "" for any other path."""
     for here, there in (("/gpfs/scratch/", "/gpfs/projects/"), ("/gpfs/projects/", "/gpfs/scratch/")):
         if path.startswith(here):
@@ -117,14 +117,14 @@ def other_place(path: str) -> str:
 
 def _instead(context: ScriptContext, path: str, wanted: str) -> str:
     """A path to use for one that is missing: its other place when that was seen, else the folder's own; or ""."""
-    other = other_place(path)
+    other = alternative_path(path)
     if other and context.remote.get(other):
         return other
     return wanted if wanted and wanted != path and context.remote.get(wanted, True) else ""
 
 
 def _advice(instead: str, path: str, setting: str) -> str:
-    if not instead or instead != other_place(path):
+    if not instead or instead != alternative_path(path):
         return ""
     return f" It is at {instead}: set `{setting}` to that under [cluster] in lab.toml."
 
@@ -146,7 +146,7 @@ def remote_paths(context: ScriptContext) -> tuple[str, ...]:
         paths.update(dict.fromkeys(folder for folder in folders if folder[:1] == "/" and "%" not in folder))
     for _, path in _needed_entries(context):
         paths.setdefault(path, None)
-    others = [other for path in paths if (other := other_place(path))]
+    others = [other for path in paths if (other := alternative_path(path))]
     return tuple(dict.fromkeys([*paths, *others]))
 
 

@@ -61,7 +61,7 @@ def _swap_value(file: str, text: str, value: ast.expr, new: str, title: str) -> 
 @rule(
     "unchanged-copy",
     "warning",
-    "A training script that is the same, byte for byte, as another one trains what that one trains.",
+    "A training script that is byte for byte the same as another one: both run the same training.",
 )
 def unchanged_copy(context: ScriptContext) -> Iterator[Finding]:
     """A copy whose change was forgotten: its GPU-hours would measure the network of the original once more."""
@@ -71,9 +71,7 @@ def unchanged_copy(context: ScriptContext) -> Iterator[Finding]:
             (other for other in sorted(context.files) if other != name and context.files[other] == text), ""
         )
         if text and same:
-            effect = (
-                f"{name} is the same as {same} and trains what that one trains. Make the change it is for."
-            )
+            effect = f"{name} is the same as {same}, so both run the same training. Make the change the task asks for."
             yield found("unchanged-copy", name, 1, _line(text, 1), effect)
 
 

@@ -62,15 +62,19 @@ class EpochsForTarget:
     note: str
 
 
+def is_accuracy(metric: str) -> bool:
+    """Whether a metric is an accuracy, of the training or of the validation set."""
+    return metric.removeprefix("val_").casefold() in (*_NAMES, *_PERCENT_NAMES)
+
+
 def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
     """Training and validation accuracy of a run, for every metric that is one; finite values only."""
     names = dict.fromkeys(name for sample in run.run.epochs for name in sample.metrics)
     curves = []
     for name in names:
-        plain = name.removeprefix("val_").casefold()
-        if plain not in _NAMES and plain not in _PERCENT_NAMES:
+        if not is_accuracy(name):
             continue
-        scale = 100.0 if plain in _PERCENT_NAMES else 1.0
+        scale = 100.0 if name.removeprefix("val_").casefold() in _PERCENT_NAMES else 1.0
         points = tuple(
             AccuracyPoint(epoch=sample.epoch, accuracy=value / scale, origin=run.origin(sample))
             for sample in run.run.epochs

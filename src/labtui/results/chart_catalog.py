@@ -90,7 +90,7 @@ def gallery(results: Results, *, model: str | None = None) -> tuple[ChartSpec, .
     if model is None:
         charts = [chart for chart in charts if family(chart.key) in _TOGETHER or _few_lines(chart)]
     timed = program_charts([row for row in programs if model in (None, row.program.name)])
-    return unique_keys([*timed, *(chart for chart in charts if says_something(chart))])
+    return unique_keys([*timed, *(chart for chart in charts if has_content(chart))])
 
 
 def lab_charts(
@@ -129,7 +129,7 @@ def _few_lines(chart: ChartSpec) -> bool:
     return family(chart.key) in {"epochs", "accuracy"} and len(chart.series) <= MOST_LINES
 
 
-def says_something(chart: ChartSpec) -> bool:
+def has_content(chart: ChartSpec) -> bool:
     """Whether a chart has what it compares: one bar alone is no speedup, no efficiency and no acceleration."""
     if chart.empty:
         return False

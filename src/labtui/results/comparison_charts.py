@@ -26,7 +26,7 @@ from labtui.results.charts import (
 )
 from labtui.results.laws import Family, families, law_speedup
 from labtui.results.numbers import baseline_of, percent_text, rate_text, ratio_text
-from labtui.results.rows import LawFit, Prediction, ResultRow, Results, told_apart
+from labtui.results.rows import LawFit, Prediction, ResultRow, Results, distinguishing_words
 
 _STEPS_PER_GPU = 4
 _MOST_STEPS = 200
@@ -157,7 +157,7 @@ def _curve(fit: LawFit, last: int) -> Iterable[Series]:
 PER_GPU_THROUGHPUT = Quantity(
     key="throughput-per-gpu",
     title="Throughput per GPU",
-    unit="images per second and GPU",
+    unit="images per second per GPU",
     precise=lambda row: row.per_gpu_throughput,
     printed=lambda plain: None,
     text=digits_text,
@@ -299,7 +299,7 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
         if rate is not None:
             points.append(uncertain_point(float(x), row, rate, label=rate_text(rate)))
     first = rows[0]
-    axis, shown = _said_once(labels)
+    axis, shown = _shared_labels(labels)
     where = f"{first.n_gpus} GPU{'s' * (first.n_gpus != 1)}"
     data = f" ({first.configuration.data_set})" if first.configuration.data_set else ""
     return ChartSpec(
@@ -317,7 +317,7 @@ def _tuning_chart(rows: Sequence[ResultRow], key: str) -> ChartSpec:
 
 def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
     """What tells rows of one network apart: their batch per GPU and their tuning, as far as they differ."""
-    words = told_apart([row.configuration.tuning for row in rows])
+    words = distinguishing_words([row.configuration.tuning for row in rows])
     batches = [row.configuration.per_gpu_batch for row in rows]
     named = [f"batch {batch:,.0f}" if batch is not None else "" for batch in batches]
     several = len(set(batches)) > 1
@@ -327,7 +327,7 @@ def tuning_labels(rows: Sequence[ResultRow]) -> list[str]:
     ]
 
 
-def _said_once(labels: Sequence[str]) -> tuple[str, list[str]]:
+def _shared_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
     """What stands below an axis and at its ticks: the word that all labels share, then only their numbers."""
     for form in (r"(?P<number>[\d,]+) (?P<word>[a-z]+?)s?", r"(?P<word>[a-z]+) (?P<number>[\d,]+)"):
         found = [re.fullmatch(form, label) for label in labels]

@@ -141,8 +141,9 @@ def _predict(family: Family, n: int) -> Prediction | str:
         models=step.models,
         batch_ceiling=None if steps is None or not first.steps else first.steps / steps.lo / n,
         note=(
-            f"A forecast: measured up to {alike[-1].n_gpus} GPUs. The steps are counted; the time of a step is the "
-            f"band of the models that fit the measured ones within {_SHARE} ({', '.join(step.models)}). "
+            f"A forecast: measured up to {alike[-1].n_gpus} GPUs. The steps are counted. The step time is "
+            f"extrapolated by every model that fits the measurements within {_SHARE} ({', '.join(step.models)}); "
+            "the range shows how far they differ. "
             "A second node would add its network, which no model includes."
         ),
         baseline=first.configuration,

@@ -278,7 +278,8 @@ def _missing_epochs(run: MeasuredRun) -> str:
         return ""
     gaps = itertools.islice((epoch for epoch in range(first, last + 1) if epoch not in there), 5)
     shown = ", ".join(map(str, gaps)) + (f" and {count - 5:,} more" if count > 5 else "")
-    return f"The log has {len(there)} epochs; not in it: {shown}."
+    had = f"{len(there):,} epoch{'s' * (len(there) != 1)} of {last - first + 1:,}"
+    return f"The log has {had}; not in it: {shown}."
 
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom; beyond, the asymptotic form below.

@@ -274,7 +274,7 @@ AS_PRINTED = (
 
 
 MEMORY = Column("GPU memory, GB", lambda row: memory_text(row.gpu_memory))
-PER_GPU = Column("images/s and GPU", lambda row: rate_text(row.per_gpu_throughput))
+PER_GPU = Column("images/s per GPU", lambda row: rate_text(row.per_gpu_throughput))
 
 
 def memory_text(memory: Interval | None) -> str:
@@ -297,7 +297,7 @@ def columns_of(rows: Sequence[ResultRow], columns: Sequence[Column]) -> tuple[Co
     if any(row.gpu_memory is not None for row in rows) and columns is not AS_PRINTED:
         named.insert(len(_WHAT) + 2, MEMORY)
     if unit == "tokens":
-        named.insert(len(_WHAT) + 2, replace(PER_GPU, heading="tokens/s and GPU"))
+        named.insert(len(_WHAT) + 2, replace(PER_GPU, heading="tokens/s per GPU"))
         named = [each for each in named if each.heading != "epoch s"]
     return tuple(named)
 
@@ -377,7 +377,7 @@ def fit_sentence(fit: LawFit) -> str:
     bounds = f" ({bounds})" if bounds else ""
     practice = ", practice" if fit.practice else ""
     batch = fit.baseline.per_gpu_batch
-    per_gpu = f", {batch:,.0f} images per GPU and step" if batch is not None else ""
+    per_gpu = f", {batch:,.0f} images per GPU per step" if batch is not None else ""
     what = f"{fit.law.capitalize()}, {clean(fit.model)}{per_gpu}{practice}"
     return f"{what}: serial fraction {percent_text(share)}{bounds}, from {sizes} GPUs."
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Sequence
 
+from labtui.domain.terminal_text import fitted_lines
 from labtui.results.accuracy import TargetPlan
 from labtui.results.cost import (
     FormsOfSizes,
@@ -91,25 +91,6 @@ def _record(row: ResultRow, columns: Sequence[Column], width: int) -> str:
         for column, cell in zip(columns[NAMING:], line[NAMING:], strict=True)
     ]
     return "\n".join([*fitted_lines([name], width), *numbers])
-
-
-def fitted_lines(lines: Sequence[str], width: int | None) -> list[str]:
-    """Sentences broken between words, what follows two cells further in; None: as they are."""
-    if width is None:
-        return list(lines)
-    return [part for line in lines for part in _broken(line, max(20, width))]
-
-
-def _broken(line: str, width: int) -> list[str]:
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line.strip(),
-        width,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [""]
 
 
 def report_text(

@@ -176,7 +176,7 @@ def _batch_note(baseline: Configuration, configuration: Configuration) -> str:
         return "The per-GPU batch of this run or of its one-GPU baseline is not known, so they may differ."
     of_what = "images" if configuration.unit == "images" else "sequences"
     return (
-        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU and step, "
+        f"The one-GPU baseline has {baseline.per_gpu_batch:,.0f} {of_what} per GPU per step, "
         f"this run {configuration.per_gpu_batch:,.0f}: the speedup mixes both effects."
     )
 
@@ -293,7 +293,7 @@ class ResultRow:
 
     @property
     def per_gpu_throughput(self) -> Interval | None:
-        """Images per second and GPU; None on a CPU."""
+        """Images per second per GPU; None on a CPU."""
         if self.throughput is None or not self.n_gpus:
             return None
         return self.throughput.scaled(1 / self.n_gpus)
@@ -402,7 +402,7 @@ _KINDS = {
 """Words of a tuning, and what is meant where a tuning has no such word."""
 
 
-def told_apart(tunings: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def distinguishing_words(tunings: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Of each tuning the words that others lack; where one has none of a kind, what that means."""
     shared = set(tunings[0]).intersection(*tunings) if tunings else set()
     differ = {_kind(word) for words in tunings for word in words if word not in shared}
@@ -427,7 +427,9 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     marks = {
         row.configuration: words
         for found in by_model.values()
-        for row, words in zip(found, told_apart([each.configuration.tuning for each in found]), strict=True)
+        for row, words in zip(
+            found, distinguishing_words([each.configuration.tuning for each in found]), strict=True
+        )
     }
     return tuple(replace(row, apart_by=marks[row.configuration]) for row in rows)
 

@@ -252,8 +252,11 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     ):
         raise UsageError(f"Run {run_id} is not over.", "Cancel it first, or wait for its end.")
     limit = minutes or submission.time_limit_minutes
-    reason = "The same job again."
+    reason = "The same settings again."
     halve = run.gpu_memory_ran_out and not same
+    if run.outcome == "oom" and not run.gpu_memory_ran_out:
+        reason = "The same settings again: without more CPUs (memory comes with them) or less data in memory, it will "
+        reason += "run out of the node's memory again."
     if run.outcome == "time-limit" and minutes is None and not same:
         queue = session.profile.queue(submission.qos)
         most = queue.max_minutes if queue is not None and queue.max_minutes else 2 * limit
@@ -286,9 +289,14 @@ def _again(
     settings, profile = session.settings, session.profile
     nodes, gpus = allocation(specs)
     whole = gpus == submission.gpus
+    form, name = submission.form, submission.job_name.removesuffix(f"-{submission.token[-8:]}")
+    if len(specs) < len(submission.run_ids):
+        name = job_name(specs)
+        if form == "one-job" and len(specs) == 1:
+            form = "torchrun" if specs[0].launcher == "torchrun" else "job-per-size"
     return SubmissionDraft(
         task_id=submission.task_id,
-        form=submission.form,
+        form=form,
         runs=specs,
         gpus=gpus,
         nodes=nodes,
@@ -297,7 +305,7 @@ def _again(
         account=submission.account,
         qos=submission.qos,
         partition=settings.partition,
-        job_name=submission.job_name.removesuffix(f"-{submission.token[-8:]}"),
+        job_name=name,
         data_dir=settings.data_dir,
         container=settings.container,
         reservation=settings.reservation,

@@ -60,7 +60,7 @@ class ClusterWorker:
         self._submitter = Submitter(context, self._something_new)
         self._log_follower = LogFollower(context, self._something_new)
         self._poller = Poller(
-            context, self._log_follower.script_ended, self._submitter.freed, self._submitter.settle_twins
+            context, self._log_follower.script_ended, self._submitter.freed, self._submitter.cancel_duplicates
         )
         self._watchdog = Watchdog(
             context.clock, self._slept, self._connection.mark_stale, context.cluster.close
@@ -274,7 +274,7 @@ class ClusterWorker:
 
     def _wake_up(self) -> None:
         self._connection.suspect()
-        self._log_follower.doubt_all()
+        self._log_follower.recheck_all()
         self._poller.press()
 
     # ------------------------------------------------------------------ the worker's thread
@@ -346,7 +346,7 @@ class ClusterWorker:
             self._connection.suspect()
         elif self._connection.online:
             self._connection.lost(error)
-        self._log_follower.doubt_all()
+        self._log_follower.recheck_all()
 
     def _unexpected(self, error: Exception) -> None:
         self._context.faults.write(error)
@@ -367,7 +367,7 @@ class ClusterWorker:
         if request is not None:
             self._in_call(functools.partial(_settle, request))
             if self._connection.online and request.needs_connection:
-                self._connection.heard()
+                self._connection.record_answer()
             return 0.0
         due, work = self._next_duty()
         now = self._context.now()
@@ -385,9 +385,9 @@ class ClusterWorker:
         ]
         if self._connection.online:
             duties += [
-                (self._submitter.due_at(), self._heard_after("submit", self._send)),
-                (self._poller.due_at(), self._heard_after("queue", self._poller.step)),
-                (self._log_follower.due_at(), self._heard_after("logs", self._log_follower.step)),
+                (self._submitter.due_at(), self._after_answer("submit", self._send)),
+                (self._poller.due_at(), self._after_answer("queue", self._poller.step)),
+                (self._log_follower.due_at(), self._after_answer("logs", self._log_follower.step)),
             ]
         now = self._context.now()
         known = [(max(due, self._pause_until), work) for due, work in duties if due is not None]
@@ -400,7 +400,7 @@ class ClusterWorker:
         was_online = self._connection.online
         self._connection.attend()
         if self._connection.online and not was_online:
-            self._log_follower.doubt_all()
+            self._log_follower.recheck_all()
             if live(self._context.state):
                 self._poller.changed()
 
@@ -408,11 +408,11 @@ class ClusterWorker:
         self._submitter.step()
         self._poller.changed()
 
-    def _heard_after(self, duty: str, work: Callable[[], None]) -> Callable[[], None]:
+    def _after_answer(self, duty: str, work: Callable[[], None]) -> Callable[[], None]:
         def both() -> None:
             self._duty = duty
             work()
-            self._connection.heard()
+            self._connection.record_answer()
             self._context.clear_problem(f"{FAULT_KEY}:{duty}")
 
         return both

@@ -22,6 +22,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, get_args
 
@@ -42,6 +43,7 @@ SCRIPT_NAME = "job.slurm"
 FORMS: tuple[TemplateForm, ...] = get_args(TemplateForm)
 
 
+@cache
 def list_remote() -> tuple[str, ...]:
     """Names of the training scripts and their modules, relative, with ``/``: ``cifar-utils/cifar.py``."""
     return tuple(sorted(_walk(_brought("remote"), "")))
@@ -106,7 +108,7 @@ class FolderLock:
             return False
         except (OSError, NotImplementedError) as error:
             raise FolderError(
-                f"The lab folder cannot be locked: {error}.", "Is the folder on a disk you may write to?"
+                f"The lab folder cannot be locked: {error}.", "Choose a folder on a disk you can write to."
             ) from error
         return True
 

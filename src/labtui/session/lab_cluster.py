@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.target import NobodyThere, Prompter
+from labtui.cluster.target import NonInteractivePrompter, Prompter
 from labtui.domain.errors import LabError, UsageError
 from labtui.domain.events import AnyEvent, ConnectionChanged, ErrorRaised
 from labtui.domain.profile import Profile
@@ -86,7 +86,7 @@ def make_worker(
         profile=session.profile,
         store=store,
         journal=journal,
-        cluster=factory(prompter or NobodyThere(), session.note_command),
+        cluster=factory(prompter or NonInteractivePrompter(), session.note_command),
         clock=session.clock,
         faults=session.faults,
     )

@@ -9,6 +9,7 @@ import contextlib
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -151,7 +152,7 @@ def _edition_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(
-            f"{path} cannot be read: {error.strerror}.", "Is the path right?", path=str(path)
+            f"{path} cannot be read: {error.strerror}.", "Check the path.", path=str(path)
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
@@ -187,12 +188,12 @@ def gather_evidence(
         FolderError: when scripts or answers cannot be read.
     """
     numbers = results or compute_results(measured_from_state(state), images=edition.images)
-    seen, seen_at = places_seen(folder, state) if remote is None else (dict(remote), None)
+    seen, seen_at = needed_paths_seen(folder, state) if remote is None else (dict(remote), None)
     return Evidence(
         state=state,
         results=numbers,
         scripts=_facts(folder.script_files()),
-        originals=_facts(_originals()),
+        originals=_original_facts(),
         exports=tuple(_exports(folder, edition, state)),
         answers=all_answers(folder, edition),
         files=frozenset(path.name for path in folder.path.iterdir() if path.is_file()),
@@ -227,7 +228,7 @@ def folder_overrides(settings: Settings) -> PlanOverrides:
     return PlanOverrides(max_per_gpu_batch=settings.max_per_gpu_batch)
 
 
-def needed_places(folder: LabFolder) -> tuple[str, ...]:
+def needed_paths(folder: LabFolder) -> tuple[str, ...]:
     """The remote paths this folder's trainings need: data set and container, as profile and settings say.
 
     Raises:
@@ -250,12 +251,12 @@ def needed_places(folder: LabFolder) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in filled if path and "{" not in path))
 
 
-def places_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
+def needed_paths_seen(folder: LabFolder, state: LabState) -> tuple[dict[str, bool], float | None]:
     """Which of the needed places the cluster has shown, and when it was asked last (UNIX seconds).
 
     Nothing while one of them was never asked about, unless another is known to be missing.
     """
-    needed = needed_places(folder)
+    needed = needed_paths(folder)
     seen = {path: state.places[path] for path in needed if path in state.places}
     gone = any(not place.there for place in seen.values())
     if not seen or (len(seen) < len(needed) and not gone):
@@ -267,10 +268,17 @@ def _facts(files: Mapping[str, bytes]) -> dict[str, FileFact]:
     return {name: file_fact(name, data) for name, data in files.items()}
 
 
+@cache
 def _originals() -> dict[str, bytes]:
+    """The training scripts as labtui ships them; they do not change while it runs."""
     from labtui.session.folder import list_remote, read_remote
 
     return {name: read_remote(name) for name in list_remote()}
+
+
+@cache
+def _original_facts() -> Mapping[str, FileFact]:
+    return _facts(_originals())
 
 
 def _chart_of(stem: str) -> ChartKey | None:
@@ -314,9 +322,11 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
     """
     source, path = folder.inside(f"scripts/{original}"), folder.inside(f"scripts/{target}")
     if not source.is_file():
-        raise FolderError(f"scripts/{original} is not there to be copied.", "`labtui init` puts it there.")
+        raise FolderError(
+            f"scripts/{original} does not exist, so it cannot be copied.", "`labtui init` puts it there."
+        )
     if path.exists() and path.read_bytes() not in (_originals().get(target), source.read_bytes()):
-        raise FolderError(f"scripts/{target} already exists and is yours; it stays as it is.", "Edit it.")
+        raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
     write_private(path, source.read_bytes())
     return path
 

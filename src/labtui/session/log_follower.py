@@ -82,10 +82,10 @@ class LogFollower:
         """These submissions' logs are on screen."""
         self._on_screen = tokens
 
-    def doubt_all(self) -> None:
+    def recheck_all(self) -> None:
         """The connection was broken: what we have may not be what is there any more."""
         for item in self._followed.values():
-            item.copy.doubt()
+            item.copy.recheck()
             item.behind, item.again_at = False, self._context.now()
 
     def script_ended(self, token: str) -> bool:
@@ -332,7 +332,7 @@ class LogFollower:
         item.looks_since_end += 1
         quiet = QUIET_S if self._reader(submission).end_is_shown else QUIET_UNCLEAR_S
         if item.looks_since_end == 1:
-            item.copy.doubt()  # compare the beginning once more before it is called complete
+            item.copy.recheck()  # compare the beginning once more before it is called complete
         if item.looks_since_end < 3 or now - item.quiet_since < quiet:
             return
         item.complete = True

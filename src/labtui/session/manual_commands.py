@@ -177,7 +177,7 @@ def _test(address: SshAddress, about: Subject) -> _Described:
 def _submit(address: SshAddress, about: Subject) -> _Described:
     command = shlex.join(["sbatch", "--parsable", *about.options, about.script])
     caution = f" ({about.caution})" if about.caution else ""
-    sentence = f"submit the job; Slurm answers with its number{caution}"
+    sentence = f"submit the job; sbatch prints the job ID{caution}"
     return sentence, [remote(address, _in(about.remote_dir, command))]
 
 
@@ -327,7 +327,7 @@ def commands_of_cancel(
 ) -> tuple[ManualCommands, ...]:
     """Cancelling a submission's job, now or `minutes` after its start; of one without a job, what there is to do.
 
-    Nothing has to be told to the cluster to take back what was not sent: that is no commands_for.
+    Nothing has to be told to the cluster to take back what was not sent: that needs no command.
     """
     address = address_of(session)
     if submission.job is not None:

@@ -147,7 +147,7 @@ class LogCopy:
         except FileNotFoundError:
             return 0
 
-    def doubt(self) -> None:
+    def recheck(self) -> None:
         """The connection was broken, or the job ended: compare the beginning, too, at the next look."""
         self._compare_all = True
 

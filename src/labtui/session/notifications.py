@@ -113,18 +113,18 @@ def _notice(kind: NoticeKind, item: SubmissionState, state: LabState) -> Notice:
         sentence = f"{bad.spec.label} {DEEDS[bad.outcome or 'failed']}."
     else:
         sentence = f"{labels}."
-    title = f"{_TITLES[kind]}: {_harmless(item.job_name)}"
-    return Notice(kind, f"{title} (practice)" if item.practice else title, _harmless(sentence))
+    title = f"{_TITLES[kind]}: {_plain(item.job_name)}"
+    return Notice(kind, f"{title} (practice)" if item.practice else title, _plain(sentence))
 
 
-def _harmless(text: str) -> str:
+def _plain(text: str) -> str:
     """Text without anything that a terminal or a notification service could take for more than text."""
     return "".join(char if char.isprintable() and char not in ";\\" else " " for char in text)[:_LONGEST]
 
 
 def terminal_sequence(notice: Notice) -> str:
     """What rings the terminal's bell and, where it can, shows the notice: BEL, OSC 9 and OSC 777."""
-    title, text = _harmless(notice.title), _harmless(notice.sentence)
+    title, text = _plain(notice.title), _plain(notice.sentence)
     return f"\a\x1b]9;{title}: {text}\x1b\\\x1b]777;notify;{title};{text}\x1b\\"
 
 

@@ -413,7 +413,7 @@ def _read(path: Path) -> bytes:
             raise FolderError(f"{path.name} is too large for a script.", "Data sets stay on the cluster.")
         return path.read_bytes()
     except OSError as error:
-        raise FolderError(f"{path} cannot be read: {error.strerror}.", "Is its name right?") from error
+        raise FolderError(f"{path} cannot be read: {error.strerror}.", "Check its name.") from error
 
 
 def _beside(path: Path, text: bytes) -> dict[str, bytes]:

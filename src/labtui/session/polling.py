@@ -12,13 +12,13 @@ from labtui.domain.model import JobPhase
 from labtui.session.worker_context import WorkerContext
 from labtui.slurm.job_evidence import (
     by_log,
-    ended_as_twin,
+    duplicates,
+    ended_as_duplicate,
     live,
     observe,
     other_jobs,
     over_since,
     phase_counts,
-    twins,
     vanished,
 )
 from labtui.slurm.queue import (
@@ -35,7 +35,7 @@ from labtui.slurm.states import phase_of
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
 _ACCOUNTING_REST_S = 60.0
-_LAST_WITNESS_S = 60.0
+_DIRECT_CHECK_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
 _QUEUE_HINT = "labtui keeps asking, at longer intervals. The last known state is shown."
 
@@ -48,17 +48,17 @@ class Poller:
         context: WorkerContext,
         script_ended: Callable[[str], bool],
         freed: Callable[[], None],
-        settle_twins: Callable[[SubmissionState, Sequence[JobRow]], None],
+        cancel_duplicates: Callable[[SubmissionState, Sequence[JobRow]], None],
     ) -> None:
         """Callbacks into the other duties.
 
-        `script_ended` asks a job's own log; `freed` is told when a job of ours ended; `settle_twins` gets the
+        `script_ended` asks a job's own log; `freed` is told when a job of ours ended; `cancel_duplicates` gets the
         living jobs that bear the token of a submission whose job is another one.
         """
         self._context = context
         self._script_ended = script_ended
         self._freed = freed
-        self._settle_twins = settle_twins
+        self._cancel_duplicates = cancel_duplicates
         self._polls: deque[float] = deque(maxlen=POLLS_PER_MINUTE)
         self._changed_at = context.now()
         self._took_s = 0.0
@@ -67,7 +67,7 @@ class Poller:
         self._asking = False
         self._accounting_failures = 0
         self._accounting_again_at = 0.0
-        self._witness_at: dict[str, float] = {}
+        self._direct_check_at: dict[str, float] = {}
 
     def press(self) -> None:
         """Somebody wants to know now."""
@@ -160,9 +160,9 @@ class Poller:
         if ask_accounting and tick.jobs is not None:
             self._note_accounting(tick.accounting is not None, tick.accounting_problem)
         self._tell(events)
-        for token, rows in twins(context.state, tick.jobs or ()).items():
-            self._settle_twins(context.state.submissions[token], rows)
-        self._ask_last_witnesses()
+        for token, rows in duplicates(context.state, tick.jobs or ()).items():
+            self._cancel_duplicates(context.state.submissions[token], rows)
+        self._check_jobs_directly()
 
     def _note_accounting(self, answered: bool, problem: str) -> None:
         if answered:
@@ -187,24 +187,26 @@ class Poller:
             if event.job.phase is JobPhase.FINISHED:
                 self._freed()
                 submission = self._context.state.submissions[event.token]
-                if ended_as_twin(self._context.state, submission):
-                    self._settle_twins(submission, ())
+                if ended_as_duplicate(self._context.state, submission):
+                    self._cancel_duplicates(submission, ())
 
     # ------------------------------------------------------------------ when queue and accounting are both silent
 
-    def _ask_last_witnesses(self) -> None:
+    def _check_jobs_directly(self) -> None:
         """After a minute of settling: the controller's memory, then the job's own log."""
         now, at = self._context.now(), self._context.at()
         for submission in live(self._context.state):
             job = submission.job
             if job is None or job.evidence != "gone" or job.unknown_since is None:
                 continue
-            if at - job.unknown_since < _LAST_WITNESS_S or now < self._witness_at.get(submission.token, 0.0):
+            if at - job.unknown_since < _DIRECT_CHECK_S or now < self._direct_check_at.get(
+                submission.token, 0.0
+            ):
                 continue
-            self._witness_at[submission.token] = now + _LAST_WITNESS_S
-            self._ask_last_witness(submission)
+            self._direct_check_at[submission.token] = now + _DIRECT_CHECK_S
+            self._check_job_directly(submission)
 
-    def _ask_last_witness(self, submission: SubmissionState) -> None:
+    def _check_job_directly(self, submission: SubmissionState) -> None:
         job = submission.job
         if job is None:
             return

@@ -26,7 +26,7 @@ from labtui.session.planning import OpenLab, Planned, plan
 if TYPE_CHECKING:
     from labtui.preflight import Finding
 
-PLACES_FRESH_S = 600.0
+PATHS_FRESH_S = 600.0
 """How long an answer about a remote path is worth something: nobody moves a data set every minute."""
 MISSING_FRESH_S = 20.0
 """How soon a path that was missing is asked about again: a student may have just put it there."""
@@ -56,8 +56,8 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None, shared
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
     needed = _paths_needed(session, draft, planned)
     now = session.clock.wall()
-    session.look_at(unknown_places(session.state, needed, now))
-    remote = fresh_places(session.state, needed, now)
+    session.look_at(unknown_paths(session.state, needed, now))
+    remote = fresh_paths(session.state, needed, now)
     files, left_out = changes(
         planned, session.state.submissions.values(), session.files_of, shared.digests(now)
     )
@@ -100,22 +100,22 @@ def _paths_needed(session: OpenLab, draft: SubmissionDraft, planned: Planned) ->
     return paths_to_ask(planned.files, draft, session.profile, main=main, given=_given(draft))
 
 
-def places_to_ask(session: OpenLab, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
+def paths_to_look_at(session: OpenLab, draft: SubmissionDraft, script: str | None) -> tuple[str, ...]:
     """The remote paths of a draft that `Session.look_at` should be given before its preview."""
     planned = plan(session, draft, script, keep_in="")
     needed = _paths_needed(session, draft, planned)
-    return unknown_places(session.state, needed, session.clock.wall())
+    return unknown_paths(session.state, needed, session.clock.wall())
 
 
-def fresh_places(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
-    """What the cluster said lately of these paths; a word older than `PLACES_FRESH_S` is no ground to stop anybody."""
+def fresh_paths(state: LabState, paths: Iterable[str], now: float) -> dict[str, bool]:
+    """What the cluster said lately of these paths; a word older than `PATHS_FRESH_S` is no ground to stop anybody."""
     seen = {path: state.places[path] for path in paths if path in state.places}
-    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PLACES_FRESH_S}
+    return {path: place.there for path, place in seen.items() if 0 <= now - place.at <= PATHS_FRESH_S}
 
 
-def unknown_places(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
+def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[str, ...]:
     """The paths to ask the cluster about again: never asked, asked long ago, or missing a short while ago."""
-    known = fresh_places(state, paths, now)
+    known = fresh_paths(state, paths, now)
     return tuple(
         path
         for path in paths

@@ -36,19 +36,20 @@ from labtui.session.own_jobs import ScriptFacts, read_script_facts
 from labtui.session.planning import lab_root, logs_of, own_logs_of
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.settings import Settings, cluster_user, load_profile
-from labtui.session.store import Store, raw_events, raw_snapshots
+from labtui.session.store import Store, is_whole, raw_events, raw_snapshots
 
 _CHUNK = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What was saved. `old_database` is where the damaged file lies now."""
+    """What was saved. `old_database` is where the old file lies now, `damaged` whether something in it was lost."""
 
     events_kept: int
     submissions_rebuilt: int
     epochs_read: int
     old_database: Path | None
+    damaged: bool
 
 
 def repair(folder: LabFolder) -> RepairReport:
@@ -68,6 +69,7 @@ def repair(folder: LabFolder) -> RepairReport:
 
 def _repair(folder: LabFolder) -> RepairReport:
     kept = list(raw_events(folder.database_path)) if folder.database_path.exists() else []
+    damaged = folder.database_path.exists() and not is_whole(folder.database_path)
     state = reduce_all(LabState(), kept)
     planned = list(_from_scripts(folder, state))
     state = reduce_all(state, planned)
@@ -76,14 +78,14 @@ def _repair(folder: LabFolder) -> RepairReport:
     read = list(_from_mirrors(folder, state))
     state = reduce_all(state, read)
     blobs, snapshots = _files(folder, state)
-    old = _set_aside(folder)
+    old = _set_aside(folder, "damaged" if damaged else "old")
     store = Store(folder.database_path)
     try:
         store.append([*kept, *planned, *adopted, *read], blobs=blobs, snapshot=snapshots)
     finally:
         store.close()
     epochs = sum(len(run.epochs) for run in state.runs.values())
-    return RepairReport(len(kept), len(planned), epochs, old)
+    return RepairReport(len(kept), len(planned), epochs, old, damaged)
 
 
 def _files(folder: LabFolder, state: LabState) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
@@ -105,12 +107,12 @@ def _files(folder: LabFolder, state: LabState) -> tuple[dict[str, bytes], dict[s
     return blobs, {token: names for token, names in snapshots.items() if blobs.keys() >= set(names.values())}
 
 
-def _set_aside(folder: LabFolder) -> Path | None:
+def _set_aside(folder: LabFolder, word: str) -> Path | None:
     path = folder.database_path
     if not path.exists():
         return None
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    kept = path.with_name(f"{path.name}.damaged-{stamp}")
+    kept = path.with_name(f"{path.name}.{word}-{stamp}")
     path.replace(kept)
     for suffix in ("-wal", "-shm"):
         side = path.with_name(path.name + suffix)

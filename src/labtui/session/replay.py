@@ -52,7 +52,7 @@ _ALL: int = 1 << 62
 _TRIES = 20
 
 LOOK_ONLY = FolderError(
-    "This is a replay: it shows what was, and nothing can be changed.",
+    "This is a replay; it is read-only.",
     "`labtui` opens the lab folder itself.",
 )
 
@@ -206,7 +206,7 @@ def open_replay(path: str | Path) -> Replay:
             raise _nothing(original)
         store.read_only = True
         session = Replay(copy, store, None, _Moment())
-        session.looking, session.timeline, session.original = LOOK_ONLY, timeline, original
+        session.opened_read_only, session.timeline, session.original = LOOK_ONLY, timeline, original
         session._logs, session._temporary = _LogsThen(original, timeline.events), temporary
         session.go_to_event(1)
     except BaseException:
@@ -243,7 +243,7 @@ def _copy_folder(original: LabFolder, copy: LabFolder) -> None:
     except OSError as error:
         raise FolderError(
             f"{original.path} cannot be copied for the replay: {error.strerror}.",
-            "Is there room in the folder for temporary files?",
+            "Free space in the folder for temporary files.",
         ) from error
 
 

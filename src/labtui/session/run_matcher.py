@@ -41,7 +41,7 @@ from labtui.training_logs.runs import (
     RunBegan,
     RunClosed,
     RunFacts,
-    surest,
+    most_reliable,
 )
 
 _OUTCOME_OF_STATE: dict[str, Outcome] = {
@@ -416,7 +416,7 @@ def _against_plan(run: RunState, report: LogReport, index: int) -> tuple[Diagnos
     lines = report.gpus[index]
     if not lines or read.contradictions or "n_gpus" in spec.unknown or spec.device == "cpu":
         return ()
-    best, _ = surest(lines)
+    best, _ = most_reliable(lines)
     if read.n_gpus in (None, 0, spec.n_gpus) or best.count != read.n_gpus:
         return ()
     text = f"planned: {spec.n_gpus} GPU{'s' if spec.n_gpus != 1 else ''}; {best}"

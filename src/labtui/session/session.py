@@ -71,7 +71,7 @@ class Session:
         self._closed = False
         self._looking: set[str] = set()
         self._load: tuple[float, Future[SiteLoad]] | None = None
-        self.looking: LabError | None = None
+        self.opened_read_only: LabError | None = None
         """Why nothing may be changed here, where the folder was opened only to be looked at."""
 
     @functools.cached_property
@@ -92,23 +92,23 @@ class Session:
         start: bool = True,
         factory: ClusterFactory | None = None,
         clock: Clock | None = None,
-        looking: LabError | None = None,
+        opened_read_only: LabError | None = None,
     ) -> Session:
         """Open a lab folder.
 
         `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
         When another process holds the folder the session is read-only: it follows what the other one stores.
         `start` begins to connect at once. `factory` makes another cluster than the settings say (practice, tests).
-        With `looking` the folder is only looked at, whoever has it open; that is what to say to who wants more.
+        With `opened_read_only` the folder is only looked at, whoever has it open; the reason is for who wants more.
 
         Raises:
             FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
             DataError: `lab.toml` or the cluster profile cannot be understood.
         """
         folder = LabFolder.open(path)
-        if looking is not None and not folder.database_path.exists():
+        if opened_read_only is not None and not folder.database_path.exists():
             cls.open(path, start=False).close()  # who only looks makes nothing
-        lock: FolderLock | None = FolderLock(folder.lock_path) if looking is None else None
+        lock: FolderLock | None = FolderLock(folder.lock_path) if opened_read_only is None else None
         if lock is not None and not lock.acquire():
             lock = None
         try:
@@ -118,7 +118,7 @@ class Session:
             if lock is not None:
                 lock.release()
             raise
-        session._prompter, session._factory, session.looking = prompter, factory, looking
+        session._prompter, session._factory, session.opened_read_only = prompter, factory, opened_read_only
         if start:
             session.start()
         return session
@@ -185,7 +185,7 @@ class Session:
     def why_read_only(self) -> LabError:
         """What to say to somebody who wants to change something in a read-only session."""
         return (
-            self.looking
+            self.opened_read_only
             or self._store.taken
             or FolderError(
                 "Another labtui has this lab folder open; this one is read-only.",
@@ -320,9 +320,9 @@ class Session:
         Raises:
             TemplateError, FolderError: as `preview`.
         """
-        from labtui.session.preview import places_to_ask
+        from labtui.session.preview import paths_to_look_at
 
-        return places_to_ask(self, draft, script)
+        return paths_to_look_at(self, draft, script)
 
     # ------------------------------------------------------------------ actions
 
@@ -479,7 +479,7 @@ class Session:
             return None
         return self.shared.ask(self._worker.look_at_shared, self.folder.script_files(), self.clock.wall)
 
-    def note_places(self, paths: Mapping[str, bool]) -> None:
+    def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
         if not self.read_only:
             self._journal.commit((PathsSeen(at=self.clock.wall(), paths=dict(paths)),))

@@ -150,7 +150,9 @@ def _document(path: Path) -> Any:
         return tomlkit.parse(path.read_text(encoding="utf-8"))
     document = tomlkit.document()
     document.add(
-        tomlkit.comment("A labtui lab folder. Yours to read and edit; no password is ever stored here.")
+        tomlkit.comment(
+            "Settings of this labtui lab folder. You may edit them; no password is ever stored here."
+        )
     )
     return document
 

@@ -97,13 +97,13 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         if self.read_only:
             deadline = time.monotonic() + _MIGRATION_S
-            if not _comes_true(self.path.exists, deadline):
+            if not _wait_until(self.path.exists, deadline):
                 raise StoreError(
                     "The lab folder has no database yet, and another labtui has the folder open.",
                     "Close the other labtui, then open the folder again.",
                 )
             connection = _connect(f"{self.path.as_uri()}?mode=ro")
-            _comes_true(lambda: version_of(connection) >= SCHEMA_VERSION, deadline)
+            _wait_until(lambda: version_of(connection) >= SCHEMA_VERSION, deadline)
             if version_of(connection) != SCHEMA_VERSION:
                 connection.close()
                 raise StoreError(
@@ -288,7 +288,7 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
         return None
 
 
-def _comes_true(condition: Callable[[], bool], deadline: float) -> bool:
+def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
     """Wait for the process that writes: it may be making or migrating the database just now."""
     while not (true := condition()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -312,7 +312,8 @@ def _explained(error: sqlite3.Error) -> StoreError:
         return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
     if "readonly" in text or "unable to open" in text:
         return StoreError(
-            f"The lab folder's database cannot be opened for writing: {error}.", "Is the folder yours?"
+            f"The lab folder's database cannot be opened for writing: {error}.",
+            "Check who owns the folder, and its permissions.",
         )
     return _damaged(str(error))
 
@@ -341,6 +342,22 @@ def raw_snapshots(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str
     except (sqlite3.Error, TypeError):
         pass
     return blobs, snapshots
+
+
+def is_whole(path: Path) -> bool:
+    """Whether everything in a database can be read, whichever version made it."""
+    try:
+        connection = _connect(f"{path.as_uri()}?mode=ro")
+        try:
+            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                return False
+            for (data,) in connection.execute("SELECT data FROM events"):
+                decode_event(_checked(data))
+        finally:
+            connection.close()
+    except (sqlite3.Error, ValueError):
+        return False
+    return True
 
 
 def raw_events(path: Path) -> Iterable[AnyEvent]:

@@ -30,7 +30,7 @@ from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.sbatch_answers import NO_ANSWER
 from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
-from labtui.slurm.submit import Lookup, Silence
+from labtui.slurm.submit import Lookup, NoJobPeriod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +38,15 @@ if TYPE_CHECKING:
     from labtui.slurm.queue import JobRow
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0)
-_TWINS_AGAIN_S = 20.0
+_DUPLICATES_AGAIN_S = 20.0
 _STORE_AGAIN_S = 10.0
 UNKNOWN_SENTENCE = (
     "Slurm's answer did not arrive; labtui checks whether the job is there. It is never sent twice."
 )
-SILENT_SENTENCE = "Slurm has no job of it so far. The request may still be under way; labtui checks again."
-REBUILT_SENTENCE = "Only its job script was found when the folder was repaired; the cluster has no job of it."
+SILENT_SENTENCE = (
+    "Slurm has no job of this submission yet. The request may still be under way; labtui checks again."
+)
+REBUILT_SENTENCE = "`labtui repair` found only its job script; the cluster has no job of it."
 REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
 
 
@@ -67,8 +69,8 @@ class Submitter:
         self._open_at: dict[str, float] = {}
         self._looks: dict[str, int] = {}
         self._look_at: dict[str, float] = {}
-        self._silences: dict[str, Silence] = {}
-        self._twins_at: dict[str, float] = {}
+        self._no_job_periods: dict[str, NoJobPeriod] = {}
+        self._duplicates_at: dict[str, float] = {}
         self._paused_until = 0.0
         self._held_up = 0
         self._busy = False
@@ -164,11 +166,11 @@ class Submitter:
             if isinstance(error, ConnectionLost):
                 raise
             return
-        silence = self._silences[token] = self._silences.get(token, Silence()).after(look)
-        if look.job_id is None and not look.certain and not silence.certain:
+        period = self._no_job_periods[token] = self._no_job_periods.get(token, NoJobPeriod()).after(look)
+        if look.job_id is None and not look.certain and not period.certain:
             self._say(submission, f"{UNKNOWN_SENTENCE} {look.problem}" if look.problem else SILENT_SENTENCE)
             return
-        for known in (self._looks, self._look_at, self._silences):
+        for known in (self._looks, self._look_at, self._no_job_periods):
             known.pop(token, None)
         if look.job_id is not None:
             self._accepted(submission, look.job_id)
@@ -313,12 +315,12 @@ class Submitter:
 
     # ------------------------------------------------------------------ two jobs of one submission
 
-    def settle_twins(self, submission: SubmissionState, twins: Sequence[JobRow]) -> None:
+    def cancel_duplicates(self, submission: SubmissionState, duplicates: Sequence[JobRow]) -> None:
         """More than one job bears this token, or its job ended as a twin: keep the one that began, cancel the rest."""
         token, now = submission.token, self._context.now()
-        if now < self._twins_at.get(token, 0.0):
+        if now < self._duplicates_at.get(token, 0.0):
             return
-        self._twins_at[token] = now + _TWINS_AGAIN_S
+        self._duplicates_at[token] = now + _DUPLICATES_AGAIN_S
         directory = absolute(self._context, submission.remote_dir)
         cluster = self._context.cluster
 
@@ -329,20 +331,22 @@ class Submitter:
                 raise
             except LabError:
                 return  # seen again with the next poll
-            self._keep_one(submission, twins, look.started_id)
+            self._keep_one(submission, duplicates, look.started_id)
 
         self._context.run_in_background(
             lambda: cluster.find_token(token, submission.job_name, directory), settled
         )
 
-    def _keep_one(self, submission: SubmissionState, twins: Sequence[JobRow], started_id: str | None) -> None:
+    def _keep_one(
+        self, submission: SubmissionState, duplicates: Sequence[JobRow], started_id: str | None
+    ) -> None:
         job = submission.job
         if job is None:
             return
         kept = started_id or job.job_id
-        phases = {job.job_id: job.phase} | {twin.job_id: twin.phase for twin in twins}
+        phases = {job.job_id: job.phase} | {row.job_id: row.phase for row in duplicates}
         if kept != job.job_id:
-            reason = f"Job {job.job_id} is a twin of job {kept}, which started first."
+            reason = f"Job {job.job_id} duplicates job {kept}, which started first."
             self._change(submission.token, SubmissionStatus.ACCEPTED, job_id=kept, sentence=reason)
             reset = SamplesReset(at=self._context.at(), run_ids=submission.run_ids, reason=reason)
             self._context.journal.commit([reset])

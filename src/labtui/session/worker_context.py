@@ -346,7 +346,7 @@ class ConnectionMonitor:
         except ConnectionLost as error:
             self.lost(error)
         else:
-            self.heard()
+            self.record_answer()
 
     def _connect(self) -> None:
         context = self._context
@@ -366,7 +366,7 @@ class ConnectionMonitor:
         else:
             self._failures, self.error, self._retry_at = 0, None, None
             self._attempts.clear()
-            self.heard()
+            self.record_answer()
             self._set("online")
 
     def lost(self, error: LabError) -> None:
@@ -384,7 +384,7 @@ class ConnectionMonitor:
         self._retry_at = self._context.now() + delay
         self._set("offline", error)
 
-    def heard(self) -> None:
+    def record_answer(self) -> None:
         """The other side answered."""
         self._last_heard = self._context.now()
         self._suspicious = False

@@ -90,7 +90,7 @@ def observe(state: LabState, tick: Tick, at: float) -> tuple[JobObserved, ...]:
     return tuple(events)
 
 
-def twins(state: LabState, rows: Sequence[JobRow]) -> dict[str, tuple[JobRow, ...]]:
+def duplicates(state: LabState, rows: Sequence[JobRow]) -> dict[str, tuple[JobRow, ...]]:
     """By token: living jobs that bear the token of a submission whose job is another one."""
     found: dict[str, tuple[JobRow, ...]] = {}
     for row in rows:
@@ -110,7 +110,7 @@ def token_of(comment: str) -> str:
     return comment.removeprefix(COMMENT_PREFIX) if comment.startswith(COMMENT_PREFIX) else ""
 
 
-def ended_as_twin(state: LabState, submission: SubmissionState) -> bool:
+def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:
     """Whether a job may have ended because another one of its submission had begun before it."""
     job = submission.job
     if job is None or job.phase is not JobPhase.FINISHED or job.slurm_state != "FAILED":

@@ -55,8 +55,8 @@ def render(template: str, values: Mapping[str, str]) -> str:
     named = set(placeholders(template))
     if unknown := sorted(named - values.keys()):
         raise TemplateError(
-            f"The job script template asks for {_listed(unknown)}, which labtui does not have.",
-            f"It has {_listed(sorted(values))}.",
+            f"The job script template has unknown placeholders: {_listed(unknown)}.",
+            f"Known placeholders: {_listed(sorted(values))}.",
         )
     if missing := sorted(values.keys() - named):
         raise TemplateError(
@@ -144,14 +144,14 @@ DATA_VARIABLE = "CIFAR10_DATA"
 """The environment variable in which `cifar-utils/cifar.py` looks for the data folder."""
 
 STARTED_GUARD = f"""\
-# ---- Of one submission, one job trains: should Slurm ever make a second one of it, that one ends here.
-# ---- The link keeps the id of the job that began, so that a job that Slurm starts again goes on.
+# ---- Each submission trains once: a second job of the same submission exits here.
+# ---- The link holds the ID of the job that started first, so that it continues after a requeue.
 if [ -d {CONTROL_DIR} ]; then
     mkdir {STARTED} 2> /dev/null || true
     ln -s "$SLURM_JOB_ID" {STARTED}/job 2> /dev/null || true
     first=$(readlink {STARTED}/job || true)
     if [ -n "$first" ] && [ "$first" != "$SLURM_JOB_ID" ]; then
-        echo "labtui: job $SLURM_JOB_ID is a twin of job $first, which began first in this directory; it ends here."
+        echo "labtui: job $SLURM_JOB_ID duplicates job $first, which started first in this directory; exiting."
         exit {TWIN_STATUS}
     fi
 fi

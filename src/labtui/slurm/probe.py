@@ -210,7 +210,7 @@ class PathFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacesProbe:
+class PathsProbe:
     """The paths asked about, room at the root, and the site's own words on quota (plain text)."""
 
     paths: dict[str, PathFacts] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class PlacesProbe:
     budget: str = ""
 
 
-def places_command(
+def paths_command(
     root: str, paths: Sequence[str], quota_command: str, nonce: str, budget_command: str = ""
 ) -> RemoteCommand:
     """Ask about `paths`, room and permission under `root`, the site's quota; nothing is changed."""
@@ -255,11 +255,11 @@ def places_command(
     return RemoteCommand("probe-places", "\n".join(lines), arguments)
 
 
-def parse_places(result: CommandResult, nonce: str, paths: Sequence[str]) -> PlacesProbe:
-    """Read the answer of `places_command`."""
+def parse_paths(result: CommandResult, nonce: str, paths: Sequence[str]) -> PathsProbe:
+    """Read the answer of `paths_command`."""
     out = cut_sections(result.out, nonce)
     root = out.get("root", "").split("\n")
-    return PlacesProbe(
+    return PathsProbe(
         paths={path: _path_facts(path, out.get(f"path-{number}", "")) for number, path in enumerate(paths)},
         root_parent=root[0],
         root_writable="writable" in root[1:],

@@ -47,7 +47,7 @@ SINCE = "now-60days"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _JobFields:
     """What the queue and accounting both say of a job. Times are UNIX seconds of the cluster, None when unknown."""
 
     job_id: str
@@ -86,13 +86,13 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountingRow(_Row):
+class AccountingRow(_JobFields):
     """One job as accounting knows it."""
 
     exit_code: str = ""
 
     def view(self, seen_at: float) -> JobView:
-        return replace(_Row.view(self, seen_at), exit_code=self.exit_code, evidence="sacct")
+        return replace(_JobFields.view(self, seen_at), exit_code=self.exit_code, evidence="sacct")
 
 
 def _common(nonce: str) -> str:
@@ -174,7 +174,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow(_Row):
+class JobRow(_JobFields):
     """One job as squeue shows it.
 
     `start` is an estimate while the job waits, the true start afterwards. `display_id` is the id with the
@@ -188,7 +188,7 @@ class JobRow(_Row):
     def view(self, seen_at: float) -> JobView:
         queued = self.phase is JobPhase.QUEUED
         return replace(
-            _Row.view(self, seen_at),
+            _JobFields.view(self, seen_at),
             reason=self.reason if self.reason != "None" else "",
             start_estimate=self.start if queued else None,
             start_time=None if queued else self.start,
@@ -312,7 +312,7 @@ def answer_problem(program: str, out: dict[str, str], err: dict[str, str], resul
         return f"There is no {program} on this host."
     if status != 0:
         return f"{program} failed: {remark or f'exit status {status}'}"
-    return f"{program} said: {remark}" if remark else ""
+    return f"{program} printed: {remark}" if remark else ""
 
 
 # --------------------------------------------------------------------------- when to ask

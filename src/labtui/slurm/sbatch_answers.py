@@ -168,8 +168,8 @@ _TABLE: tuple[tuple[str, Refusal], ...] = (
         r"DOS line breaks",
         Refusal(
             "line-breaks",
-            "The job script has Windows line breaks, which sbatch refuses.",
-            "Save it with Unix line breaks; `labtui push` converts scripts automatically.",
+            "The job script has Windows line endings, which sbatch refuses.",
+            "Save it with LF line endings; `labtui push` converts scripts automatically.",
         ),
     ),
     (

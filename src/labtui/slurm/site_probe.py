@@ -291,7 +291,7 @@ class SiteLoad:
         shares = [f"Fair share of {account}: {share:.2f}." for account, share in self.fair_shares.items()]
         if "sshare" in self.refused:
             shares = [f"Fair share: sshare is refused ({self.refused['sshare']})."]
-        return " ".join((*parts, *(shares or ["Fair share: this site counts none."])))
+        return " ".join((*parts, *(shares or ["Fair share: not used at this site."])))
 
 
 def load_command(nonce: str) -> RemoteCommand:

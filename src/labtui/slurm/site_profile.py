@@ -258,7 +258,7 @@ def site_profile(host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
         *_node_values(chosen, cpu if cpu_name != gpu_name else None),
         ("root", "labtui", "below your home directory; a path from / names another place"),
         ("data_dir", *_data(site, choices)),
-        ("notes", list(_notes(slurm, site, by_qos=by_qos)) or None, "further words of the site"),
+        ("notes", list(_notes(slurm, site, by_qos=by_qos)) or None, "more facts about the site"),
     )
     return SiteProfile(
         values=tuple((key, value, source) for key, value, source in values if value not in ("", None)),
@@ -288,7 +288,7 @@ def _option_source(chosen: QueueFact | None) -> str:
         return "a job names its partition; --qos stays free for your own choice"
     if chosen.partition.qos is None:
         return "jobs name a QoS here, by a rule of the site's own"
-    return f"the partition {chosen.partition.name} wants one of its own QoS (AllowQos)"
+    return f"the partition {chosen.partition.name} requires one of its own QoS (AllowQos)"
 
 
 def _tables(
@@ -358,7 +358,7 @@ def _data(site: SiteProbe, choices: Choices) -> tuple[str, str]:
         return choices.data_dir, "as given; `labtui doctor` looks whether it is complete"
     if site.data:
         return site.data[0], "found there"
-    return f"cifar-utils/{DATA_FOLDER}", "not found anywhere: this is where you may put it, below your home"
+    return f"cifar-utils/{DATA_FOLDER}", "not found; put it here, below your home directory"
 
 
 def _launch(site: SiteProbe, choices: Choices) -> tuple[tuple[str, Any, str], ...]:
@@ -419,4 +419,4 @@ def _unknown(slurm: SlurmProbe, site: SiteProbe, chosen: QueueFact | None) -> It
         yield f"How many CPUs and GPUs a node of {chosen.partition.name} has."
     plugins = site.config.get("JobSubmitPlugins", "(null)")
     if plugins not in {"(null)", ""}:
-        yield f"The site checks jobs by rules of its own ({plugins}), which cannot be read."
+        yield f"The site checks jobs with its own rules (job_submit plugin {plugins}), which labtui cannot read."

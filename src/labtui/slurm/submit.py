@@ -7,7 +7,7 @@ away from a try that is still on its way. Behind the same directory a job that i
 answer goes into the directory before it goes over the connection: a receipt that survives a cut.
 
 "There is no job" is certain at once when every try was taken away or refused. After a try that ended otherwise its
-request may still lie with the controller: then several answers in a row have to hold no job (`Silence`).
+request may still lie with the controller: then several answers in a row have to hold no job (`NoJobPeriod`).
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class NoJobAnswer:
     """A complete answer of queue and accounting that held no job. Times are UNIX seconds of the cluster.
 
     `ended_at` is when the last try without a clear answer had ended, `booted_at` when the controller started.
@@ -223,8 +223,9 @@ class Lookup:
     """What one look found.
 
     `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
-    `certain`: there is none and none can come; or `problem`: no complete answer; or `sight`: a complete answer that
-    held none, to be judged by `Silence`. `attempts` counts the tries so far, `refusal` is the answer to the last.
+    `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_answer`: a complete
+    answer that held none, to be judged by `NoJobPeriod`. `attempts` counts the tries so far, `refusal` is the answer
+    to the last.
     """
 
     job_id: str | None = None
@@ -232,21 +233,23 @@ class Lookup:
     problem: str = ""
     attempts: int = 0
     refusal: Refusal | None = None
-    sight: Sight | None = None
+    no_job_answer: NoJobAnswer | None = None
     started_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class NoJobPeriod:
     """Complete answers in a row that held no job of a submission; a failed one begins anew."""
 
-    sights: tuple[Sight, ...] = ()
+    answers: tuple[NoJobAnswer, ...] = ()
 
-    def after(self, look: Lookup) -> Silence:
-        if look.sight is None:
-            return Silence()
-        booted_at = look.sight.booted_at
-        return Silence((*(sight for sight in self.sights if sight.asked_at > booted_at), look.sight)[-50:])
+    def after(self, look: Lookup) -> NoJobPeriod:
+        if look.no_job_answer is None:
+            return NoJobPeriod()
+        booted_at = look.no_job_answer.booted_at
+        return NoJobPeriod(
+            (*(answer for answer in self.answers if answer.asked_at > booted_at), look.no_job_answer)[-50:]
+        )
 
     @property
     def certain(self) -> bool:
@@ -255,20 +258,20 @@ class Silence:
         The controller takes requests in the order in which they came, so one that was sent before an answered
         question is in its hands; the wait leaves it time to act on it, and the network time to bring what it kept.
         """
-        if not self.sights:
+        if not self.answers:
             return False
-        first, last = self.sights[0], self.sights[-1]
+        first, last = self.answers[0], self.answers[-1]
         unheard_s = max(0.0, first.asked_at - last.ended_at)
         wait_s = max(
             last.message_timeout_s + _MARGIN_S,
-            2 * max(sight.took_s for sight in self.sights),
+            2 * max(answer.took_s for answer in self.answers),
             min(unheard_s, CREDENTIAL_S) if unheard_s < _LONG_AGO_S else 0.0,
         )
-        since_the_end = [sight for sight in self.sights if sight.asked_at >= last.ended_at]
+        since_the_end = [answer for answer in self.answers if answer.asked_at >= last.ended_at]
         return len(since_the_end) >= _LOOKS and last.asked_at - max(first.asked_at, last.ended_at) >= wait_s
 
 
-class _Row(NamedTuple):
+class _LookupRow(NamedTuple):
     job_id: str
     comment: str
     name: str
@@ -347,11 +350,11 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
         problem=problem,
         attempts=len(attempts),
         refusal=refusal,
-        sight=_sight(out, unclear) if unclear and not problem else None,
+        no_job_answer=_no_job_answer(out, unclear) if unclear and not problem else None,
     )
 
 
-def _sight(out: dict[str, str], unclear: list[Attempt]) -> Sight | None:
+def _no_job_answer(out: dict[str, str], unclear: list[Attempt]) -> NoJobAnswer | None:
     asked_at, answered_at = _number(out.get("asked", "")), _number(out.get("answered", ""))
     if asked_at is None or answered_at is None:
         return None
@@ -359,7 +362,7 @@ def _sight(out: dict[str, str], unclear: list[Attempt]) -> Sight | None:
         name.strip(): value.strip().partition(" ")[0]
         for name, _, value in (line.partition("=") for line in out.get("config", "").splitlines())
     }
-    return Sight(
+    return NoJobAnswer(
         asked_at=asked_at,
         took_s=answered_at - asked_at,
         ended_at=max(attempt.ended_at for attempt in unclear),
@@ -373,7 +376,7 @@ def _number(text: str) -> float | None:
     return float(words) if words.isascii() and words.isdecimal() else None
 
 
-def _another_submissions(row: _Row, token: str) -> bool:
+def _another_submissions(row: _LookupRow, token: str) -> bool:
     """Whether a job of the same name bears another submission's whole token: a name has only the end of one.
 
     The name alone counts where a site keeps no comments, or writes its own.
@@ -385,16 +388,18 @@ def _another_submissions(row: _Row, token: str) -> bool:
     return bool(tokens - {token})
 
 
-def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[_Row]:
+def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[_LookupRow]:
     rows = () if problem else parse_queue(out["squeue"], nonce)
     # The tasks of an array have ids of their own; the array is the job that sbatch made.
     ids = (row.display_id.partition("_")[0] or row.job_id for row in rows)
-    return [_Row(job_id, row.comment, row.name, row.work_dir) for job_id, row in zip(ids, rows, strict=True)]
+    return [
+        _LookupRow(job_id, row.comment, row.name, row.work_dir) for job_id, row in zip(ids, rows, strict=True)
+    ]
 
 
-def _rows_of_accounting(out: dict[str, str], nonce: str, problem: str) -> list[_Row]:
+def _rows_of_accounting(out: dict[str, str], nonce: str, problem: str) -> list[_LookupRow]:
     rows = () if problem else parse_accounting(out["sacct"], nonce)
-    return [_Row(row.job_id, row.comment, row.name, "") for row in rows]
+    return [_LookupRow(row.job_id, row.comment, row.name, "") for row in rows]
 
 
 def _attempts(out: dict[str, str]) -> list[Attempt]:

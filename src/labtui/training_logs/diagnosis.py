@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.error_patterns import HARMLESS, RULES, SUSPECT, WEAK_NO_GPU, ErrorPattern
-from labtui.training_logs.runs import GRAVITY, Failure, GpuCount, LogReport, ParsedRun, contradiction, surest
+from labtui.training_logs.runs import (
+    GRAVITY,
+    Failure,
+    GpuCount,
+    LogReport,
+    ParsedRun,
+    contradiction,
+    most_reliable,
+)
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
@@ -409,10 +417,10 @@ def _blame(runs: tuple[ParsedRun, ...], failures: Sequence[Failure]) -> tuple[Pa
     waiting = [place for place, run in enumerate(result) if run.outcome in ("unfinished", "failed")]
     own = [found for found in failures if not found.job_level]
     for place, failure in zip(waiting, own, strict=False):
-        result[place] = _graver(result[place], failure)
+        result[place] = _more_severe(result[place], failure)
     for failure in failures:
         if failure.job_level and result and result[-1].outcome != "completed":
-            result[-1] = _graver(result[-1], failure)
+            result[-1] = _more_severe(result[-1], failure)
     return tuple(result)
 
 
@@ -445,7 +453,7 @@ def _weighed(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogRep
         if line is None or run.practice or run.device == "cpu":
             continue  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
         gpus[place] = (*gpus[place], line)
-        best, other = surest(gpus[place])
+        best, other = most_reliable(gpus[place])
         if best is line and line.device == "gpu":
             runs[place] = replace(run, n_gpus=line.count, device="gpu")
         if other is not None and not run.contradictions:
@@ -457,7 +465,7 @@ def _weighed(report: LogReport, strategies: Sequence[GpuCount | None]) -> LogRep
     return replace(report, runs=tuple(runs), gpus=tuple(gpus), diagnosis=tuple(found))
 
 
-def _graver(run: ParsedRun, failure: Failure) -> ParsedRun:
+def _more_severe(run: ParsedRun, failure: Failure) -> ParsedRun:
     if run.outcome == "unfinished" or GRAVITY[failure.outcome] > GRAVITY[run.outcome]:
         return replace(run, outcome=failure.outcome)
     return run

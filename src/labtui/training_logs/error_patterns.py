@@ -61,7 +61,7 @@ _HOST = (
     "or keep less of the data in memory."
 )
 _DASHES = (
-    "An option was not understood. If it was pasted, retype its dashes as two plain hyphens with no blank after "
+    "An option was not understood. If it was pasted, retype its dashes as two plain hyphens with no space after "
     "them, and replace curly quotes with straight ones."
 )
 _NO_GPU = (
@@ -167,8 +167,9 @@ RULES: tuple[ErrorPattern, ...] = (
     ),
     _rule(
         "process-lost",
-        "ended without a word",
-        r"error: (?P<who>.{1,400}) ended without a word \(killed, or its node was lost\)",
+        "exited without an error message|ended without a word",
+        r"error: (?P<who>.{1,400}) (?:exited without an error message|ended without a word) \(killed, or its node "
+        r"(?:failed|was lost)\)",
         _LOST,
     ),
     _rule(
@@ -184,8 +185,8 @@ RULES: tuple[ErrorPattern, ...] = (
     ),
     _rule(
         "rendezvous",
-        "did not come within",
-        r"error: \d+ of \d+ processes did not come within .{1,40}: (?P<who>rank [\d, -]{1,400})\. Here: ",
+        "did not join within|did not come within",
+        r"error: \d+ of \d+ processes did not (?:join|come) within .{1,40}: (?P<who>rank [\d, -]{1,400})\. (?:Joined|Here): ",
         "These never joined the training: {who}. Read what their nodes wrote further up; a container "
         "or a disk may have held them up, or the name of the first node could not be resolved there.",
     ),
@@ -262,7 +263,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "\\r'|^M|cannot execute|DOS line",
         r"\$'\\r': command not found|: \$'.{0,400}\\r'|\^M: bad interpreter|bad interpreter: .{0,200}\^M|cannot execute: required file not found"
         r"|DOS line breaks",
-        "The script has Windows line ends (CRLF): save it with LF line ends (`dos2unix FILE`) and send it again.",
+        "The script has Windows line endings (CRLF): save it with LF line endings (`dos2unix FILE`) and send it again.",
     ),
     _rule(
         "bad-arguments",
@@ -275,7 +276,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "bad-arguments",
         "SyntaxError",
         r"SyntaxError: (?:invalid (?:non-printable )?character|Non-(?:UTF-8|ASCII))",
-        "The source contains a character that only looks right (curly quote, long dash, special blank): retype it.",
+        "The source contains an invalid character that looks like a valid one (curly quote, long dash, no-break space): retype it.",
     ),
     _rule(
         "bad-arguments",

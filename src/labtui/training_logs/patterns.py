@@ -265,7 +265,7 @@ class PatternReader:
         return True
 
     @staticmethod
-    def speaks(text: str) -> bool:
+    def matches(text: str) -> bool:
         """Whether a line is of one of the common forms."""
         if "100%" in text or " \u2022 " in text:
             return read_bar(text) is not None

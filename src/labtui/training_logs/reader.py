@@ -243,14 +243,14 @@ class LogReader:
     def _training(self, line: LogLine, text: str, writer: Writer) -> bool:
         """Whether the line is one of a training; those of higher ranks repeat the chief's and are dropped."""
         takeover = False
-        if writer and _speaks_of_training(text):
+        if writer and _mentions_training(text):
             takeover = self._chief is not None and writer < self._chief
             if self._chief is not None and writer != self._chief and self._tracker.current is not None:
                 self._tracker.current.interleaved = True
             if self._chief is not None and writer > self._chief:
                 return True
             self._chief = writer
-        elif writer and self._chief is not None and writer > self._chief and _speaks_of_a_head(text):
+        elif writer and self._chief is not None and writer > self._chief and _mentions_header(text):
             return True
         return self._dispatch(line, text, takeover)
 
@@ -290,7 +290,7 @@ class LogReader:
         if banner := read_banner(text):
             tracker.banner(number, banner, text, takeover=takeover)
         elif head := read_head(text):
-            tracker.tell(number, head, batch_line=is_batch_line(text), samples=read_samples(text))
+            tracker.assign(number, head, batch_line=is_batch_line(text), samples=read_samples(text))
         elif gpus := read_gpus(number, text):
             tracker.gpus(gpus)
         elif name := read_job_name(text):
@@ -343,20 +343,20 @@ class LogReader:
             self._tracker.events.append(DiagnosisFound(diagnosis))
 
 
-def _speaks_of_training(text: str) -> bool:
+def _mentions_training(text: str) -> bool:
     return text.startswith(("Epoch: [", "Test: [")) or bool(
         ":::ML" in text
         or read_header(text)
         or read_summary(text)
-        or Trainers.speaks(text)
-        or PatternReader.speaks(text)
+        or Trainers.matches(text)
+        or PatternReader.matches(text)
         or read_banner(text)
         or read_head(text)
         or read_gpus(0, text)
     )
 
 
-def _speaks_of_a_head(text: str) -> bool:
+def _mentions_header(text: str) -> bool:
     """Whether the line announces a run, as every rank does; the chief's word is enough."""
     return bool(read_model(text) or read_job_header(text) or read_command(text))
 

@@ -23,7 +23,7 @@ from labtui.training_logs.runs import (
     RunClosed,
     RunFacts,
     contradiction,
-    surest,
+    most_reliable,
 )
 
 _MOST_STRATEGIES = 1000
@@ -114,7 +114,7 @@ class OpenRun:
         self.gpus[found.source] = found
         if self.facts.practice or self.facts.device == "cpu":
             return None  # CPU devices that stand in for GPUs, and a CPU, which is one replica, too
-        best, other = surest(self.gpus.values())
+        best, other = most_reliable(self.gpus.values())
         if best.source != "banner" and best.device == "gpu":
             self.facts = replace(
                 self.facts, n_gpus=best.count, device="gpu" if best.count > 1 else self.facts.device
@@ -392,7 +392,7 @@ class RunTracker:
         else:
             run.unmask()
 
-    def tell(
+    def assign(
         self, line: int, facts: RunFacts, *, batch_line: bool = False, samples: int | None = None
     ) -> None:
         """A line of the script's head: batch size, replicas, samples."""

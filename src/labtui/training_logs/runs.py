@@ -157,7 +157,7 @@ class GpuCount:
         return f'{place}: "{self.text.strip()[:120]}"'
 
 
-def surest(found: Iterable[GpuCount]) -> tuple[GpuCount, GpuCount | None]:
+def most_reliable(found: Iterable[GpuCount]) -> tuple[GpuCount, GpuCount | None]:
     """The surest of these counts, and the next surest that cannot be true beside it; at least one is given."""
     best, *others = sorted(found, key=lambda one: _GPU_RANK.index(one.source))
     other = next((one for one in others if (one.count, one.device) != (best.count, best.device)), None)

@@ -77,7 +77,7 @@ _FEW = 3
 """Batches after which the first batch once more means that the training began again."""
 _ALIKE = 0.05
 """Two totals in a row that differ by less than this share are those of two ranks of one run."""
-_SPEAKING = (
+_PROGRESS_WORDS = (
     *(
         "images/sec",
         "img/sec",
@@ -126,11 +126,11 @@ class Trainers:
         self._course = CourseScript(tracker)
 
     @staticmethod
-    def speaks(text: str) -> bool:
+    def matches(text: str) -> bool:
         """Whether a line may be one of these trainers' progress lines."""
         if text.lstrip().startswith("Epoch: ["):
             return True
-        return any(word in text for word in _SPEAKING)
+        return any(word in text for word in _PROGRESS_WORDS)
 
     def take(self, line: int, text: str) -> bool:
         """Take a line if it is one of ours; True when it was."""
@@ -273,7 +273,7 @@ class Trainers:
             gpus = match[1].count("gpu:")
             self._tracker.announce_next_run(RunFacts(device="gpu" if gpus else "cpu", n_gpus=gpus))
         elif match := _GLOBAL_BATCH.match(text):
-            self._tracker.tell(line, RunFacts(batch_size=int(match[1]) or None), batch_line=True)
+            self._tracker.assign(line, RunFacts(batch_size=int(match[1]) or None), batch_line=True)
         else:
             return False
         return True

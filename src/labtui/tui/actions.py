@@ -149,6 +149,7 @@ ACTIONS: tuple[Action, ...] = (
         also="next step continue what now",
     ),
     _task("next_open_task", "", "next task", "go to the next task that is not done"),
+    _task("go_to_missing", "", "go to the run", "go to the task whose run is missing for this one"),
     _task("step_task(-1)", "left_square_bracket", "previous task", "go to the previous task"),
     _task("step_task(1)", "right_square_bracket", "following task", "go to the following task"),
     _run(
@@ -214,7 +215,7 @@ ACTIONS: tuple[Action, ...] = (
         "hide runs that failed or were cancelled, or show them again",
         also="hide failed cancelled show filter",
     ),
-    _run("push", "p", "push", "send the scripts to the cluster now (unchanged files cost nothing)"),
+    _run("push", "p", "push", "send the scripts to the cluster now (unchanged files are skipped)"),
     _chart("chart(1)", "right", "next chart", "show the next chart", foot=True),
     _chart("chart(-1)", "left", "previous chart", "show the previous chart"),
     _chart(

@@ -76,6 +76,16 @@ class LabApp(SessionApp):
             if self.main is not None:
                 self.call_later(self.main.show_pane, "task")
 
+    def action_go_to_missing(self) -> None:
+        """Go to the task that plans the run this one lacks."""
+        step = next_step(self.view_model.view_state())
+        if not step.task_id:
+            self.notify("This task needs no run of another task.", markup=False)
+            return
+        self.go_to_task(step.task_id)
+        if self.main is not None:
+            self.call_later(self.main.show_pane, "task")
+
     def action_jump(self) -> None:
         """Letters on every part of the screen."""
         from labtui.tui.screens.prompts import JumpScreen, jump_targets
@@ -141,7 +151,7 @@ class LabApp(SessionApp):
         under_way = any(
             run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING for run in state.runs.values()
         )
-        if self.session.looking is not None:
+        if self.session.opened_read_only is not None:
             self.exit(0)
             return
         if self._kept and not (under_way and self.view_model.factor is not None):
@@ -251,7 +261,7 @@ class LabApp(SessionApp):
             proposal.sentence if len(runs) == 1 else f"Run {run.run_id}: {proposal.sentence}"
             for run, proposal in zip(runs, proposals, strict=True)
         ]
-        self.notify(" ".join(sentences), timeout=8, markup=False)
+        self.notify(f"{' '.join(sentences)} Press s to submit the plan.", timeout=8, markup=False)
         await self._show_plan(runs[0].task_id, tuple(draft for each in proposals for draft in each.drafts))
         self.unmark_runs()
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from labtui.domain.events import RunState
 from labtui.domain.model import RunPhase
+from labtui.tui.actions import named
 from labtui.tui.format import NOTHING
 from labtui.tui.view import LIVE_WORDS, TaskRow, ViewState, number_rows, task_rows
 
@@ -28,12 +29,19 @@ if TYPE_CHECKING:
 class NextStep:
     """What to do next: a sentence, and the action of the registry that does it ("" where no key helps).
 
-    `again` are the runs that the action plans once more.
+    `again` are the runs that the action plans once more. `task_id` is the task that it goes to, where it goes to one.
     """
 
     sentence: str
     action: str = ""
     again: tuple[RunState, ...] = ()
+    task_id: str = ""
+
+    @property
+    def label(self) -> str:
+        """The action's own label, or where it goes to."""
+        action = named(self.action)
+        return f"go to {self.task_id}" if self.task_id else action.label if action is not None else ""
 
 
 _STEP_ACTIONS = {
@@ -97,6 +105,8 @@ def oom_run(view_state: ViewState) -> RunState | None:
 
 
 def _what_is_missing(view_state: ViewState, missing: str, item: CheckItem) -> NextStep:
+    if item.task_id:
+        return NextStep(missing, "go_to_missing", task_id=item.task_id)
     again = failed_runs(view_state) if item.kind == "runs" else ()
     if again:
         which, it = f"{again[0].spec.label} (run {again[0].run_id})", "it"
@@ -166,8 +176,8 @@ def context_keys(view: ViewState, pane: str) -> tuple[str, ...]:
         keys.append("edit")
     if pane in {"task", "charts"} and any(each.epochs for each in view.state.runs.values()):
         keys.append("export")
-    if next_step(view).action == "next_open_task":
-        keys.append("next_open_task")
+    if (ahead := next_step(view).action) in {"next_open_task", "go_to_missing"}:
+        keys.append(ahead)
     return tuple(keys)
 
 

@@ -150,6 +150,8 @@ TIMEOUT_S = 600.0
 LOOK_EVERY_S = 0.25
 MOST_NAMED = 4
 """Files that the export's message names: more do not fit a window of 80 columns."""
+MOST_NOTES = 3
+"""Remarks of an export that the message has room for."""
 _STEP = re.compile(r"\s*(\d{1,3})% (\S.*)")
 
 
@@ -243,6 +245,9 @@ def _summary(answer: bytes) -> str:
         notes = [display_text(str(note).encode()) for note in report["notes"]]
     except (ValueError, KeyError, TypeError):
         return "Exported."
+    if len(notes) > MOST_NOTES:
+        others = len(notes) - MOST_NOTES + 1
+        notes[MOST_NOTES - 1 :] = [f"{others} more remarks: run `labtui export` to read them."]
     plots = sum(1 for path in paths if path.parent.name == "plots")
     names = [path.name for path in paths if path.parent.name != "plots"]
     names.sort(key=lambda name: not name.startswith(("deck", "report")))

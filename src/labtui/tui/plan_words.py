@@ -44,7 +44,7 @@ FORMS = {
     "one-job": "all sizes",
     "job-per-size": "this size",
     "torchrun": "torchrun",
-    "task-per-gpu": "srun, a task each GPU",
+    "task-per-gpu": "srun, one task per GPU",
     "srun-python": "srun python",
     "mpi": "all of it",
     "own": "your file",
@@ -125,7 +125,7 @@ def own_sentence(draft: SubmissionDraft, place: str) -> str:
     if not missing:
         return f"The plan is now {place}, your own job file, as it is."
     names = ", ".join(missing)
-    return f"{place} does not say: {names}. Press enter on a {UNKNOWN} to fill it in, or leave it to the log."
+    return f"{place} does not set {names}. Press enter on a {UNKNOWN} to fill it in, or leave it to the log."
 
 
 def _total(parts: Sequence[Interval | None]) -> Interval | None:
@@ -166,7 +166,7 @@ def cost_text(
     if most:
         _cost_bar(text, "at most", most / largest, f"{most:.2f} GPU-h, by the time limits", styles.busy)
     if other and most:
-        name = "as one job" if len(other) < len(drafts) else "a job per size"
+        name = "as one job" if len(other) < len(drafts) else "one job per size"
         _cost_bar(text, name, alternative / largest, f"{alternative:.2f} GPU-h at most (J)", styles.quiet)
     for number, draft in enumerate(drafts, 1):
         if word := verdicts.get(draft):
@@ -180,10 +180,10 @@ def _most_hours(drafts: Sequence[SubmissionDraft]) -> float:
 
 def _cost_bar(text: Text, name: str, share: float, figure: str, style: str) -> None:
     full, empty = words.bar(share, 24)
-    text.append(f"\n{name:<15}").append(full, style).append(empty.replace("─", " ")).append(f" {figure}")
+    text.append(f"\n{name:<17}").append(full, style).append(empty.replace("─", " ")).append(f" {figure}")
 
 
-def doubts(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], styles: Roles) -> Text:
+def plan_warnings(drafts: Sequence[SubmissionDraft], known: Mapping[str, Boundary], styles: Roles) -> Text:
     """What the table itself gives reason to doubt: batches per GPU that differ, or that did not fit before."""
     text = Text()
     trained = [spec for draft in drafts for spec in draft.runs if spec.program is None]
@@ -493,7 +493,7 @@ def _beside_the_original(path: str, session: Session, styles: Roles) -> Text:
     lines = difflib.unified_diff(
         original.splitlines(),
         own.splitlines(),
-        f"{path} (as it came)",
+        f"{path} (original)",
         f"{path} (yours)",
         lineterm="",
         n=1,

@@ -84,7 +84,7 @@ class ReplayBar(Widget):
     playing: reactive[bool] = reactive(True)
     speed: reactive[float] = reactive(60.0)
 
-    class Asked(Message):
+    class SeekRequested(Message):
         """A click on the bar: go to this share of it, from 0 to 1."""
 
         def __init__(self, share: float) -> None:
@@ -130,7 +130,7 @@ class ReplayBar(Widget):
     def on_click(self, event: Click) -> None:
         first, width = self._bar
         if first <= event.x < first + width:
-            self.post_message(self.Asked((event.x - first) / max(1, width - 1)))
+            self.post_message(self.SeekRequested((event.x - first) / max(1, width - 1)))
 
 
 class ReplayScreen(MainScreen):
@@ -174,8 +174,8 @@ class ReplayScreen(MainScreen):
         """Faster or slower."""
         self.app.change_speed(factor)
 
-    @on(ReplayBar.Asked)
-    def _asked(self, event: ReplayBar.Asked) -> None:
+    @on(ReplayBar.SeekRequested)
+    def _asked(self, event: ReplayBar.SeekRequested) -> None:
         event.stop()
         self.app.replay.go_to(event.share * self.app.replay.timeline.seconds)
         self.app.show_bar()

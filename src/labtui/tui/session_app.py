@@ -32,7 +32,7 @@ from labtui.tui.messages import (
     ScreenPrompter,
     editor_command,
 )
-from labtui.tui.themes import HarmlessApp, keep_theme, read_preferences
+from labtui.tui.themes import SanitizedApp, keep_theme, read_preferences
 from labtui.tui.view_model import ViewModel, checks_may_differ
 from labtui.tui.widgets.frame import MessageLines, ProblemLines
 
@@ -77,7 +77,7 @@ class StateScreen(Screen[None]):
         raise NotImplementedError
 
 
-class SessionApp(HarmlessApp[int]):
+class SessionApp(SanitizedApp[int]):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
     TITLE = "labtui"
@@ -159,7 +159,7 @@ class SessionApp(HarmlessApp[int]):
             self.report(self.view_model.edition_problem)
         for problem in self._key_problems:
             self.report_sentence(problem)
-        if self.session.read_only and self.session.looking is None:
+        if self.session.read_only and self.session.opened_read_only is None:
             self.report(self.session.why_read_only)
 
     def on_unmount(self) -> None:
@@ -179,9 +179,9 @@ class SessionApp(HarmlessApp[int]):
 
         An action that a screen has a key for, and does not have itself, is the app's.
         """
-        looking, name = self.session.looking, action if isinstance(action, str) else action[1]
-        if looking is not None and not actions.only_looks(name):
-            self.notify(looking.sentence, severity="warning", timeout=4, markup=False)
+        reason, name = self.session.opened_read_only, action if isinstance(action, str) else action[1]
+        if reason is not None and not actions.only_looks(name):
+            self.notify(reason.sentence, severity="warning", timeout=4, markup=False)
             return True
         if isinstance(default_namespace, Screen) and not self._has(default_namespace, name):
             default_namespace = self
@@ -252,7 +252,7 @@ class SessionApp(HarmlessApp[int]):
             )
         return failed is None
 
-    # ------------------------------------------------------------------ view_states
+    # ------------------------------------------------------------------ view states
 
     @property
     def main(self) -> StateScreen | None:
@@ -293,7 +293,7 @@ class SessionApp(HarmlessApp[int]):
             self._repaint_for_state()
 
     def repaint(self) -> None:
-        """Compute the view_state; what shows it watches it."""
+        """Compute the view state; widgets watch it."""
         self.session.watch_logs(self.view_model.tokens_on_screen())
         main = self.main
         if main is not None and main.is_mounted and main.view_state is not None:
@@ -305,7 +305,7 @@ class SessionApp(HarmlessApp[int]):
         self.view_model.check_later(self.repaint_soon)
 
     def repaint_soon(self) -> None:
-        """From another thread: a new view_state when the screens come to it."""
+        """From another thread: a new view state when the screens come to it."""
         self.call_later(self.repaint)
 
     def _age(self) -> None:
@@ -338,7 +338,7 @@ class SessionApp(HarmlessApp[int]):
         from labtui.session.notifications import DesktopNotifier, terminal_sequence
 
         how = self.session.settings.notifications
-        if how == "off" or self.session.looking is not None:
+        if how == "off" or self.session.opened_read_only is not None:
             return  # who only looks in is not the one to be told
         if self.desktop is None and not self.is_headless:
             self.desktop = DesktopNotifier()
@@ -434,7 +434,7 @@ class SessionApp(HarmlessApp[int]):
     def choose_theme(self, name: str) -> None:
         """Change the colours, for the next time too."""
         self.theme = name
-        if self.session.looking is None:
+        if self.session.opened_read_only is None:
             keep_theme(name)
 
     def report(self, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from textual.theme import Theme
 from labtui.domain.terminal_text import ascii_text, ascii_wanted, inert
 
 
-class Harmless(LineFilter):
+class TerminalSanitizer(LineFilter):
     """Makes every segment of every line inert, after the filters that Textual itself wants.
 
     One filter for all of them, because each filter of an app costs a new `Strip` per line.
@@ -49,10 +49,10 @@ class Harmless(LineFilter):
 _Result = TypeVar("_Result")
 
 
-class HarmlessApp(App[_Result]):
+class SanitizedApp(App[_Result]):
     """What every app of ours is made from."""
 
-    _gate = Harmless(ascii_only=ascii_wanted(os.environ))
+    _gate = TerminalSanitizer(ascii_only=ascii_wanted(os.environ))
     _read_with: Theme | None = None
 
     def choose_first_theme(self, name: str) -> None:
@@ -71,7 +71,7 @@ class HarmlessApp(App[_Result]):
         """Textual's filters and ours, as one that stays the same while they do: lines are cached by it."""
         before = tuple(super().get_line_filters())
         if before != self._gate.before:
-            self._gate = Harmless(before, ascii_only=self._gate.ascii_only)
+            self._gate = TerminalSanitizer(before, ascii_only=self._gate.ascii_only)
         return [self._gate]
 
 
@@ -171,7 +171,7 @@ LIGHT = Theme(
 OURS = (DARK, DUSK, LIGHT)
 
 
-def register(app: HarmlessApp[Any], chosen: str = "") -> None:
+def register(app: SanitizedApp[Any], chosen: str = "") -> None:
     """Make our themes known and choose the preferred one, else the dark one."""
     for theme in OURS:
         app.register_theme(theme)

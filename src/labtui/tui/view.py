@@ -383,7 +383,7 @@ def lost_sentence(view_state: ViewState) -> str:
     if not live or not connection_lost(view_state):
         return ""
     at = view_state.state.refreshed_at
-    seen = f": all you see is from {words.duration(view_state.now - at)} ago" if at is not None else ""
+    seen = f": what you see is {words.duration(view_state.now - at)} old" if at is not None else ""
     return f"Not connected{seen}. Jobs continue without labtui. Press u to connect."
 
 
@@ -422,7 +422,7 @@ def queued_here(view_state: ViewState) -> str:
         why = first.sentence
     else:
         taken = any(each.qos == first.qos for each in live(view_state.state))
-        why = f"{first.qos} is busy" if taken else "waiting for its turn"
+        why = f"{first.qos} is busy" if taken else "waiting for a free slot"
     return f"submission queue: {', '.join(names)} ({why.rstrip('.')})"
 
 

@@ -118,7 +118,7 @@ class ViewModel:
         if run is None or run.task_id != self.task_id:
             self.run_id = self._newest_run()
 
-    # ------------------------------------------------------------------ the view_state
+    # ------------------------------------------------------------------ the view state
 
     def view_state(self) -> ViewState:
         """Everything one repaint needs, as of now."""
@@ -169,13 +169,13 @@ class ViewModel:
         if results is None:
             return ()
         if self._charts[0] is not results:
-            from labtui.results.chart_catalog import program_charts, says_something
+            from labtui.results.chart_catalog import has_content, program_charts
             from labtui.results.charts import task_charts
             from labtui.results.comparison_charts import cpu_gpu_charts
 
             timed = program_charts(results.programs)
             charts = (*timed, *task_charts(results), *cpu_gpu_charts(results))
-            self._charts = (results, tuple(chart for chart in charts if says_something(chart)))
+            self._charts = (results, tuple(chart for chart in charts if has_content(chart)))
         return self._charts[1]
 
     def task_results(self) -> Results | None:

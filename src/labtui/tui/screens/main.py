@@ -190,7 +190,7 @@ class MainScreen(StateScreen):
     def keys(self, places: Sequence[str], first: Sequence[str]) -> list[actions.Action]:
         """What stands in the bottom line; nothing that changes something where one may only look."""
         shown = actions.foot(*places, first=first)
-        if self.app.session.looking is None:
+        if self.app.session.opened_read_only is None:
             return shown
         return [each for each in shown if actions.only_looks(each.name)]
 
@@ -228,10 +228,10 @@ class MainScreen(StateScreen):
             return self.pane == "charts"
         return True
 
-    # ------------------------------------------------------------------ the view_state
+    # ------------------------------------------------------------------ the view state
 
     def show(self, view_state: ViewState) -> None:
-        """A new view_state: what frames the panes repaints where it changed."""
+        """A new view state: what frames the panes repaints where it changed."""
         self.view_state = view_state
         if not self.query(HeaderBar) or not self.query(KeyLine):
             return  # the screen is being taken down

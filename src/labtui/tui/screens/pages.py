@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.table import Table
@@ -24,7 +25,7 @@ from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
 from labtui.tui.actions import ACTIONS, named
 from labtui.tui.screens.prompts import Modal, ModalKeys
-from labtui.tui.themes import Roles, roles
+from labtui.tui.themes import Roles, preferences_file, roles
 from labtui.tui.widgets.frame import Key
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Page(Modal[_Answer]):
+class ModalPage(Modal[_Answer]):
     """A title, the `body`, and the keys, of which `esc` and `q` close the page."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "close", show=False)]
@@ -60,7 +61,7 @@ class Page(Modal[_Answer]):
         self.dismiss(None)
 
 
-class TextScreen(Page[bool | None]):
+class TextScreen(ModalPage[bool | None]):
     """A page of text; `copy` puts it on the clipboard with c, `ask` makes it a yes-or-no question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -106,8 +107,8 @@ class HelpScreen(TextScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "close", "close", show=False)]
 
     def __init__(self, place: str = "", first: Sequence[str] = ()) -> None:
-        title = "Keys (the mouse works, too). Change them in settings.toml, [keys]."
-        super().__init__(title, help_page(place, first))
+        file = str(preferences_file()).replace(str(Path.home()), "~", 1)
+        super().__init__(f"Keys. Change them in {file}, [keys].", help_page(place, first))
 
 
 def problems_text(state: LabState, session: Session, incidents: Sequence[IncidentNote] = ()) -> Text:
@@ -167,7 +168,7 @@ EVERY = 1.0
 SLURM = ("squeue", "sbatch", "sacct", "scancel", "scontrol")
 
 
-class RemoteCommands(Page[None]):
+class RemoteCommands(ModalPage[None]):
     """A table and, below, the whole command under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "close", "close", show=False)]
@@ -216,12 +217,12 @@ def _text(command: str) -> str:
 
 def _cells(record: Any) -> tuple[str, ...]:
     status = words.NOTHING if record.status is None else str(record.status)
-    command = _told(_text(record.command))
+    command = _main_command_line(_text(record.command))
     when = time.strftime("%H:%M:%S", time.localtime(record.at))
     return (when, f" {record.seconds:.2f}", f" {status}", f" {record.name}", f" {command[:200]}")
 
 
-def _told(command: str) -> str:
+def _main_command_line(command: str) -> str:
     """The line of a script that says most: the one that calls Slurm, else the last."""
     lines = [
         " ".join(line.split()) for line in command.splitlines() if line.strip() and not line.startswith("#")
@@ -257,7 +258,7 @@ NARROW_JOBS = {"job": 9, "name": 10, "state": 8, "lasted": 11, "queue": 10, "nod
 WIDE_JOBS = 110
 
 
-class JobsPage(Page[None]):
+class JobsPage(ModalPage[None]):
     """Every living job of the student as the queue last said, also those that this folder did not send."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -265,7 +266,7 @@ class JobsPage(Page[None]):
         Binding("ctrl+k", "cancel_job", "cancel", show=False),
     ]
     title_text = "Your jobs on the cluster"
-    keys = (("^k", "cancels the job", "cancel_job"), *Page.keys)
+    keys = (("^k", "cancels the job", "cancel_job"), *ModalPage.keys)
 
     def __init__(
         self,
@@ -321,7 +322,7 @@ class JobsPage(Page[None]):
             except LabError as error:
                 return error.sentence
         if not self._load.done():
-            return "Asking what is free ..."
+            return "Reading what is free ..."
         if (failure := self._load.exception()) is not None:
             return display_text(str(failure).encode())
         return display_text(self._load.result().sentence.encode())
@@ -354,11 +355,11 @@ def _job_cells(job: MyJob, later: float) -> tuple[str, ...]:
     return tuple(display_text(cell.encode()) for cell in cells)
 
 
-class DoctorScreen(Page[None]):
+class DoctorScreen(ModalPage[None]):
     """Logs in once more, in a thread of its own, and asks for everything that a job needs. It changes nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("D", "close", "close", show=False)]
-    title_text = "Doctor: what a job needs"
+    title_text = "Doctor: requirements of a job"
 
     def __init__(self, session: Session, prompter: Prompter | None, ended: Callable[[], None]) -> None:
         super().__init__()
@@ -376,7 +377,7 @@ class DoctorScreen(Page[None]):
         threading.Thread(target=self._examine, name="labtui-doctor", daemon=True).start()
 
     def _examine(self) -> None:
-        from labtui.cluster.target import NobodyThere
+        from labtui.cluster.target import NonInteractivePrompter
         from labtui.doctor.examine import examine
         from labtui.session.lab_cluster import requirements_of
         from labtui.session.settings import overrides_of
@@ -385,11 +386,11 @@ class DoctorScreen(Page[None]):
         try:
             settings = self._session.settings
             overrides, wanted = overrides_of(settings), requirements_of(self._session.folder, settings)
-            prompter = self._prompter or NobodyThere()
+            prompter = self._prompter or NonInteractivePrompter()
             for check in examine(self._session.profile, overrides, wanted, prompter, seen.update):
                 self.post_message(Checked(check))
             if seen:
-                self._session.note_places(seen)
+                self._session.note_paths(seen)
         except Exception as error:  # a check must never take the screens down
             self._session.faults.write(error)
         finally:
@@ -433,4 +434,4 @@ def checks_page(checks: list[Check], styles: Roles, *, running: bool) -> Text:
         return page.append(
             f"\nNo problem, {warnings} warning{'s' if warnings != 1 else ''}.", style=styles.warn
         )
-    return page.append("\nEverything a job needs is there.", style=styles.good)
+    return page.append("\nAll requirements of a job are met.", style=styles.good)

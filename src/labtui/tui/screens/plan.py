@@ -184,7 +184,7 @@ class PlanScreen(PlanFixing):
         self.query_one("#plan-cost", Static).update(
             plan_words.cost_text(
                 self.drafts, self._other_form(), self.previews, self.verdicts, styles
-            ).append_text(plan_words.doubts(self.drafts, self._boundaries(), styles))
+            ).append_text(plan_words.plan_warnings(self.drafts, self._boundaries(), styles))
         )
         preview = self.previews[self.current] if self.current < len(self.previews) else None
         findings = self.query_one("#plan-findings", KeyedTable)
@@ -273,7 +273,7 @@ class PlanScreen(PlanFixing):
         spec, words = self.rows[row].spec, WORDS
         if self.job_file is not None:
             if not self._own_editable(row, column):
-                self._tell_own()
+                self._report_not_editable()
                 return
             words = WORDS | OWN_WORDS
         elif column not in EDITABLE:
@@ -308,7 +308,7 @@ class PlanScreen(PlanFixing):
         else:
             self._change(row, new)
 
-    def _tell_own(self) -> None:
+    def _report_not_editable(self) -> None:
         self.app.report_sentence("Your job file says this. Press e to change it there.")
 
     def _close_input(self) -> None:
@@ -320,7 +320,7 @@ class PlanScreen(PlanFixing):
     def action_scale_cell(self, factor: float) -> None:
         """Double or halve the number under the cursor."""
         if self.job_file is not None:
-            self._tell_own()
+            self._report_not_editable()
             return
         row, column = self.place
         if column in EDITABLE and row < len(self.rows):
@@ -332,7 +332,7 @@ class PlanScreen(PlanFixing):
     def action_drop_row(self) -> None:
         """Leave a run out, or take it back."""
         if self.job_file is not None:
-            self._tell_own()
+            self._report_not_editable()
             return
         row = self.place[0]
         old = self.rows[row]

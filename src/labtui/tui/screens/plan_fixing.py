@@ -233,7 +233,7 @@ class PlanFixing(Screen[None]):
             self.notify(f"{finding.fix.file} is not in the lab folder.", severity="error", markup=False)
             return
         shown = plan_words.coloured(preview_fix(text, finding.fix), roles(self.app)) or Text(
-            "The file has changed; look again."
+            "The file has changed since. Press f for its findings now."
         )
         screen = TextScreen(finding.fix.title, shown, ask="makes this change")
         self.app.push_screen(screen, lambda yes: self._apply(finding.fix, text) if yes else None)

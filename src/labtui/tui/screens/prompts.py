@@ -281,7 +281,7 @@ class AskHostKey(YesOrNo[str | None]):
         self.question = question
 
     def body(self) -> ComposeResult:
-        yield Static(Text(f"Unknown server: {self.question.host}", style="bold"), markup=False)
+        yield Static(Text(f"Unknown host: {self.question.host}", style="bold"), markup=False)
         yield Static(Text(self.question.text), markup=False, classes="dialog-text")
         fingerprint = Text(self.question.fingerprint, style="bold")
         yield Static(fingerprint, markup=False, classes="dialog-text", id="fingerprint")

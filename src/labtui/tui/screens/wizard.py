@@ -20,7 +20,7 @@ from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
 from labtui.tui.messages import ActionAsked, PromptAsked, ScreenPrompter
 from labtui.tui.screens.prompts import ModalKeys, prompt_screen
-from labtui.tui.themes import HarmlessApp
+from labtui.tui.themes import SanitizedApp
 from labtui.tui.widgets.frame import Key
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
     )
 
 
-class WizardApp(HarmlessApp[Path | None]):
+class WizardApp(SanitizedApp[Path | None]):
     """The wizard alone; ends with the folder that was made, or None."""
 
     TITLE = "labtui"

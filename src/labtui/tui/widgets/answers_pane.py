@@ -362,7 +362,7 @@ class AnswersPane(Container):
         empty = not self.query_one("#answer-text", TextArea).text.strip()
         state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
         title = f"Answer to question {self.question + 1}"
-        frame_texts(self.query_one("#answer-edit"), title, f"{state}; esc goes back, ^n next question")
+        frame_texts(self.query_one("#answer-edit"), title, state)
 
 
 def picture_path(text: str) -> Path | None:

@@ -66,7 +66,7 @@ class ChartNames(Widget):
     ChartNames { height: auto; width: 1fr; }
     """
 
-    class Asked(Message):
+    class ChartRequested(Message):
         """A name was clicked: that of a chart, or of a network ("" for all together)."""
 
         def __init__(self, *, chart: str | None = None, network: str | None = None) -> None:
@@ -117,7 +117,7 @@ class ChartNames(Widget):
         meta = event.style.meta
         if "chart" in meta or "network" in meta:
             event.stop()
-            self.post_message(self.Asked(chart=meta.get("chart"), network=meta.get("network")))
+            self.post_message(self.ChartRequested(chart=meta.get("chart"), network=meta.get("network")))
 
 
 def _name(name: str, chosen: bool, **meta: str) -> Text:
@@ -259,8 +259,8 @@ class ChartsPane(Container, can_focus=True):
         self._enlarged = not self._enlarged
         self.choose(event.key)
 
-    @on(ChartNames.Asked)
-    def _name_clicked(self, event: ChartNames.Asked) -> None:
+    @on(ChartNames.ChartRequested)
+    def _name_clicked(self, event: ChartNames.ChartRequested) -> None:
         event.stop()
         if event.chart is not None:
             self.choose(event.chart)

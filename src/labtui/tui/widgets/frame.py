@@ -169,7 +169,7 @@ def next_text(view_state: ViewState, styles: Roles) -> Text:
     if action is not None:
         meta = Style(meta={"action_name": action.name})
         text.append(f" {action.key_label} ", Style.parse(f"bold reverse {styles.busy}") + meta)
-        text.append(f" {action.label}  ", Style.parse(f"bold {styles.busy}") + meta)
+        text.append(f" {step.label}  ", Style.parse(f"bold {styles.busy}") + meta)
     return text.append(step.sentence)
 
 

@@ -461,10 +461,29 @@ class _Drawing:
 
     def _value(self, at: float, point: Point, top: float, colour: Colour, *, below: bool = False) -> None:
         label = number_text(point.y, percent=self.spec.percent, exact=True)
-        found = self.taken.put(at, top, len(label), value=point.y, below=below, bars=self.bars)
+        found = self._inside(at, point, len(label)) if self.bars and top == point.y else None
+        if found is None:
+            found = self.taken.put(at, top, len(label), value=point.y, below=below, bars=self.bars)
         if found is not None:
             x, y = self.plane.centre(*found)
             self._text(x, y, label, colour, "left")
+
+    def _inside(self, at: float, point: Point, width: int) -> tuple[int, int] | None:
+        """The first cell of a value inside its bar, where the cap of the ideal lies right over the bar."""
+        cell, foot = (self.plane.cell(at, y)[1] for y in (point.y, 0.0))
+        top = max(cell, self.rows - 1 - self._level(point.y) // 2)
+        caps = {
+            self._cap_row(each)
+            for series in self.others
+            if series.role == "ideal"
+            for each in series.points
+            if each.x == point.x and each.y > point.y
+        }
+        room = self.plane.columns * self._offset(0)[1] * 0.92 / (self.plane.x_high - self.plane.x_low)
+        row = top + 1 if self.taken.in_order(point.y, top + 1) else top
+        if not caps & {top - 1, cell - 1} or row >= foot or width + 2 > room:
+            return None
+        return self.plane.cell(at, point.y)[0] - width // 2, row
 
     def _text(self, x: float, y: float, label: str, colour: Colour, alignment: str = "center") -> None:
         text = self.plotext.colorize(label, self.plotext.pixel(colour))

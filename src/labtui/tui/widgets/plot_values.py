@@ -319,11 +319,11 @@ def valued_points(spec: ChartSpec, series: Sequence[Series]) -> list[tuple[int, 
         (place, point)
         for place, each in enumerate(series)
         for point in each.points
-        if not _said_before(series[:place], point)
+        if not _already_labelled(series[:place], point)
     ]
 
 
-def _said_before(earlier: Sequence[Series], point: Point) -> bool:
+def _already_labelled(earlier: Sequence[Series], point: Point) -> bool:
     """Whether an earlier series has the same mark (all speedups are 1.00 on one GPU)."""
     return any(
         other.x == point.x and math.isclose(other.y, point.y, rel_tol=1e-3)

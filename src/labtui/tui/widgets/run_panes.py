@@ -346,8 +346,9 @@ class LogPane(Vertical):
         name = path.name if path is not None and len(streams) == 1 else " + ".join(streams)
         if streams == BESIDE:
             name = f"out | Run {self._beside} out"
+        which = "err: " if streams == ("err",) else ""  # first, as a long name is cut
         hint = "why it failed: o   " if self._why_in_err and "err" not in streams else ""
-        frame_texts(self, f"{self._title}  {name}".strip(), hint + _state(view))
+        frame_texts(self, f"{which}{self._title}  {name}".strip(), hint + _state(view))
 
     # ------------------------------------------------------------------ search
 
@@ -398,7 +399,7 @@ class LogPane(Vertical):
         if not text:
             self.notify("No log has been read yet.", severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
-            text = "That is too much for a page. S saves it into a file."
+            text = "The selection is too large for a page. Press S to save it to a file."
             self.notify(text, severity="warning", markup=False)
         else:
             run = self._beside if view is self._view("beside") else self._run_id
@@ -411,7 +412,7 @@ class LogPane(Vertical):
         if not text:
             self.notify(_SELECT_FIRST, severity="warning", markup=False)
         elif len(text) > COPIED_MAX:
-            text = "That is too much for the clipboard. S saves it into a file."
+            text = "The selection is too large for the clipboard. Press S to save it to a file."
             self.notify(text, severity="warning", markup=False)
         else:
             self.app.copy_to_clipboard(text)
@@ -472,15 +473,15 @@ def _state(view: TailView) -> str:
         rows = view.folding.row_of(view.selected[-1]) - view.folding.row_of(view.selected[0]) + 1
         return f"{rows} line{'s' if rows != 1 else ''} selected: C copies, S saves, esc ends"
     if view.folding.hidden:
-        parts.append(f"{view.folding.hidden} records folded (z)")
+        parts.append(f"{view.folding.hidden} folded (z)")
     if view.needle:
         parts.append(f"/{view.needle} {_found(view)}")
     if view.follow:
         parts.append(f"{view.file.lines} lines, following")
     else:
         below = max(0, view.rows - int(view.scroll_y) - view.size.height)
-        more = f"+{below} line{'s' if below != 1 else ''} below, " if below else ""
-        parts.append(f"{more}end follows")
+        more = f"{below} more line{'s' if below != 1 else ''}, " if below else ""
+        parts.append(f"{more}end: follow")
     return "   ".join(parts)
 
 

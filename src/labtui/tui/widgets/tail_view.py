@@ -164,7 +164,7 @@ class TailView(ScrollView, can_focus=True):
         threading.Thread(target=count, name="labtui-count", daemon=True).start()
 
     def on_tail_view__head_counted(self, message: _HeadCounted) -> None:
-        """The front of a large file is known now: numbers move, the view_state stays."""
+        """The front of a large file is known now: line numbers change, the view stays."""
         if message.file is not self.file:
             return
         top = int(self.scroll_y)  # nothing is folded while lines are not counted
@@ -192,6 +192,8 @@ class TailView(ScrollView, can_focus=True):
         """Show the machine-readable records, or fold them away again; the top line stays."""
         top = self.folding.line_of(int(self.scroll_y))
         self.folding.on = not self.folding.on
+        if self.folding.on:  # records are long, what stays is not
+            self.scroll_to(x=0, animate=False, immediate=True, force=True)
         self._resize()
         self._place(top)
         self.refresh()
@@ -363,18 +365,33 @@ class TailView(ScrollView, can_focus=True):
             self._find_from(self.match_line + (-1 if backwards else 1), backwards=backwards)
 
     def _find_from(self, start: int, *, backwards: bool, everywhere: bool = False) -> None:
-        """Look from a line on, in a thread; `everywhere`: where that side has none, on the other one, too."""
+        """Look from a line on, in a thread; `everywhere`: where that side has none, on the other one, too.
+
+        Folded records are searched when nothing that is shown matches.
+        """
         if self.file is None or not self.file.lines:
             return
         self._ticket += 1
-        ticket, needle, twin = self._ticket, self.needle, self.file.snapshot()
+        ticket, needle, twin, hides = self._ticket, self.needle, self.file.snapshot(), self.folding.hides
         side: Side = "" if everywhere else "above" if backwards else "below"
+        ways = [(start, backwards)]
+        if everywhere:
+            ways.append((start + (1 if backwards else -1), not backwards))
+
+        def first(*, folded: bool) -> int | None:
+            for begin, back in ways:
+                line = twin.find(needle, begin, backwards=back)
+                while line is not None and hides(line) and not folded:
+                    line = twin.find(needle, line + (-1 if back else 1), backwards=back)
+                if line is not None:
+                    return line
+            return None
 
         def look() -> None:
             try:
-                line = twin.find(needle, start, backwards=backwards)
+                line = first(folded=False)
                 if line is None and everywhere:
-                    line = twin.find(needle, start + (1 if backwards else -1), backwards=not backwards)
+                    line = first(folded=True)
             except OSError:
                 line = None
             finally:

@@ -101,7 +101,7 @@ class NextCard(Widget):
         if action is not None:
             meta = Style(meta={"action_name": action.name})
             text.append(f" {action.key_label} ", Style.parse(f"bold reverse {styles.busy}") + meta)
-            text.append(f" {action.label}\n", Style.parse(f"bold {styles.busy}") + meta)
+            text.append(f" {step.label}\n", Style.parse(f"bold {styles.busy}") + meta)
         return text.append(step.sentence)
 
     def on_click(self, event: Click) -> None:

@@ -1,0 +1,96 @@
+"""What commands print in a window: no line is wider, words stay whole, and a pipe gets everything as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from labtui.commands import screens
+from labtui.commands.cli import main
+from tests.tui.replay import lab_session, make_folder, open_session
+
+PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
+
+
+class Window(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int) -> str:
+    """All that a command prints in a window of so many columns."""
+    window = Window()
+    with monkeypatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        patch.setattr(sys, "stdout", window)
+        patch.setattr(sys, "stderr", window)
+        main(arguments)
+    return window.getvalue()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["labs"],
+        ["labs", "show", "hpc4ai-ch10"],
+        ["labs", "show", "hpc4ai-ch10", "10.5"],
+        ["practice", "--list"],
+        ["practice", "--rehearse", "nope"],
+        ["frob"],
+        ["results", str(PUBLISHED / "ResNet50.31337.out")],
+        ["results", str(PUBLISHED / "no-such-log.out")],
+    ],
+)
+def test_no_line_is_wider_than_the_window(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(arguments)
+    piped = "".join(capsys.readouterr())
+    assert max(map(len, piped.splitlines())) > 64
+    text = shown(monkeypatch, arguments, 64)
+    assert max(map(len, text.splitlines())) <= 64 + len(str(PUBLISHED)) * ("no-such" in arguments[-1])
+    if arguments[0] != "results":
+        assert text.split() == piped.split()
+
+
+def test_sentences_are_no_wider_than_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = shown(monkeypatch, ["practice", "--list"], 200)
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_columns_have_a_header_in_a_window_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "lab")
+    with open_session(tmp_path / "lab", start=False) as session:
+        lab_session(session)
+    for arguments, words in (
+        (["queue", "--offline"], ["run", "task", "model", "device", "state", "epochs", "job"]),
+        (["plot", "--list"], ["file", "chart", "title"]),
+    ):
+        arguments += ["--folder", str(tmp_path / "lab")]
+        main(arguments)
+        piped = capsys.readouterr().out.splitlines()
+        header, first, *_ = shown(monkeypatch, arguments, 120).splitlines()
+        assert header.split() == words and first == piped[0]
+        assert all(header.index(word) == 0 or first[header.index(word) - 1] == " " for word in words)
+
+
+def test_a_kept_practice_session_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screens, "_check", lambda arguments: None)
+    monkeypatch.setattr(screens, "_cluster", lambda arguments: contextlib.nullcontext())
+    monkeypatch.setattr(screens, "_lab_folder", lambda *arguments: Path("pk/lab"))
+    monkeypatch.setattr(screens, "_show", lambda *arguments, **options: 0)
+    assert shown(monkeypatch, ["practice"], 80) == ""
+    kept = shown(monkeypatch, ["practice", "--keep", "pk"], 80)
+    assert kept == "Kept in pk. To continue: labtui practice --keep pk\n"
+    kept = shown(monkeypatch, ["practice", "--keep", "my lab", "--lab", "hpc4ai-ch12"], 80)
+    assert kept.endswith("labtui practice --keep 'my lab' --lab hpc4ai-ch12\n")
