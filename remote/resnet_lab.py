@@ -15,10 +15,11 @@ import platform
 import re
 import signal
 import sys
+import threading
 import time
 
 import tensorflow as tf
-from run_log import RunLog, cores
+from run_log import LOCK, RunLog, cores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "cifar-utils"))
@@ -42,10 +43,6 @@ class Problem(Exception):
         self.code = code
 
 
-class Terminated(Exception):
-    """SIGTERM arrived: the job was cancelled or its time is over."""
-
-
 # ---------------------------------------------------------------------------------------- the main program
 
 
@@ -54,7 +51,7 @@ def main(train, parallel):
 
     parallel is True for the scripts that take --n_gpus.
     """
-    signal.signal(signal.SIGTERM, _terminated)
+    _end_on_sigterm()
     args = parse_options(parallel)
     RunLog.setup_began = time.perf_counter()
     try:
@@ -66,26 +63,42 @@ def main(train, parallel):
         _fail(EXIT_DATA, str(problem), "no data")
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         _fail(EXIT_MEMORY, _memory_sentence(args, error), "out of memory")
-    except Terminated:
-        _fail(
-            EXIT_TERMINATED,
-            "The training was terminated from outside (cancelled, or out of time).",
-            "terminated",
-        )
     except BaseException as error:
         RunLog.abort(type(error).__name__)
         raise
 
 
-def _terminated(number, frame):
-    raise Terminated()
+def _end_on_sigterm():
+    """Starts a thread that ends the process on SIGTERM: the job was cancelled or its time is over.
+
+    The main thread may be in a step of minutes, and an exception raised from a signal handler inside
+    TensorFlow can crash it, so the thread writes the end of the log and leaves without any clearing up.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def watch():
+        while signal.SIGTERM not in os.read(reader, 1):
+            pass
+        with LOCK:
+            _close("The training was terminated from outside (cancelled, or out of time).", "terminated")
+            os._exit(EXIT_TERMINATED)
+
+    threading.Thread(target=watch, name="sigterm", daemon=True).start()
 
 
 def _fail(code, sentence, reason):
+    _close(sentence, reason)
+    sys.exit(code)
+
+
+def _close(sentence, reason):
+    """Ends the log: the record of a run that is under way, then the error."""
     RunLog.abort(reason)
     sys.stdout.flush()
     print("error: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
-    sys.exit(code)
 
 
 def _data_problem():

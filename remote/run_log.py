@@ -10,9 +10,14 @@ import os
 import platform
 import re
 import socket
+import sys
+import threading
 import time
 
 import tensorflow as tf
+
+# Held while a record is printed. Who holds it at the end of the process has the last word in the log.
+LOCK = threading.RLock()
 
 
 def cores():
@@ -30,7 +35,10 @@ def mllog(event_type, key, value=None, metadata=None, when=None):
         "value": _plain(value),
         "metadata": _plain(metadata or {}),
     }
-    print(":::MLLOG " + json.dumps(record, allow_nan=False), flush=True)
+    # One write: print() writes the line end apart, and the process may be ended in between.
+    with LOCK:
+        sys.stdout.write(":::MLLOG " + json.dumps(record, allow_nan=False) + "\n")
+        sys.stdout.flush()
 
 
 def point(key, value, **metadata):
@@ -143,10 +151,12 @@ class RunLog(tf.keras.callbacks.Callback):
         point("host", socket.gethostname(), slurm_job_id=os.environ.get("SLURM_JOB_ID"))
 
     def _report_epoch(self):
-        if self.finished_epoch is None:
-            return
-        number, ended, when, metrics = self.finished_epoch
-        self.finished_epoch = None
+        with LOCK:
+            finished, self.finished_epoch = self.finished_epoch, None
+            if finished is not None:
+                self._print_epoch(*finished)
+
+    def _print_epoch(self, number, ended, when, metrics):
         seconds = ended - self.epoch_began
         facts = {
             "epoch_num": number,
@@ -159,16 +169,18 @@ class RunLog(tf.keras.callbacks.Callback):
         mllog("POINT_IN_TIME", "tracked_stats", metrics, {"epoch_num": number}, when)
 
     def _stop(self, status, metadata):
-        RunLog.current = None
-        metadata = dict(metadata, status=status, seconds=time.perf_counter() - self.run_began)
-        mllog("INTERVAL_END", "run_stop", None, metadata)
+        with LOCK:
+            RunLog.current = None
+            metadata = dict(metadata, status=status, seconds=time.perf_counter() - self.run_began)
+            mllog("INTERVAL_END", "run_stop", None, metadata)
 
     @staticmethod
     def abort(reason):
         """Closes the run that is under way, if there is one, because it cannot go on."""
-        if RunLog.current is not None:
-            RunLog.current._report_epoch()
-            RunLog.current._stop("aborted", {"reason": reason})
+        with LOCK:
+            if RunLog.current is not None:
+                RunLog.current._report_epoch()
+                RunLog.current._stop("aborted", {"reason": reason})
 
     # What the model itself tells.
 

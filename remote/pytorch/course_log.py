@@ -47,7 +47,9 @@ class CourseLog:
             "value": _plain(value),
             "metadata": _plain(metadata or {}),
         }
-        print(":::MLLOG " + json.dumps(record, allow_nan=False), flush=True)
+        # One write: print() writes the line end apart, and the process may be ended in between.
+        sys.stdout.write(":::MLLOG " + json.dumps(record, allow_nan=False) + "\n")
+        sys.stdout.flush()
 
     def run_start(self):
         self.began = time.perf_counter()

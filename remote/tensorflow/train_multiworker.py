@@ -161,7 +161,9 @@ def build(args, tf):
 def mllog(event, key, value=None, **metadata):
     record = {"namespace": "", "time_ms": int(1000 * time.time()), "event_type": event}
     record.update(key=key, value=value, metadata=metadata)
-    print(":::MLLOG " + json.dumps(record), flush=True)
+    # One write: print() writes the line end apart, and another process of the step may write in between.
+    sys.stdout.write(":::MLLOG " + json.dumps(record) + "\n")
+    sys.stdout.flush()
 
 
 def records(args, tf, replicas, images):

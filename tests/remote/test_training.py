@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from mlperf_logging.compliance_checker import mlp_compliance, mlp_parser
 
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.reader import parse_log
-from tests.remote.conftest import IMAGES, Trained, ended, started, trained, training
+from tests.remote.conftest import IMAGES, REMOTE, Trained, ended, started, trained, training
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.xdist_group("tensorflow")]
 
@@ -172,18 +173,102 @@ def test_out_of_memory_says_so(data: Path, small_scripts: Path, tmp_path: Path) 
     assert parse_log(run.out).runs[0].outcome != "completed"
 
 
+WRITES = """\
+import importlib, os, signal, sys
+folder, module = sys.argv[1:]
+sys.path.insert(0, folder)
+module = importlib.import_module(module)
+record = module.CourseLog(0).record if hasattr(module, "CourseLog") else module.mllog
+
+
+class Terminated(BaseException):
+    pass
+
+
+def terminated(number, frame):
+    raise Terminated()
+
+
+class Interrupted:
+    def write(self, text):
+        os.write(1, text.encode())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def flush(self):
+        pass
+
+
+signal.signal(signal.SIGTERM, terminated)
+sys.stdout = Interrupted()
+for number in range(2):
+    try:
+        record("POINT_IN_TIME", "epochs", number)
+    except Terminated:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "module"), [("", "run_log"), ("tensorflow", "train_multiworker"), ("pytorch", "course_log")]
+)
+def test_a_signal_cannot_part_a_record_from_its_line_end(folder: str, module: str, tmp_path: Path) -> None:
+    """SIGTERM right after a write, where print() has written the text and not yet the line end."""
+    (tmp_path / "writes.py").write_text(WRITES, encoding="ascii")
+    run = ended(started(tmp_path, str(tmp_path / "writes.py"), str(REMOTE / folder), module), tmp_path)
+    assert run.status == 0, run.err.decode()
+    assert [value for _, value, _ in records(run)] == [0, 1]
+
+
 def test_termination_closes_the_run(data: Path, small_scripts: Path, tmp_path: Path) -> None:
     """SIGTERM, as scancel and the time limit send it, between two epochs of a long run."""
+    run = terminated_after(b"epoch_stop", small_scripts, data, tmp_path)
+    assert_terminated(run)
+
+
+LONG_STEP = """\
+    def turn(number, images):
+        return number + 1, images
+
+    def forever(images):
+        start = (tf.constant(0, tf.int64), images)
+        return images + 0 * tf.stop_gradient(tf.while_loop(lambda number, _: number < 10**12, turn, start)[1])
+
+    layers = [
+        tf.keras.Input(input_shape),
+        tf.keras.layers.Lambda(forever, output_shape=input_shape),
+        tf.keras.layers.GlobalAveragePooling2D(),
+        tf.keras.layers.Dense(classes, activation="softmax"),
+    ]
+    return tf.keras.Sequential(layers, name="resnet50v2")
+"""
+
+
+def test_termination_does_not_wait_for_the_step(data: Path, small_scripts: Path, tmp_path: Path) -> None:
+    """Slurm kills 30 s after SIGTERM, and a step on a CPU may take longer. The step here never ends."""
+    scripts = tmp_path / "remote"
+    shutil.copytree(small_scripts, scripts)
+    script = scripts / "ResNet50_seq.py"
+    head, body = script.read_text(encoding="ascii").split('instead of fifty."""\n')
+    _, rest = body.split("\n\n\ndef train")
+    script.write_text(f'{head}instead of fifty."""\n{LONG_STEP}\n\ndef train{rest}', encoding="ascii")
+    assert_terminated(terminated_after(b"Epoch 1/", scripts, data, tmp_path))
+
+
+def terminated_after(text: bytes, scripts: Path, data: Path, folder: Path) -> Trained:
+    """A long run that gets SIGTERM as soon as its log has the text."""
     words = ["--epochs", "100000", "--batch_size", "8", "--images", "8", "--data", str(data)]
-    script = str(small_scripts / "ResNet50_seq.py")
-    process = started(tmp_path, *training(script, *words))
+    process = started(folder, *training(str(scripts / "ResNet50_seq.py"), *words))
     until = time.monotonic() + 480
-    while b"epoch_stop" not in (tmp_path / "job.out").read_bytes():
-        assert process.poll() is None and time.monotonic() < until, (tmp_path / "job.err").read_text()
+    while text not in (folder / "job.out").read_bytes():
+        assert process.poll() is None and time.monotonic() < until, (folder / "job.err").read_text()
         time.sleep(0.05)
+    time.sleep(0.5)
     process.terminate()
-    run = ended(process, tmp_path)
-    assert run.status == 143
+    return ended(process, folder)
+
+
+def assert_terminated(run: Trained) -> None:
+    assert run.status == 143, run.err.decode()
     stops = [line for line in run.lines if '"run_stop"' in line]
     assert len(stops) == 1
     end = json.loads(stops[0].removeprefix(":::MLLOG "))["metadata"]

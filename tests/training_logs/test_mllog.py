@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from labtui.training_logs.mlperf import read_record
+from labtui.training_logs.mlperf import read_records
 from labtui.training_logs.reader import LogReader, parse_log
 from labtui.training_logs.runs import EpochRead, ParsedRun
 from tests.training_logs import samples
@@ -72,6 +72,18 @@ def test_a_record_glued_to_a_bar() -> None:
     )
     run = only_run(text + "\b" * 40 + "\r" + samples.new_bar(25, 25, "6s", "200ms/step - loss: 2.0") + "\n")
     assert [(sample.seconds.value, sample.printed_seconds) for sample in run.epochs] == [(6.5, 6)]
+
+
+@pytest.mark.parametrize(
+    "between", ["", "13/13 - 8s ", ':::MLLOG {"key": "epoch_st', ":::MLLOG ", ':::MLLOG {"key": 3}']
+)
+def test_records_of_one_line_are_all_read(between: str) -> None:
+    """A signal or a second process came between a record and its line end."""
+    first = mllog("epoch_stop", epoch_num=1, seconds=6.5).rstrip("\n")
+    last = mllog("run_stop", status="aborted", reason="terminated")
+    run = only_run(mllog("run_start") + mllog("epoch_start", epoch_num=1) + first + between + last)
+    assert [sample.seconds.value for sample in run.epochs] == [6.5]
+    assert run.outcome == "cancelled"
 
 
 def test_other_programs_clocks() -> None:
@@ -190,10 +202,9 @@ def test_broken_records_mean_nothing(text: str) -> None:
 
 
 def test_the_form_of_mlperf_0_6() -> None:
-    record = read_record(
+    (record,) = read_records(
         ':::MLPv0.6.0 resnet 1557348823.250 (resnet/main.py:12) epoch_start: {"epoch_num": 3}'
     )
-    assert record is not None
     assert (record.key, record.time_ms, record.number("epoch_num")) == ("epoch_start", 1557348823250, 3)
 
 

@@ -64,20 +64,24 @@ def finite(value: object) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def read_record(text: str) -> Record | None:
-    """The record in a line, wherever it starts; None when there is none that can be read."""
+def read_records(text: str) -> list[Record]:
+    """The records in a line, wherever they start: processes that share an output may write two in one line."""
     start = text.find(MARK)
     if start < 0:
-        return _read_old(text)
-    brace = text.find("{", start + len(MARK))
-    if brace < 0:
-        return None
-    try:
-        data, _ = _DECODER.raw_decode(text, brace)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict) or not isinstance(data.get("key"), str):
-        return None
+        old = _read_old(text)
+        return [old] if old is not None else []
+    records = []
+    while start >= 0:
+        end = start + len(MARK)
+        with contextlib.suppress(ValueError, RecursionError):
+            data, end = _DECODER.raw_decode(text, text.find("{", end))
+            if isinstance(data, dict) and isinstance(data.get("key"), str):
+                records.append(_as_record(data))
+        start = text.find(MARK, end)
+    return records
+
+
+def _as_record(data: Mapping[str, Any]) -> Record:
     metadata = data.get("metadata")
     return Record(
         key=data["key"].strip().lower(),

@@ -15,7 +15,7 @@ from labtui.training_logs.error_patterns import NO_GPU_SIGN, SUSPECT
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.keras_runs import take_first_step, take_header, take_summary
 from labtui.training_logs.lines import BINARY_LOOK, RANK, LineCutter, LogLine, Utf8
-from labtui.training_logs.mlperf import read_record, take_record
+from labtui.training_logs.mlperf import read_records, take_record
 from labtui.training_logs.patterns import PatternReader, ProgramReader
 from labtui.training_logs.run_headers import (
     PROCESS_WORDS,
@@ -261,9 +261,10 @@ class LogReader:
         if text.startswith(("Epoch: [", "Test: [")) and self._trainers.take(number, text):
             return True  # by far the most lines of a log of PyTorch's ImageNet example
         if ":::ML" in text:
-            record = read_record(text)
-            if record is not None:
+            records = read_records(text)
+            for record in records:
                 take_record(tracker, number, record)
+            if records:
                 return True
         if "Epoch" in text and (header := read_header(text)):
             take_header(tracker, number, header, takeover=takeover)
