@@ -83,8 +83,10 @@ def _end_on_sigterm():
         while signal.SIGTERM not in os.read(reader, 1):
             pass
         with LOCK:
-            _close("The training was terminated from outside (cancelled, or out of time).", "terminated")
-            os._exit(EXIT_TERMINATED)
+            try:
+                _close("The training was terminated from outside (cancelled, or out of time).", "terminated")
+            finally:  # also when the log cannot be written
+                os._exit(EXIT_TERMINATED)
 
     threading.Thread(target=watch, name="sigterm", daemon=True).start()
 

@@ -225,6 +225,29 @@ def test_termination_closes_the_run(data: Path, small_scripts: Path, tmp_path: P
     assert_terminated(run)
 
 
+UNWRITABLE = """\
+import os, signal, sys, time
+sys.path.insert(0, sys.argv[1])
+import resnet_lab
+
+
+class Full:
+    def flush(self):
+        raise OSError(28, "No space left on device")
+
+
+resnet_lab._end_on_sigterm()
+sys.stdout = Full()
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+
+
+def test_termination_ends_a_training_that_cannot_write_its_log(tmp_path: Path) -> None:
+    (tmp_path / "unwritable.py").write_text(UNWRITABLE, encoding="ascii")
+    assert ended(started(tmp_path, str(tmp_path / "unwritable.py"), str(REMOTE)), tmp_path).status == 143
+
+
 LONG_STEP = """\
     def turn(number, images):
         return number + 1, images
