@@ -53,7 +53,6 @@ def test_help_loads_nothing_heavy():
         "export",
         "plot",
         "replay",
-        "serve",
     ],
 )
 def test_a_commands_help_loads_nothing_heavy(command):

@@ -270,7 +270,7 @@ def test_a_database_that_is_only_being_made_is_waited_for(
 
 
 def test_a_new_folder_can_be_looked_at(tmp_path: Path) -> None:
-    """`labtui serve` of a folder that only `labtui init` has seen."""
+    """A folder that only `labtui init` has seen."""
     LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
     with Session.open(
         tmp_path / "lab", start=False, opened_read_only=FolderError("Only to look at.")

@@ -153,7 +153,6 @@ COMMANDS: dict[str, str] = {
     "plot": "draw the charts into files",
     "export": "write tables, plots and the slide deck",
     "replay": "replay a lab folder's session on the screens",
-    "serve": "show the screens in a local browser, at a secret address",
     "completion": "print a completion script for bash, zsh or fish",
     "repair": "rebuild the database from job scripts and copies of the logs",
 }
@@ -208,8 +207,6 @@ SYNONYMS = {
     "numbers": "results",
     "play": "replay",
     "history": "replay",
-    "web": "serve",
-    "browser": "serve",
 }
 """What other programs call it, and the command that does it here."""
 
