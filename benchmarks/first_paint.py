@@ -43,7 +43,7 @@ def first_words(command: list[str], words: bytes) -> float:
 
 def make_lab(folder: Path) -> Path:
     """A lab folder with a finished session."""
-    from tests.tui.replay import lab_session, make_folder, open_session
+    from tests.tui.fed_session import lab_session, make_folder, open_session
 
     make_folder(folder)
     session = open_session(folder)
@@ -88,7 +88,7 @@ async def press_while_a_log_grows(lab: Path, token: str, seconds: float, rate: i
     from labtui.domain.events import LogGrew
     from labtui.session import mirrors
     from labtui.tui.app import LabApp
-    from tests.tui.replay import NOW, open_session
+    from tests.tui.fed_session import NOW, open_session
 
     session = open_session(lab, start=False)
     app = LabApp(session, pane="log", clock=lambda: NOW)

@@ -57,21 +57,21 @@ print(json.dumps({"export_s": time.process_time() - began}))
 
 def make_lab(folder: Path, runs: int) -> Path:
     """A lab folder with so many runs, all but the last one finished, and their logs."""
-    from tests.tui import replay
+    from tests.tui import fed_session
 
-    replay.make_folder(folder)
-    session = replay.open_session(folder)
+    fed_session.make_folder(folder)
+    session = fed_session.open_session(folder)
     sizes = (1, 2, 4)
     tokens, events = {}, []
     for number in range(1, runs):
-        token, what = f"lt{number:020x}", replay.spec(gpus=sizes[number % 3])
+        token, what = f"lt{number:020x}", fed_session.spec(gpus=sizes[number % 3])
         tokens[token] = what
-        events += replay.finished_run(token, "10.5", number, what, str(31_000 + number))
-    events += replay.live_run(SHOWN_TOKEN, "10.5", runs, replay.spec(gpus=4), "39999", 3)
-    session.feed(*events, *replay.online())
+        events += fed_session.finished_run(token, "10.5", number, what, str(31_000 + number))
+    events += fed_session.live_run(SHOWN_TOKEN, "10.5", runs, fed_session.spec(gpus=4), "39999", 3)
+    session.feed(*events, *fed_session.online())
     for token, what in tokens.items():
-        replay.write_log(session, token, replay.log_text(what, what.epochs))
-    replay.write_log(session, SHOWN_TOKEN, replay.log_text(replay.spec(gpus=4), 3))
+        fed_session.write_log(session, token, fed_session.log_text(what, what.epochs))
+    fed_session.write_log(session, SHOWN_TOKEN, fed_session.log_text(fed_session.spec(gpus=4), 3))
     session.close()
     return folder
 
@@ -106,7 +106,7 @@ def measure(runs: int, seconds: float) -> dict[str, float]:
 async def _idle(lab: Path, seconds: float) -> float:
     """The share of one processor that the screens take while nothing happens."""
     from labtui.tui.app import LabApp
-    from tests.tui.replay import NOW, open_session
+    from tests.tui.fed_session import NOW, open_session
 
     session = open_session(lab, start=False)
     app = LabApp(session, clock=lambda: NOW)

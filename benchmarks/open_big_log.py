@@ -20,7 +20,7 @@ from benchmarks._budgets import Budget, verdict
 from benchmarks._terminal import until_shown
 from benchmarks.first_paint import LABTUI, make_lab
 from labtui.session import mirrors
-from tests.tui.replay import open_session
+from tests.tui.fed_session import open_session
 
 LINE = b"1234/5000 [=====>........] - ETA: 12s - loss: 2.1234 - accuracy: 0.2345 of a long progress bar\n"
 LAST = b"the-last-line-of-all\n"

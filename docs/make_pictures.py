@@ -1,6 +1,6 @@
 """Make the pictures in `docs/pictures`: `python docs/make_pictures.py [screens] [deck] [nodes] [gallery]`.
 
-They show a replayed lab session marked as practice, through the real screens over the real store, and pages of the deck
+They show a lab session marked as practice, through the real screens over the real store, and pages of the deck
 it exports; no cluster is needed. Those of several nodes show runs on the practice cluster (two minutes).
 Run it after every change of the screens or slides and look at what changed. The deck needs poppler's `pdftoppm` and
 `pdftotext`, the gallery (every screen at three sizes, dark and light) `chromium`.
@@ -104,7 +104,7 @@ PAGES = {
 async def take(shot: Shot, lab: Path, task: str = "", run: int | None = None) -> str:
     """The SVG of one screen; `task` and `run` are chosen first."""
     from labtui.tui.app import LabApp
-    from tests.tui.replay import NOW, online, open_session
+    from tests.tui.fed_session import NOW, online, open_session
     from tests.tui.waiting import text_of
 
     session = open_session(lab, start=False)
@@ -173,7 +173,7 @@ def deck(lab: Path) -> None:
     """Pages of the exported deck, with answers written."""
     from labtui.commands.cli import main as labtui
     from labtui.session.answers import open_answers
-    from tests.tui.replay import open_session
+    from tests.tui.fed_session import open_session
 
     session = open_session(lab)
     task = next(task for task in session.edition.tasks if task.id == TASK)
@@ -242,7 +242,7 @@ def page(pdf: Path, words: str, name: str) -> None:
 
 def main() -> None:
     """Write the pictures that are asked for, or all."""
-    from tests.tui.replay import lab_session, make_folder, open_session
+    from tests.tui.fed_session import lab_session, make_folder, open_session
 
     wanted = sys.argv[1:] or ["screens", "deck", "nodes", "gallery"]
     PICTURES.mkdir(parents=True, exist_ok=True)

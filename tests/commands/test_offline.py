@@ -19,7 +19,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from tests.commands.conftest import Labtui
-from tests.tui.replay import finished_run, live_run, observed, spec
+from tests.tui.fed_session import finished_run, live_run, observed, spec
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from labtui.commands import screens
 from labtui.commands.cli import main
-from tests.tui.replay import lab_session, make_folder, open_session
+from tests.tui.fed_session import lab_session, make_folder, open_session
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
 

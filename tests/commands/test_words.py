@@ -15,7 +15,7 @@ from labtui.doctor.findings import Check, Status
 from labtui.domain.events import SubmissionChanged
 from labtui.domain.model import SubmissionStatus
 from labtui.tui.format import TASK_WORDS
-from tests.tui.replay import NOW, lab_session, make_folder, open_session, planned, spec
+from tests.tui.fed_session import NOW, lab_session, make_folder, open_session, planned, spec
 
 
 @pytest.fixture

@@ -236,7 +236,7 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
     from labtui.session.settings import changed
 
     lab.save_settings(changed(lab.settings(), practice=False, profile="mn5"))
-    from tests.tui.replay import finished_run, open_session, spec
+    from tests.tui.fed_session import finished_run, open_session, spec
 
     mixed = open_session(lab.path, start=False)
     mixed.requests = []
@@ -272,7 +272,7 @@ def test_json_results_say_practice(
 
     lab = lab_on(cluster, tmp_path / "lab")
     session = Session.open(lab.path, start=False)
-    from tests.tui.replay import finished_run, spec
+    from tests.tui.fed_session import finished_run, spec
 
     session._journal.commit(tuple(finished_run("lt1", "10.5", 1, spec(gpus=1), "1", practice=True)))
     session.close()

@@ -15,7 +15,7 @@ from labtui.lab.plan import task_drafts
 from labtui.lab.plan_table import EDITABLE, PlanRow, cell, changed, drafts_from, forms_of, rows_of, scaled
 from labtui.session.labs import load_edition
 from labtui.session.settings import parse_profile
-from tests.tui.replay import PROFILE, spec
+from tests.tui.fed_session import PROFILE, spec
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def edition() -> Edition:
 
 @pytest.fixture(scope="module")
 def profile() -> Profile:
-    return parse_profile(PROFILE, "replay")
+    return parse_profile(PROFILE, "tests")
 
 
 def row(gpus: int = 2) -> PlanRow:

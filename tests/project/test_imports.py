@@ -52,7 +52,6 @@ def test_help_loads_nothing_heavy():
         "labs",
         "export",
         "plot",
-        "replay",
     ],
 )
 def test_a_commands_help_loads_nothing_heavy(command):

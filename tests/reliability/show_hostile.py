@@ -21,7 +21,7 @@ from labtui.session.settings import Settings
 from labtui.slurm.remote_command import CommandRecord
 from labtui.tui.app import LabApp
 from tests.reliability.hostile import EVIL
-from tests.tui import replay
+from tests.tui import fed_session
 
 FREE = {
     "job_name", "account", "qos", "sentence", "hint", "reason", "node", "exit_code", "host", "framework",
@@ -46,7 +46,7 @@ def evil(event: AnyEvent) -> AnyEvent:
     return msgspec.convert(poisoned(msgspec.to_builtins(event)), type(event), strict=False)
 
 
-class EvilSession(replay.ReplayedSession):
+class EvilSession(fed_session.FedSession):
     """Feeds nothing but malice."""
 
     def feed(self, *events: AnyEvent) -> None:
@@ -87,15 +87,15 @@ SENTENCES = {
 def evil_folder(path: Path) -> LabFolder:
     """A lab folder in which everything that can be named is named with malice."""
     path.mkdir(parents=True, exist_ok=True)
-    profile = replay.PROFILE.replace(
-        "A cluster for replays", "A cluster " + "".join(f"\\u{ord(c):04x}" for c in EVIL)
+    profile = fed_session.PROFILE.replace(
+        "A cluster for tests", "A cluster " + "".join(f"\\u{ord(c):04x}" for c in EVIL)
     )
-    (path / "replay.toml").write_text(profile, encoding="utf-8")
+    (path / "tests.toml").write_text(profile, encoding="utf-8")
     original = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
     (path / "evil.toml").write_text(evil_edition(original), encoding="utf-8")
     settings = Settings(
         edition="evil.toml",
-        profile="replay.toml",
+        profile="tests.toml",
         user=f"nct{EVIL}",
         account=f"nct_345{EVIL}",
         host=f"host{EVIL}",
@@ -113,24 +113,24 @@ def evil_folder(path: Path) -> LabFolder:
 
 def fill(session: EvilSession) -> None:
     """A lab session, then what the cluster says, prints and refuses."""
-    replay.lab_session(session)
+    fed_session.lab_session(session)
     for token in list(session.state.submissions)[:4]:
-        text = replay.log_text(replay.spec(gpus=4), 3)
+        text = fed_session.log_text(fed_session.spec(gpus=4), 3)
         lines = "".join(f"{line} {EVIL}\n" for line in text.splitlines())
-        replay.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
-        replay.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
-    session.feed(ErrorRaised(at=replay.NOW, key="queue", sentence=f"squeue: {EVIL}", hint=EVIL))
-    session.note_command(CommandRecord(replay.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
+        fed_session.write_log(session, token, lines + f"ModuleNotFoundError: No module named '{EVIL}'\n")
+        fed_session.write_log(session, token, f"slurmstepd: error: {EVIL}\n", "err")
+    session.feed(ErrorRaised(at=fed_session.NOW, key="queue", sentence=f"squeue: {EVIL}", hint=EVIL))
+    session.note_command(CommandRecord(fed_session.NOW, f"tick{EVIL}", f"squeue {EVIL}", 0.1, 1))
 
 
 def main() -> None:
     """Show it."""
     folder = evil_folder(Path(sys.argv[1]))
-    session: Any = EvilSession.open(folder.path, start=False, clock=replay.FrozenClock())
+    session: Any = EvilSession.open(folder.path, start=False, clock=fed_session.FrozenClock())
     session.requests = []
     fill(session)
     try:
-        LabApp(session, clock=lambda: replay.NOW).run()
+        LabApp(session, clock=lambda: fed_session.NOW).run()
     finally:
         session.close()
 

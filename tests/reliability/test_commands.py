@@ -22,7 +22,7 @@ from labtui.domain.terminal_text import sanitize as sanitize_log
 from labtui.session.folder import LabFolder
 from tests.reliability import show_hostile
 from tests.reliability.hostile import EVIL, PYTHON_PATH, ROOT, Terminal, acts
-from tests.tui import replay
+from tests.tui import fed_session
 
 LABTUI = [sys.executable, "-m", "labtui"]
 LOCALES = (
@@ -42,12 +42,12 @@ OVER_A_FOLDER = (
 def evil(tmp_path_factory: pytest.TempPathFactory) -> LabFolder:
     """A folder full of malice, stored."""
     folder = show_hostile.evil_folder(tmp_path_factory.mktemp("evil") / "lab – ñ 日本")
-    session = show_hostile.EvilSession.open(folder.path, start=False, clock=replay.FrozenClock())
+    session = show_hostile.EvilSession.open(folder.path, start=False, clock=fed_session.FrozenClock())
     session.requests = []
     show_hostile.fill(session)
     session.close()
     for name in (f"log{EVIL.replace('/', '_')}.7.out".encode(), b"bad\xff\x1b]0;PWNED\x07.8.out"):
-        text = replay.log_text(replay.spec(gpus=4), 3).replace("loss", f"loss{EVIL}")
+        text = fed_session.log_text(fed_session.spec(gpus=4), 3).replace("loss", f"loss{EVIL}")
         text += f"ModuleNotFoundError: No module named '{EVIL}'\n"
         with open(os.path.join(os.fsencode(folder.path), name), "wb") as file:
             file.write(text.encode())

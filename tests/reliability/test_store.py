@@ -22,19 +22,19 @@ from labtui.session.session import Session
 from labtui.session.settings import Settings
 from labtui.session.store import Store
 from tests.reliability.hostile import PYTHON_PATH, ROOT
-from tests.tui import replay
+from tests.tui import fed_session
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="SIGKILL and sparse damage are POSIX")
 
 WRITER = """
 import sys
 from labtui.session.session import Session
-from tests.tui import replay
-session = replay.open_session(sys.argv[1], start=False)
+from tests.tui import fed_session
+session = fed_session.open_session(sys.argv[1], start=False)
 print("open", flush=True)
 for number in range(100_000):
     token = f"lt{number:020d}"
-    session.feed(replay.planned(token, "10.5", number + 1, replay.spec(gpus=2)))
+    session.feed(fed_session.planned(token, "10.5", number + 1, fed_session.spec(gpus=2)))
     print(token, flush=True)
 """
 
@@ -59,7 +59,7 @@ def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
     count = 0
     for life in range(25):
         path = tmp_path / f"lab{life}"
-        replay.make_folder(path)
+        fed_session.make_folder(path)
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
             env={**os.environ, "PYTHONPATH": PYTHON_PATH},
@@ -84,10 +84,10 @@ def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
 def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_path: Path, seed: int) -> None:
     """Bytes overwritten, pages zeroed, the end cut off: never a traceback, never half a truth without a word."""
     chooser = random.Random(seed)
-    replay.make_folder(tmp_path / "lab")
-    session = replay.open_session(tmp_path / "lab", start=False)
+    fed_session.make_folder(tmp_path / "lab")
+    session = fed_session.open_session(tmp_path / "lab", start=False)
     session.requests = []
-    replay.lab_session(session)
+    fed_session.lab_session(session)
     runs = {run_id: run.epochs for run_id, run in session.state.runs.items()}
     session.close()
     database = tmp_path / "lab" / "labtui.db"

@@ -1,4 +1,4 @@
-"""A replayed lab folder, ready to be shown."""
+"""A fed lab folder, ready to be shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labtui.tui.app import LabApp
-from tests.tui.replay import NOW, ReplayedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
 
 SIZES = [(80, 24), (100, 30), (120, 40)]
 
@@ -23,7 +23,7 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[ReplayedSession]:
+def session(tmp_path: Path) -> Iterator[FedSession]:
     make_folder(tmp_path / "lab")
     opened = open_session(tmp_path / "lab", start=False)
     opened.requests = []
@@ -32,14 +32,14 @@ def session(tmp_path: Path) -> Iterator[ReplayedSession]:
 
 
 @pytest.fixture
-def filled_session(session: ReplayedSession) -> ReplayedSession:
+def filled_session(session: FedSession) -> FedSession:
     lab_session(session)
     return session
 
 
 @pytest.fixture
 def app_of() -> Callable[..., LabApp]:
-    def make(session: ReplayedSession, pane: str = "") -> LabApp:
+    def make(session: FedSession, pane: str = "") -> LabApp:
         return LabApp(session, clock=lambda: NOW, pane=pane)
 
     return make

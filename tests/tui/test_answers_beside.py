@@ -14,7 +14,7 @@ from labtui.results.charts import ChartSpec, Point, Series
 from labtui.tui import guidance
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.chart import ChartView
-from tests.tui.replay import ReplayedSession, epoch
+from tests.tui.fed_session import FedSession, epoch
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -61,7 +61,7 @@ def test_a_chart_that_is_not_there_is_replaced_by_one_that_is() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_facts_of_the_question_under_the_cursor_come_first(
-    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(filled_session, "answers")
     async with app.run_test(size=size) as pilot:
@@ -84,9 +84,7 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
         assert "13.6 s" in beside(app)
 
 
-async def test_wide_screens_show_the_chart_of_the_question(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "Global throughput" in text_of(app) and bool(app.view_model.checks))
@@ -106,7 +104,7 @@ async def test_wide_screens_show_the_chart_of_the_question(
 
 
 async def test_typing_makes_nothing_anew_and_new_results_do(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -137,7 +135,7 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 28)])
 async def test_what_does_not_fit_is_reached_by_keys(
-    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(filled_session, "answers")
     async with app.run_test(size=size) as pilot:
@@ -150,7 +148,7 @@ async def test_what_does_not_fit_is_reached_by_keys(
 
 
 async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -167,7 +165,7 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
 
 
 async def test_a_pasted_path_of_a_picture_becomes_the_picture(
-    filled_session: ReplayedSession, app_of: Make, tmp_path: Path
+    filled_session: FedSession, app_of: Make, tmp_path: Path
 ) -> None:
     picture = tmp_path / "my chart.png"
     picture.write_bytes(b"\x89PNG")
@@ -181,7 +179,7 @@ async def test_a_pasted_path_of_a_picture_becomes_the_picture(
 
 
 async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -24,7 +24,7 @@ from labtui.tui.view_model import ViewModel
 from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.charts_pane import ChartsPane
-from tests.tui.replay import NOW, ReplayedSession, epoch, finished_run, spec, write_log
+from tests.tui.fed_session import NOW, FedSession, epoch, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -40,19 +40,19 @@ def samples() -> list[GpuSample]:
     ]
 
 
-def add_fair_comparison(session: ReplayedSession) -> None:
+def add_fair_comparison(session: FedSession) -> None:
     """A run on one GPU with the CPU's batch, so that both can be compared."""
     token = "lt000000000000000cmp"
     session.feed(*finished_run(token, "10.5", 40, spec(gpus=1, batch=256), "31350"))
 
 
-def add_second_network(session: ReplayedSession, task: str = "10.5") -> None:
+def add_second_network(session: FedSession, task: str = "10.5") -> None:
     for place, gpus in enumerate((1, 2, 4)):
         what = spec("ResNet152", gpus, batch=1024)
         session.feed(*finished_run(f"lt00000000000000{place}sec", task, 50 + place, what, f"4000{place}"))
 
 
-def sampler_file(session: ReplayedSession) -> None:
+def sampler_file(session: FedSession) -> None:
     lines = ["timestamp, index, utilization.gpu [%]"]
     for place in range(20):
         at = datetime.fromtimestamp(NOW - 90 + 2 * place, UTC).strftime("%Y/%m/%d %H:%M:%S.000")
@@ -61,7 +61,7 @@ def sampler_file(session: ReplayedSession) -> None:
 
 
 @pytest.fixture
-def charts(filled_session: ReplayedSession) -> tuple[ChartSpec, ...]:
+def charts(filled_session: FedSession) -> tuple[ChartSpec, ...]:
     add_fair_comparison(filled_session)
     found = gallery(compute_results(measured_from_state(filled_session.state)))
     gpu = job_gpu_chart(samples(), "31337")
@@ -217,7 +217,7 @@ def place_of(app: LabApp, words: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_right_goes_through_all_charts_and_says_where_one_is(
-    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     add_fair_comparison(filled_session)
     sampler_file(filled_session)
@@ -242,7 +242,7 @@ async def test_right_goes_through_all_charts_and_says_where_one_is(
         await until(pilot, lambda: f"2 of {len(keys)}" in text_of(app))
 
 
-async def test_one_key_switches_bars_and_lines(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_one_key_switches_bars_and_lines(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await to_charts(pilot)
@@ -263,7 +263,7 @@ async def test_one_key_switches_bars_and_lines(filled_session: ReplayedSession, 
 
 
 async def test_at_80_columns_no_number_is_cut_and_the_notes_are_reached_by_keys(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     filled_session.feed(*finished_run("lt9", "10.5", 9, spec(batch=256), "39"))
     app = app_of(filled_session)
@@ -282,7 +282,7 @@ async def test_at_80_columns_no_number_is_cut_and_the_notes_are_reached_by_keys(
         await until(pilot, lambda: last in text_of(app))
 
 
-async def test_names_react_to_clicks(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_names_react_to_clicks(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await to_charts(pilot)
@@ -296,7 +296,7 @@ async def test_names_react_to_clicks(filled_session: ReplayedSession, app_of: Ma
 
 
 async def test_a_click_or_space_shows_one_chart_large_and_four_again(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(200, 55)) as pilot:
@@ -311,7 +311,7 @@ async def test_a_click_or_space_shows_one_chart_large_and_four_again(
 
 
 async def test_where_four_charts_would_have_too_few_rows_there_are_two(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -327,9 +327,7 @@ async def test_where_four_charts_would_have_too_few_rows_there_are_two(
         )
 
 
-async def test_networks_are_shown_together_or_one_by_one(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_networks_are_shown_together_or_one_by_one(filled_session: FedSession, app_of: Make) -> None:
     add_second_network(filled_session)
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -345,7 +343,7 @@ async def test_networks_are_shown_together_or_one_by_one(
         await until(pilot, lambda: "Speedup, times one GPU" in text_of(app))
 
 
-async def test_what_is_not_known_is_not_listed(session: ReplayedSession, app_of: Make) -> None:
+async def test_what_is_not_known_is_not_listed(session: FedSession, app_of: Make) -> None:
     session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330"))
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -356,7 +354,7 @@ async def test_what_is_not_known_is_not_listed(session: ReplayedSession, app_of:
 
 
 async def test_charts_are_made_only_where_they_are_shown(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from labtui.results import chart_catalog as shown
 
@@ -386,9 +384,7 @@ async def test_charts_are_made_only_where_they_are_shown(
         await until(pilot, lambda: made == [None, None])
 
 
-async def test_the_first_chart_shown_is_one_that_has_something(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_the_first_chart_shown_is_one_that_has_something(session: FedSession, app_of: Make) -> None:
     """A run on the CPU alone has no speedup: its epochs are shown, and each title names its quantity once."""
     session.feed(*finished_run("lt000000000000000cpu", "10.3", 1, spec(gpus=0), "31335"))
     app = app_of(session, "charts")
@@ -401,7 +397,7 @@ async def test_the_first_chart_shown_is_one_that_has_something(
         assert "Accuracy, ResNet50, accuracy" not in text_of(app)
 
 
-def test_the_glance_of_a_task_on_several_gpus_is_not_the_cpus(filled_session: ReplayedSession) -> None:
+def test_the_glance_of_a_task_on_several_gpus_is_not_the_cpus(filled_session: FedSession) -> None:
     add_fair_comparison(filled_session)
     view = ViewModel(filled_session, clock=lambda: NOW)
     view.load_edition()

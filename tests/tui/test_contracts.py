@@ -20,7 +20,7 @@ from labtui.domain.events import ErrorRaised
 from labtui.session import planning
 from labtui.tui.app import LabApp
 from labtui.tui.messages import PromptAsked, ScreenPrompter
-from tests.tui.replay import NOW, ReplayedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 HERE = Path(__file__).parent / "contracts"
@@ -62,7 +62,7 @@ def normal(svg: str) -> str:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> ReplayedSession:
+def lab(tmp_path: Path) -> FedSession:
     folder = make_folder(tmp_path / "lab", str(HERE / "edition.toml"))
     session = open_session(folder.path, start=False)
     session.requests = []
@@ -86,7 +86,7 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
 async def test_the_screen_looks_as_agreed(
-    lab: ReplayedSession, contract: Contract, monkeypatch: pytest.MonkeyPatch
+    lab: FedSession, contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "new_token", lambda: TOKEN)
     app = LabApp(lab, clock=lambda: NOW)
@@ -108,7 +108,7 @@ class _Question:
 
 
 @pytest.mark.skipif(textual.__version__ != TEXTUAL, reason=f"the pictures are those of Textual {TEXTUAL}")
-async def test_the_question_about_a_server_looks_as_agreed(lab: ReplayedSession) -> None:
+async def test_the_question_about_a_server_looks_as_agreed(lab: FedSession) -> None:
     import queue
 
     app = LabApp(lab, prompter=ScreenPrompter(), clock=lambda: NOW)

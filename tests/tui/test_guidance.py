@@ -13,7 +13,7 @@ from labtui.domain.reduce import reduce_all
 from labtui.lab.checks import CheckItem, TaskCheck
 from labtui.session.labs import load_edition
 from labtui.tui import actions, guidance, themes, view
-from tests.tui.replay import NOW, finished_run, live_run, online, spec
+from tests.tui.fed_session import NOW, finished_run, live_run, online, spec
 
 
 def state_of(events: list[Any], task: str = "10.5", **more: Any) -> view.ViewState:
@@ -66,7 +66,7 @@ def test_out_of_memory_offers_its_remedy_until_a_smaller_batch_was_planned() -> 
     shown = state_of(failed, checks=check("10.5", item("runs", "x")))
     run = shown.state.runs[1]
     if not run.gpu_memory_ran_out:
-        pytest.skip("the replay's run says nothing of GPU memory")
+        pytest.skip("the fed run says nothing of GPU memory")
     assert guidance.next_step(shown).action == "halve_batch"
     assert guidance.context_keys(shown, "runs")[0] == "halve_batch"
     again = finished_run("lt2", "10.5", 2, spec(batch=1024), "8")

@@ -9,12 +9,12 @@ import pytest
 from labtui.domain.events import AnyEvent, ConnectionChanged, OtherJobsSeen, Refreshed
 from labtui.domain.model import JobPhase, OtherJob
 from labtui.tui.app import LabApp
-from tests.tui.replay import HOST, NOW, ReplayedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import HOST, NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 
 @pytest.fixture
-def rehearsal(tmp_path: Path) -> ReplayedSession:
+def rehearsal(tmp_path: Path) -> FedSession:
     make_folder(tmp_path / "rehearsal", practice=True)
     opened = open_session(tmp_path / "rehearsal", start=False)
     opened.requests = []
@@ -22,7 +22,7 @@ def rehearsal(tmp_path: Path) -> ReplayedSession:
     return opened
 
 
-async def top_line(session: ReplayedSession, width: int, factor: float | None = None) -> str:
+async def top_line(session: FedSession, width: int, factor: float | None = None) -> str:
     app = LabApp(session, clock=lambda: NOW, pane="log", factor=factor)
     async with app.run_test(size=(width, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded and "7/7 - " in text_of(app))
@@ -31,7 +31,7 @@ async def top_line(session: ReplayedSession, width: int, factor: float | None = 
 
 @pytest.mark.parametrize("width", [80, 90, 100, 120])
 async def test_a_rehearsal_names_account_and_qos_and_says_practice_once(
-    rehearsal: ReplayedSession, width: int
+    rehearsal: FedSession, width: int
 ) -> None:
     line = await top_line(rehearsal, width, 20.0)
     assert "nct_345 · acc_debug " in line
@@ -43,7 +43,7 @@ async def test_a_rehearsal_names_account_and_qos_and_says_practice_once(
 
 
 async def test_a_cluster_has_its_name_and_the_lab_its_title_where_there_is_room(
-    filled_session: ReplayedSession,
+    filled_session: FedSession,
 ) -> None:
     assert " labtui  Chapter 10  mn5 · nct_345 · acc_debug " in await top_line(filled_session, 80)
     wide = await top_line(filled_session, 160)
@@ -52,12 +52,12 @@ async def test_a_cluster_has_its_name_and_the_lab_its_title_where_there_is_room(
 
 @pytest.mark.parametrize("width", [20, 40, 60, 70])
 async def test_a_narrow_line_is_cut_and_never_longer_than_the_screen(
-    filled_session: ReplayedSession, width: int
+    filled_session: FedSession, width: int
 ) -> None:
     assert len(await top_line(filled_session, width)) <= width
 
 
-async def test_no_jobs_is_said_only_as_of_a_queue_that_held_none(session: ReplayedSession) -> None:
+async def test_no_jobs_is_said_only_as_of_a_queue_that_held_none(session: FedSession) -> None:
     mine = OtherJob(job_id="99", name="[b]other", phase=JobPhase.QUEUED)
     app = LabApp(session, clock=lambda: NOW)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from labtui.tui import themes
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
-from tests.tui.replay import NOW, ReplayedSession
+from tests.tui.fed_session import NOW, FedSession
 from tests.tui.waiting import text_of, until
 
 COLUMNS = (TableColumn("name", "name"), TableColumn("value", "value", right=True))
@@ -107,7 +107,7 @@ async def test_a_change_of_colour_alone_is_shown() -> None:
         await until(pilot, lambda: colour_of(app, "do") == "#b3261e")
 
 
-async def test_another_theme_recolours_the_runs(filled_session: ReplayedSession) -> None:
+async def test_another_theme_recolours_the_runs(filled_session: FedSession) -> None:
     app = LabApp(filled_session, clock=lambda: NOW, pane="runs")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: colour_of(app, "✔ done") == themes.DARK.success)

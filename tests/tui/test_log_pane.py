@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from labtui.domain.events import LogGrew, PlannedRun, RunStarted, SubmissionPlanned
 from labtui.tui import session_app
 from labtui.tui.app import LabApp
-from tests.tui.replay import NOW, ReplayedSession, finished_run, spec, write_log
+from tests.tui.fed_session import NOW, FedSession, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -23,7 +23,7 @@ def title(app: LabApp) -> str:
 
 
 async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
@@ -45,7 +45,7 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
         await until(pilot, lambda: "none above, n goes down" in title(app))
 
 
-async def test_not_found_is_not_said_of_another_run(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_not_found_is_not_said_of_another_run(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
@@ -62,7 +62,7 @@ async def test_not_found_is_not_said_of_another_run(filled_session: ReplayedSess
 
 
 async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -100,7 +100,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
 
 
 async def test_lines_are_selected_with_keys_and_only_they_are_copied(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     write_log(
         filled_session, LIVE, "".join(f"line {n}\n" for n in range(100)) + "\x1b]52;c;b3duZWQ=\x07last\n"
@@ -124,9 +124,7 @@ async def test_lines_are_selected_with_keys_and_only_they_are_copied(
         await until(pilot, lambda: "selected" not in title(app))
 
 
-async def test_a_part_is_saved_into_a_new_file_each_time(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_a_part_is_saved_into_a_new_file_each_time(filled_session: FedSession, app_of: Make) -> None:
     write_log(filled_session, LIVE, "the end\n")
     app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -140,7 +138,7 @@ async def test_a_part_is_saved_into_a_new_file_each_time(
 
 
 async def test_the_editor_gets_a_copy_of_the_log(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(filled_session, LIVE, "the end\n")
     before, seen = log.read_bytes(), []
@@ -159,7 +157,7 @@ async def test_the_editor_gets_a_copy_of_the_log(
     assert seen == [(log.name, before)] and log.read_bytes() == before
 
 
-async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession, app_of: Make) -> None:
     """Two runs write one log: the first is shown where it ended, the last one at the end, followed."""
     token = "lt000000000000000abc"
     events = finished_run(token, "10.5", 1, spec(gpus=1), "31340")
@@ -190,7 +188,7 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: ReplayedSes
 
 
 async def test_long_lines_are_wrapped_on_a_page_of_their_own(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     long = "begin " + "x" * 200 + " [bold]end[/]"
     write_log(filled_session, LIVE, f"first\n{long}\nlast\n")
@@ -209,7 +207,7 @@ async def test_long_lines_are_wrapped_on_a_page_of_their_own(
 
 
 async def test_a_marked_runs_output_stands_beside_the_selected_ones(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     write_log(filled_session, LIVE, "of four\n")
     write_log(filled_session, "lt000000000000000ccc", "of two\n")

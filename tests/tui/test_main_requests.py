@@ -1,4 +1,4 @@
-"""The main screen against a replayed session: requests, questions, answers, colours."""
+"""The main screen against a fed session: requests, questions, answers, colours."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from labtui.tui.screens.pages import JobsPage, TextScreen, _job_cells
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm
 from labtui.tui.themes import preferences_file
-from tests.tui.replay import (
+from tests.tui.fed_session import (
     NOW,
     CommandLine,
-    ReplayedSession,
+    FedSession,
     finished_run,
     online,
     planned,
@@ -46,7 +46,7 @@ def main_of(app: LabApp) -> Any:
 # ------------------------------------------------------------------ requests and questions
 
 
-async def test_cancelling_asks_first(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_cancelling_asks_first(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("ctrl+k")
@@ -70,7 +70,7 @@ async def test_cancelling_asks_first(filled_session: ReplayedSession, app_of: Ma
     ],
 )
 async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
-    filled_session: ReplayedSession, app_of: Make, task: str, run: int | None, words: tuple[str, ...]
+    filled_session: FedSession, app_of: Make, task: str, run: int | None, words: tuple[str, ...]
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -86,7 +86,7 @@ async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
 
 
 async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -106,7 +106,7 @@ async def test_ones_own_limit_is_asked_for_and_checked_before_it_is_sent(
 
 
 async def test_an_unexpected_failure_is_a_sentence_and_a_file(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -127,7 +127,7 @@ class Question:
 
 
 async def test_questions_of_the_login_are_answered_from_another_thread(
-    filled_session: ReplayedSession,
+    filled_session: FedSession,
 ) -> None:
     prompter = ScreenPrompter()
     app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
@@ -160,7 +160,7 @@ async def test_questions_of_the_login_are_answered_from_another_thread(
 
 
 async def test_remote_commands_fill_in_and_show_the_whole_command(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     filled_session.note_command(
         CommandLine(NOW - 5, "tick", "unset SQUEUE_FORMAT\nsqueue --me -h [x]", 0.08, 0)
@@ -177,7 +177,7 @@ async def test_remote_commands_fill_in_and_show_the_whole_command(
         await until(pilot, lambda: "epoch 4 of 5" in text_of(app))
 
 
-async def test_help_palette_and_shell_words(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_help_palette_and_shell_words(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("question_mark")
@@ -195,9 +195,7 @@ async def test_help_palette_and_shell_words(filled_session: ReplayedSession, app
 # ------------------------------------------------------------------ answers
 
 
-async def test_answers_are_stored_and_never_written_over(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_answers_are_stored_and_never_written_over(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "answers")
     path = filled_session.folder.answers / "10.5.md"
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -225,7 +223,7 @@ async def test_answers_are_stored_and_never_written_over(
 
 
 async def test_what_is_typed_right_after_the_key_for_writing_is_text(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     """All keys are there before the first is looked at, as when the computer is busy: `s` must not mean submit."""
     app = app_of(filled_session, "answers")
@@ -240,7 +238,7 @@ async def test_what_is_typed_right_after_the_key_for_writing_is_text(
 
 
 async def test_the_key_for_writing_begins_at_the_first_question_and_goes_on(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session, "answers")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -251,7 +249,7 @@ async def test_the_key_for_writing_begins_at_the_first_question_and_goes_on(
         assert lines.index("two") == next(at for at, line in enumerate(lines) if line.startswith("## 2.")) + 2
 
 
-async def test_leaving_stores_what_was_typed(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "answers")
     path = filled_session.folder.answers / "10.5.md"
     async with app.run_test(size=(80, 24)) as pilot:
@@ -265,9 +263,7 @@ async def test_leaving_stores_what_was_typed(filled_session: ReplayedSession, ap
 
 
 @pytest.mark.parametrize("theme", ["labtui-light", "ansi-dark", "ansi-light", "textual-light"])
-async def test_every_theme_draws_every_pane(
-    filled_session: ReplayedSession, app_of: Make, theme: str
-) -> None:
+async def test_every_theme_draws_every_pane(filled_session: FedSession, app_of: Make, theme: str) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         app.theme = theme
@@ -278,7 +274,7 @@ async def test_every_theme_draws_every_pane(
 
 
 async def test_without_colour_states_are_still_words(
-    filled_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = LabApp(filled_session, clock=lambda: NOW)
@@ -289,7 +285,7 @@ async def test_without_colour_states_are_still_words(
 
 
 async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     found = Diagnosis(kind="oom", stream="err", line=3, text="OOM", advice="Halve the batch per GPU.")
@@ -304,7 +300,7 @@ async def test_why_a_run_failed_is_pointed_to_where_standard_error_has_it(
 
 
 async def test_what_cannot_be_done_has_no_tick_and_further_lines_are_below_the_first_word(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -317,7 +313,7 @@ async def test_what_cannot_be_done_has_no_tick_and_further_lines_are_below_the_f
         await until(pilot, lambda: "\n   The title page has no author." in text_of(app))
 
 
-async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_failed_run_says_what_to_do(session: FedSession, app_of: Make) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(), "9")[:-2], *online())
     advice = Diagnosis(kind="oom", line=31, text="OOM when allocating", advice="Halve the batch per GPU.")
     session.feed(RunEnded(at=NOW, run_id=1, outcome="oom", diagnosis=(advice,)))
@@ -330,7 +326,7 @@ async def test_a_failed_run_says_what_to_do(session: ReplayedSession, app_of: Ma
         assert [row.spec.per_gpu_batch for row in app.screen.rows] == [1024, 1024, 1024]  # type: ignore[attr-defined]
 
 
-async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_copy_is_offered_and_then_compared(session: FedSession, app_of: Make) -> None:
     target = session.folder.scripts / "ResNet152.py"
     target.unlink(missing_ok=True)
     app = app_of(session)
@@ -347,7 +343,7 @@ async def test_a_copy_is_offered_and_then_compared(session: ReplayedSession, app
 
 
 async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from concurrent.futures import Future
 
@@ -386,7 +382,7 @@ async def test_the_export_tells_how_far_it_is_and_what_it_wrote(
 
 
 async def test_marked_runs_are_held_and_cancelled_together(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[tuple[int, bool]] = []
 
@@ -422,7 +418,7 @@ async def test_marked_runs_are_held_and_cancelled_together(
 
 
 async def test_marked_runs_get_one_limit_and_go_again_together(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     filled_session.feed(
         planned("lt000000000000000ff1", "10.5", 6, spec(gpus=2)),
@@ -458,7 +454,7 @@ async def test_marked_runs_get_one_limit_and_go_again_together(
 
 
 async def test_one_marked_run_that_is_not_over_stops_the_retry(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session, "runs")
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -471,7 +467,7 @@ async def test_one_marked_run_that_is_not_over_stops_the_retry(
         assert app.screen is app.main and app.view_model.marked == {3, 4}
 
 
-async def test_failed_runs_are_left_out_and_come_back(session: ReplayedSession, app_of: Make) -> None:
+async def test_failed_runs_are_left_out_and_come_back(session: FedSession, app_of: Make) -> None:
     session.feed(
         *finished_run("lt000000000000000bbb", "10.5", 1, spec(gpus=1), "31335"),
         *finished_run("lt000000000000000ccc", "10.5", 2, spec("VGG99", gpus=2), "31336"),
@@ -489,7 +485,7 @@ async def test_failed_runs_are_left_out_and_come_back(session: ReplayedSession, 
 
 
 async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests: list[Future[SiteLoad]] = []
 
@@ -521,7 +517,7 @@ async def test_my_jobs_say_what_is_free_once_and_ask_again_after_a_failure(
 
 
 async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -534,7 +530,7 @@ async def test_my_jobs_have_every_column_at_80_and_the_whole_of_the_chosen_job(
         assert text_of(app).count(job) == 2 and f"{job}  {name}  running" in text_of(app)
 
 
-async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: ReplayedSession) -> None:
+async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: FedSession) -> None:
     app = LabApp(filled_session, clock=lambda: NOW, factor=20.0)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -544,7 +540,7 @@ async def test_my_jobs_last_as_long_as_a_rehearsals_clock_says(filled_session: R
         await until(pilot, lambda: "running 2 min 30 s acc_debug" in text_of(app))
 
 
-async def test_a_refused_login_names_the_key_that_asks_again(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_refused_login_names_the_key_that_asks_again(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -556,7 +552,7 @@ async def test_a_refused_login_names_the_key_that_asks_again(session: ReplayedSe
 
 
 async def test_the_doctor_shows_what_it_finds_and_closes(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def examine(*_: object) -> Iterator[Check]:
         yield ok("line", "Connection", "The login works.")
@@ -575,7 +571,7 @@ async def test_the_doctor_shows_what_it_finds_and_closes(
 
 
 async def test_an_editor_that_is_not_there_is_said_on_the_screens(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came_back = []
 
@@ -593,9 +589,7 @@ async def test_an_editor_that_is_not_there_is_said_on_the_screens(
         await until(pilot, lambda: "no-such-editor-here could not be started" in text_of(app))
 
 
-async def test_the_next_step_goes_to_the_task_whose_run_is_missing(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_the_next_step_goes_to_the_task_whose_run_is_missing(session: FedSession, app_of: Make) -> None:
     session.feed(*online(), *finished_run("lt1", "10.4", 1, spec(batch=256), "31337"))
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -1,4 +1,4 @@
-"""The main screen against a replayed session: what it shows and what survives a refresh."""
+"""The main screen against a fed session: what it shows and what survives a refresh."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from labtui.tui.session_app import StateArrived
 from labtui.tui.widgets.tables import KeyedTable
 from labtui.tui.widgets.tail_view import TailView
 from tests.tui.conftest import SIZES
-from tests.tui.replay import (
+from tests.tui.fed_session import (
     NOW,
-    ReplayedSession,
+    FedSession,
     epoch,
     lab_session,
     make_folder,
@@ -42,7 +42,7 @@ def main_of(app: LabApp) -> Any:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_one_glance_says_what_runs_and_what_came_out(
-    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    filled_session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=size) as pilot:
@@ -68,7 +68,7 @@ async def test_one_glance_says_what_runs_and_what_came_out(
 @pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5), (200, 60)])
 @pytest.mark.parametrize("pane", ["task", "runs", "log", "charts", "answers"])
 async def test_every_pane_stands_at_every_size(
-    filled_session: ReplayedSession, app_of: Make, size: tuple[int, int], pane: str
+    filled_session: FedSession, app_of: Make, size: tuple[int, int], pane: str
 ) -> None:
     app = app_of(filled_session, pane)
     async with app.run_test(size=size) as pilot:
@@ -79,7 +79,7 @@ async def test_every_pane_stands_at_every_size(
         await pilot.pause()
 
 
-async def test_keys_and_clicks_go_to_the_panes(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
@@ -99,7 +99,7 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session: ReplayedSession, 
 
 
 async def test_at_80_columns_the_task_list_is_a_line_that_opens(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -114,7 +114,7 @@ async def test_at_80_columns_the_task_list_is_a_line_that_opens(
 
 
 async def test_what_is_stored_is_painted_before_the_network_is_asked(
-    filled_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = LabApp(filled_session, clock=lambda: NOW)
     painted: list[str] = []
@@ -126,7 +126,7 @@ async def test_what_is_stored_is_painted_before_the_network_is_asked(
 
 
 async def test_keys_of_the_log_do_nothing_before_it_was_opened(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -138,9 +138,7 @@ async def test_keys_of_the_log_do_nothing_before_it_was_opened(
         assert app.is_running
 
 
-async def test_a_folder_without_runs_begins_with_the_first_task(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_a_folder_without_runs_begins_with_the_first_task(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "Set up the files" in text_of(app))
@@ -150,7 +148,7 @@ async def test_a_folder_without_runs_begins_with_the_first_task(
         await until(pilot, lambda: "needs no run" in text_of(app))
 
 
-async def test_the_key_of_the_next_step_takes_it(session: ReplayedSession, app_of: Make) -> None:
+async def test_the_key_of_the_next_step_takes_it(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: bool(app.view_model.checks))
@@ -161,7 +159,7 @@ async def test_the_key_of_the_next_step_takes_it(session: ReplayedSession, app_o
 
 
 async def test_jump_labels_go_to_a_tab_and_movement_keys_move(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -196,7 +194,7 @@ async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
 
 
 async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -214,7 +212,7 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
 
 
 async def test_a_burst_of_states_is_one_repaint(
-    filled_session: ReplayedSession, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = LabApp(filled_session, clock=lambda: NOW)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -234,7 +232,7 @@ def missing(app: LabApp) -> str:
 
 
 async def test_what_another_program_writes_is_seen_by_the_checks(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     """A student edits in an editor of their own, beside labtui."""
     copy = filled_session.folder.scripts / "ResNet152.py"
@@ -247,7 +245,7 @@ async def test_what_another_program_writes_is_seen_by_the_checks(
 
 
 async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
-    filled_session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a log waits neither for numbers that are computed anew nor for a second paint."""
     app = app_of(filled_session, "task")
@@ -263,7 +261,7 @@ async def test_a_pane_opens_with_what_is_there_before_it_is_laid_out(
         await until(pilot, lambda: "epoch 4 of 5" in text_of(app) or "following" in text_of(app))
 
 
-async def test_a_growing_log_is_followed(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_a_growing_log_is_followed(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "log")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
@@ -284,12 +282,12 @@ async def test_a_growing_log_is_followed(filled_session: ReplayedSession, app_of
         await until(pilot, lambda: "out + err" in text_of(app))
 
 
-async def test_waiting_and_pending_are_explained(session: ReplayedSession, app_of: Make) -> None:
+async def test_waiting_and_pending_are_explained(session: FedSession, app_of: Make) -> None:
     session.feed(planned("lt1", "10.5", 1, spec()), *online())
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "In labtui's submission queue" in text_of(app))
-        from tests.tui.replay import accepted
+        from tests.tui.fed_session import accepted
 
         session.feed(
             accepted("lt1", "77"),
@@ -308,7 +306,7 @@ async def test_waiting_and_pending_are_explained(session: ReplayedSession, app_o
 
 
 async def test_an_error_is_said_once_and_stays_until_it_is_over(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -329,7 +327,7 @@ async def test_an_error_is_said_once_and_stays_until_it_is_over(
         await until(pilot, lambda: "! The quota" not in text_of(app))
 
 
-async def test_escape_closes_the_palette(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_escape_closes_the_palette(filled_session: FedSession, app_of: Make) -> None:
     """It is a screen of Textual's, whose actions have private names: its keys are its own, not the app's."""
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -341,7 +339,7 @@ async def test_escape_closes_the_palette(filled_session: ReplayedSession, app_of
         await until(pilot, lambda: app.screen is here)
 
 
-async def test_the_line_is_a_word_and_a_glyph(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_the_line_is_a_word_and_a_glyph(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:
         for status, shown in (
@@ -359,7 +357,7 @@ async def test_the_line_is_a_word_and_a_glyph(filled_session: ReplayedSession, a
 
 
 async def test_what_was_said_of_a_task_goes_with_it_and_errors_stay(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:

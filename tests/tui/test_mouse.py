@@ -20,7 +20,7 @@ from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import AskHostKey, AskMinutes, AskSecret, Confirm, prompt_screen
 from labtui.tui.screens.wizard import WizardApp
 from tests.tui.clicking import choose, click_words, place_of
-from tests.tui.replay import NOW, ReplayedSession
+from tests.tui.fed_session import NOW, FedSession
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -31,9 +31,7 @@ async def shown(pilot: Any, kind: type) -> None:
     await until(pilot, lambda: isinstance(pilot.app.screen, kind), kind.__name__)
 
 
-async def test_every_page_is_opened_and_closed_by_clicks(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_every_page_is_opened_and_closed_by_clicks(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=SMALL) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -62,7 +60,7 @@ async def test_every_page_is_opened_and_closed_by_clicks(
         await shown(pilot, MainScreen)
 
 
-async def test_every_question_is_answered_by_clicks(filled_session: ReplayedSession, app_of: Make) -> None:
+async def test_every_question_is_answered_by_clicks(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=SMALL) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -96,7 +94,7 @@ class Question:
     fingerprint: str = "SHA256:abc"
 
 
-async def test_questions_of_a_login_are_answered_by_clicks(filled_session: ReplayedSession) -> None:
+async def test_questions_of_a_login_are_answered_by_clicks(filled_session: FedSession) -> None:
     prompter = ScreenPrompter()
     app = LabApp(filled_session, prompter=prompter, clock=lambda: NOW)
     kinds = ("password", "code", "host-key", "host-key")
@@ -118,7 +116,7 @@ async def test_questions_of_a_login_are_answered_by_clicks(filled_session: Repla
 
 
 @pytest.mark.parametrize("answer", ["n leaves it as it is", "y makes this change"])
-async def test_a_fix_is_taken_or_left_by_a_click(session: ReplayedSession, app_of: Make, answer: str) -> None:
+async def test_a_fix_is_taken_or_left_by_a_click(session: FedSession, app_of: Make, answer: str) -> None:
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
     app = app_of(session)
@@ -156,9 +154,7 @@ async def test_a_question_during_the_first_run_is_answered_by_a_click(tmp_path: 
     assert answers == ["hush", None]
 
 
-async def test_a_long_question_leaves_room_for_its_answers(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_a_long_question_leaves_room_for_its_answers(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     answers: list[bool | None] = []
     details = Text("\n".join(f"job {number}" for number in range(30)))

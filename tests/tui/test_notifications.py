@@ -10,8 +10,8 @@ from labtui.domain.model import JobPhase
 from labtui.session.notifications import DesktopNotifier, Notice
 from labtui.session.settings import read_settings
 from labtui.tui.app import LabApp
-from tests.tui.replay import (
-    ReplayedSession,
+from tests.tui.fed_session import (
+    FedSession,
     accepted,
     finished_run,
     live_run,
@@ -46,7 +46,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_start_and_end_ring_once_and_the_past_does_not(
-    session: ReplayedSession, app_of: Make, messages: list[str]
+    session: FedSession, app_of: Make, messages: list[str]
 ) -> None:
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
     app = app_of(session)
@@ -67,7 +67,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(
 
 
 async def test_a_key_goes_on_to_the_terminal_alone_and_to_silence_and_is_kept(
-    session: ReplayedSession, app_of: Make, messages: list[str]
+    session: FedSession, app_of: Make, messages: list[str]
 ) -> None:
     path = session.folder.settings_path
     path.write_text(f"# mine\n{path.read_text()}")
@@ -88,7 +88,7 @@ async def test_a_key_goes_on_to_the_terminal_alone_and_to_silence_and_is_kept(
 
 
 async def test_settings_that_cannot_be_written_are_said(
-    session: ReplayedSession, app_of: Make, messages: list[str]
+    session: FedSession, app_of: Make, messages: list[str]
 ) -> None:
     session.folder.settings_path.write_text("edition = [")
     app = app_of(session)

@@ -14,7 +14,7 @@ from labtui.session.settings import load_profile
 from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import PlanScreen
 from labtui.tui.screens.prompts import Confirm
-from tests.tui.replay import ReplayedSession, finished_run, online, spec
+from tests.tui.fed_session import FedSession, finished_run, online, spec
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -31,7 +31,7 @@ async def open_plan(pilot, app: LabApp) -> PlanScreen:
 
 
 async def test_an_edited_job_script_is_marked_and_not_lost_without_a_word(
-    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(path: Path) -> bool:
         path.write_text(path.read_text() + EDIT)
@@ -63,7 +63,7 @@ async def test_an_edited_job_script_is_marked_and_not_lost_without_a_word(
 
 
 async def test_esc_goes_back_from_a_view_and_leaves_no_edit_behind_unasked(
-    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(path: Path) -> bool:
         path.write_text(path.read_text() + EDIT)
@@ -89,7 +89,7 @@ async def test_esc_goes_back_from_a_view_and_leaves_no_edit_behind_unasked(
 
 
 async def test_the_question_of_a_cell_and_of_the_plan_say_what_is_meant(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
@@ -104,7 +104,7 @@ async def test_the_question_of_a_cell_and_of_the_plan_say_what_is_meant(
         await until(pilot, lambda: "ResNet50 · 2 GPUs, global batch 4,096, 5 epochs" in text_of(app))
 
 
-async def test_batches_that_differ_or_did_not_fit_are_told(session: ReplayedSession, app_of: Make) -> None:
+async def test_batches_that_differ_or_did_not_fit_are_told(session: FedSession, app_of: Make) -> None:
     session.feed(*finished_run("lt1", "10.5", 1, spec(batch=4096), "9", outcome="oom")[:3], *online())
     failed = finished_run("lt1", "10.5", 1, spec(batch=4096), "9", outcome="oom")
     session.feed(*[event for event in failed[3:] if type(event).__name__ == "RunEnded"])
@@ -119,7 +119,7 @@ async def test_batches_that_differ_or_did_not_fit_are_told(session: ReplayedSess
         assert "4,096 images per GPU do not fit" in " ".join(text_of(app).split())
 
 
-async def test_keys_of_the_plan_are_offered_at_80_columns(session: ReplayedSession, app_of: Make) -> None:
+async def test_keys_of_the_plan_are_offered_at_80_columns(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await open_plan(pilot, app)
@@ -132,7 +132,7 @@ async def test_keys_of_the_plan_are_offered_at_80_columns(session: ReplayedSessi
 
 
 async def test_a_script_the_task_asks_for_names_the_key_that_begins_it(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     (session.folder.scripts / "ResNet152.py").unlink(missing_ok=True)
     app = app_of(session)

@@ -13,7 +13,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskReason, Confirm
 from labtui.tui.widgets.tables import KeyedTable
-from tests.tui.replay import ReplayedSession
+from tests.tui.fed_session import FedSession
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -31,7 +31,7 @@ python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 2
 UNTOLD = TOLD.replace("python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 2", "python own.py")
 
 
-def write(session: ReplayedSession, text: str, name: str = "mine.slurm") -> Path:
+def write(session: FedSession, text: str, name: str = "mine.slurm") -> Path:
     path = session.folder.slurm / name
     path.write_text(text)
     (session.folder.slurm / "own.py").write_text("print('[bold]training[/]')\n")
@@ -57,7 +57,7 @@ def column(key: str) -> int:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
-    session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     write(session, TOLD)
     app = app_of(session)
@@ -87,7 +87,7 @@ async def test_an_own_job_file_is_the_next_job_form_and_is_sent_as_it_is(
 
 
 async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     path = write(session, TOLD)
     app = app_of(session)
@@ -110,7 +110,7 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
         await until(pilot, lambda: "The files have changed" in text_of(app))
 
 
-async def test_the_forms_of_the_task_come_back(session: ReplayedSession, app_of: Make) -> None:
+async def test_the_forms_of_the_task_come_back(session: FedSession, app_of: Make) -> None:
     write(session, TOLD)
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -125,7 +125,7 @@ async def test_the_forms_of_the_task_come_back(session: ReplayedSession, app_of:
 
 
 async def test_what_the_file_does_not_say_is_a_question_mark_and_can_be_told(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     write(session, UNTOLD)
     app = app_of(session)
@@ -149,7 +149,7 @@ async def test_what_the_file_does_not_say_is_a_question_mark_and_can_be_told(
 
 
 async def test_an_error_in_an_own_file_is_fixed_in_the_file_or_overridden(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     path = write(session, TOLD.replace("--job-name", "—job-name"))
     app = app_of(session)
@@ -172,9 +172,7 @@ async def test_an_error_in_an_own_file_is_fixed_in_the_file_or_overridden(
         assert not session.requests
 
 
-async def test_a_reason_counts_for_the_errors_it_was_given_for(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_a_reason_counts_for_the_errors_it_was_given_for(session: FedSession, app_of: Make) -> None:
     write(session, TOLD.replace("#SBATCH --qos=acc_debug", "#SBATCH --D ."))
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -194,7 +192,7 @@ async def test_a_reason_counts_for_the_errors_it_was_given_for(
 
 
 async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     path = write(session, TOLD)
     app = app_of(session)
@@ -212,7 +210,7 @@ async def test_a_job_file_that_cannot_be_read_gives_the_rendered_plan_back(
 
 
 async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
-    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("a secret of the insides")
@@ -229,7 +227,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
         assert isinstance(app.screen, PlanScreen) and not session.requests
 
 
-async def test_previews_of_an_old_plan_are_left_unfinished(session: ReplayedSession, app_of: Make) -> None:
+async def test_previews_of_an_old_plan_are_left_unfinished(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await open_plan(app, pilot)
@@ -246,7 +244,7 @@ async def test_previews_of_an_old_plan_are_left_unfinished(session: ReplayedSess
         assert len(screen._show_previews(screen._ticket, drafts, {})) == len(made) == 1
 
 
-async def test_each_finding_has_a_reason_of_its_own(session: ReplayedSession, app_of: Make) -> None:
+async def test_each_finding_has_a_reason_of_its_own(session: FedSession, app_of: Make) -> None:
     text = TOLD.replace("#SBATCH --qos=acc_debug", "#SBATCH --D .\n#SBATCH --nonsense=2")
     write(session, text.replace("#SBATCH --gres=gpu:2", "#SBATCH --gres=gpu:2\n#SBATCH --qos=acc_debug"))
     app = app_of(session)
@@ -289,7 +287,7 @@ def errors(screen: PlanScreen) -> list[Finding]:
     return [found for found in preview.findings if found.severity == "error"]
 
 
-async def test_a_task_without_runs_plans_the_own_job_file(session: ReplayedSession, app_of: Make) -> None:
+async def test_a_task_without_runs_plans_the_own_job_file(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -312,7 +310,7 @@ async def test_a_task_without_runs_plans_the_own_job_file(session: ReplayedSessi
 
 
 async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     write(session, TOLD + "python ResNet50.py --epochs 5 --batch_size 1024 --n_gpus 1\n")
     draft = session.own_draft(session.folder.slurm / "mine.slurm", task_id="10.5")

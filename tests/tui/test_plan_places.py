@@ -10,7 +10,7 @@ from labtui.session.settings import changed
 from labtui.tui.app import LabApp
 from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import PlanScreen
-from tests.tui.replay import NOW, ReplayedSession
+from tests.tui.fed_session import NOW, FedSession
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -18,7 +18,7 @@ DATA = "/gpfs/projects/nct_345/cifar-10-batches-py"
 
 
 async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     session.settings = changed(session.settings, data_dir=DATA)
     questions: list[tuple[Sequence[str], Future[Mapping[str, bool]]]] = []
@@ -46,7 +46,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
         await until(pilot, lambda: "is not on the cluster" in text_of(app))
 
 
-async def test_the_batch_search_is_planned_with_its_cost(session: ReplayedSession, app_of: Make) -> None:
+async def test_the_batch_search_is_planned_with_its_cost(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
@@ -61,7 +61,7 @@ async def test_the_batch_search_is_planned_with_its_cost(session: ReplayedSessio
 
 
 async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -78,9 +78,7 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
     assert "#SBATCH" in script.read_text()
 
 
-async def test_only_a_run_that_ran_out_of_memory_is_halved(
-    filled_session: ReplayedSession, app_of: Make
-) -> None:
+async def test_only_a_run_that_ran_out_of_memory_is_halved(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)

@@ -21,7 +21,7 @@ from labtui.tui.plan_words import cells
 from labtui.tui.screens.pages import TextScreen
 from labtui.tui.screens.plan import COLUMNS, PlanScreen
 from labtui.tui.screens.prompts import AskReason, Confirm
-from tests.tui.replay import ReplayedSession, accepted, finished_run, spec
+from tests.tui.fed_session import FedSession, accepted, finished_run, spec
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -46,7 +46,7 @@ def column(key: str) -> int:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_plan_shows_runs_cost_and_what_would_be_sent(
-    session: ReplayedSession, app_of: Make, size: tuple[int, int]
+    session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(session)
     async with app.run_test(size=size) as pilot:
@@ -61,9 +61,7 @@ async def test_the_plan_shows_runs_cost_and_what_would_be_sent(
         assert screen.view == "files"
 
 
-async def test_files_stand_beside_what_the_last_job_was_sent_with(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_files_stand_beside_what_the_last_job_was_sent_with(session: FedSession, app_of: Make) -> None:
     (draft, *_) = session.drafts("10.5")
     sent = plan(session, draft, None)
     session._journal.commit_first((sent.event,), blobs=sent.blobs, snapshot=sent.snapshot)
@@ -87,7 +85,7 @@ async def test_files_stand_beside_what_the_last_job_was_sent_with(
 
 
 async def test_before_the_first_job_there_is_nothing_to_compare_with(
-    session: ReplayedSession, app_of: Make
+    session: FedSession, app_of: Make
 ) -> None:
     app = app_of(session)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -97,7 +95,7 @@ async def test_before_the_first_job_there_is_nothing_to_compare_with(
 
 
 async def test_what_the_cluster_says_of_the_pushed_copy_comes_into_the_plan(
-    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages: Future[object] = Future()
     monkeypatch.setattr(session, "look_at_shared", lambda: messages)
@@ -113,7 +111,7 @@ async def test_what_the_cluster_says_of_the_pushed_copy_comes_into_the_plan(
         )
 
 
-async def test_numbers_are_edited_in_place(session: ReplayedSession, app_of: Make) -> None:
+async def test_numbers_are_edited_in_place(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await open_plan(app, pilot)
@@ -131,7 +129,7 @@ async def test_numbers_are_edited_in_place(session: ReplayedSession, app_of: Mak
         await until(pilot, lambda: len(screen.drafts) == 2 and "left out" in text_of(app))
 
 
-async def test_what_torchrun_starts_can_be_started_by_srun(session: ReplayedSession, app_of: Make) -> None:
+async def test_what_torchrun_starts_can_be_started_by_srun(session: FedSession, app_of: Make) -> None:
     edition = load_edition("hpc4ai-ch12")
     task = next(task for task in edition.tasks if any(run.form == "torchrun" for run in task.runs))
     drafts = task_drafts(edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1"))
@@ -151,9 +149,7 @@ async def test_what_torchrun_starts_can_be_started_by_srun(session: ReplayedSess
         await until(pilot, lambda: screen.drafts == before)
 
 
-async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(session: FedSession, app_of: Make) -> None:
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH \u2014nodes=1"))
     app = app_of(session)
@@ -178,7 +174,7 @@ async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(
         assert "#SBATCH --nodes=1" in next(iter(screen.scripts.values()))
 
 
-async def test_an_error_is_overridden_with_a_reason(session: ReplayedSession, app_of: Make) -> None:
+async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of: Make) -> None:
     template = session.folder.slurm / "templates" / "one-job.slurm"
     template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH --D ."))
     app = app_of(session)
@@ -200,7 +196,7 @@ async def test_an_error_is_overridden_with_a_reason(session: ReplayedSession, ap
         assert (found.rule, found.reason) == ("unknown-option", "our site")
 
 
-async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, app_of: Make) -> None:
+async def test_slurm_s_own_word_stands_beside_the_job(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await open_plan(app, pilot)
@@ -218,7 +214,7 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: ReplayedSession, 
         assert "Press i to ask Slurm" not in text_of(app)
 
 
-async def test_submitting_asks_once_and_sends_every_job(session: ReplayedSession, app_of: Make) -> None:
+async def test_submitting_asks_once_and_sends_every_job(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await open_plan(app, pilot)
@@ -236,7 +232,7 @@ async def test_submitting_asks_once_and_sends_every_job(session: ReplayedSession
 
 
 async def test_the_editor_s_job_script_is_what_is_submitted(
-    session: ReplayedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
+    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def edited(path: Path) -> bool:
         path.write_text(path.read_text() + "echo mine\n")
@@ -255,7 +251,7 @@ async def test_the_editor_s_job_script_is_what_is_submitted(
         assert session.requests[0][1][1].endswith("echo mine\n")
 
 
-async def test_the_same_by_hand_can_be_copied(session: ReplayedSession, app_of: Make) -> None:
+async def test_the_same_by_hand_can_be_copied(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await open_plan(app, pilot)
@@ -265,7 +261,7 @@ async def test_the_same_by_hand_can_be_copied(session: ReplayedSession, app_of: 
         assert "sbatch" in app.clipboard
 
 
-async def test_by_hand_sends_the_job_script_that_was_edited(session: ReplayedSession, app_of: Make) -> None:
+async def test_by_hand_sends_the_job_script_that_was_edited(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await open_plan(app, pilot)
@@ -276,9 +272,7 @@ async def test_by_hand_sends_the_job_script_that_was_edited(session: ReplayedSes
     assert script.read_text() == "#!/bin/bash\necho mine\n"
 
 
-async def test_without_any_run_left_there_is_nothing_to_do_by_hand(
-    session: ReplayedSession, app_of: Make
-) -> None:
+async def test_without_any_run_left_there_is_nothing_to_do_by_hand(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
@@ -291,7 +285,7 @@ async def test_without_any_run_left_there_is_nothing_to_do_by_hand(
         assert app.screen is screen
 
 
-def test_what_was_measured_changes_what_the_plan_expects(session: ReplayedSession) -> None:
+def test_what_was_measured_changes_what_the_plan_expects(session: FedSession) -> None:
     (draft, *_) = session.drafts("10.5")
     before = session.preview(draft)
     for number, gpus in enumerate((1, 2, 4), 1):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.tui.widgets.log_file import RECORD, Folding, LogFile
-from tests.tui.replay import ReplayedSession, write_log
+from tests.tui.fed_session import FedSession, write_log
 from tests.tui.waiting import text_of, until
 
 LINES = st.lists(st.sampled_from([f"{RECORD} {{}}", "Epoch 1/5", "", f" {RECORD}", ":::ML"]), max_size=40)
@@ -45,7 +45,7 @@ def log_with_records() -> str:
 
 
 async def test_the_log_pane_folds_them_and_a_key_and_a_search_show_them(
-    filled_session: ReplayedSession, app_of
+    filled_session: FedSession, app_of
 ) -> None:
     path = write_log(filled_session, "lt000000000000000ddd", log_with_records())
     before = path.read_bytes()
@@ -64,9 +64,7 @@ async def test_the_log_pane_folds_them_and_a_key_and_a_search_show_them(
     assert path.read_bytes() == before
 
 
-async def test_a_search_finds_what_is_shown_before_what_is_folded(
-    filled_session: ReplayedSession, app_of
-) -> None:
+async def test_a_search_finds_what_is_shown_before_what_is_folded(filled_session: FedSession, app_of) -> None:
     """A record that holds the text, too, lies between the lines that are shown and stays folded."""
     write_log(filled_session, "lt000000000000000ddd", log_with_records() + f"{RECORD} {' ' * 200}Epoch zz\n")
     app = app_of(filled_session, "log")

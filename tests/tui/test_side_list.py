@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from labtui.tui.app import LabApp
-from tests.tui.replay import ReplayedSession
+from tests.tui.fed_session import FedSession
 from tests.tui.waiting import text_of, until
 
 Make = Callable[..., LabApp]
@@ -15,7 +15,7 @@ Make = Callable[..., LabApp]
 
 @pytest.mark.parametrize("width", [120, 200])
 async def test_titles_are_whole_where_there_is_room(
-    filled_session: ReplayedSession, app_of: Make, width: int
+    filled_session: FedSession, app_of: Make, width: int
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(width, 40)) as pilot:
@@ -27,7 +27,7 @@ async def test_titles_are_whole_where_there_is_room(
 
 
 @pytest.mark.parametrize("width", [40, 80, 107, 108, 120])
-async def test_the_panes_come_first(filled_session: ReplayedSession, app_of: Make, width: int) -> None:
+async def test_the_panes_come_first(filled_session: FedSession, app_of: Make, width: int) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(width, 30)) as pilot:
         await until(pilot, lambda: "Runs" in text_of(app))
@@ -37,7 +37,7 @@ async def test_the_panes_come_first(filled_session: ReplayedSession, app_of: Mak
 
 
 async def test_on_a_narrow_window_the_open_list_has_all_of_it(
-    filled_session: ReplayedSession, app_of: Make
+    filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -23,7 +23,7 @@ from labtui.tui.app import LabApp
 from labtui.tui.screens.wizard import WizardApp
 from labtui.tui.session_app import StateArrived
 from labtui.tui.widgets.frame import HeaderBar
-from tests.tui.replay import lab_session, live_run, make_folder, open_session, spec
+from tests.tui.fed_session import lab_session, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
 
 FIRST_PAINT = """

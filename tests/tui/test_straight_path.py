@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from labtui.tui.app import LabApp
 from labtui.tui.widgets.answers_pane import AnswersPane
-from tests.tui.replay import ReplayedSession, finished_run, make_folder, online, open_session
+from tests.tui.fed_session import FedSession, finished_run, make_folder, online, open_session
 from tests.tui.waiting import text_of, until
 
 MOST_KEYS = 45
@@ -21,7 +21,7 @@ MOST_KEYS = 45
 class Student:
     """Presses keys and counts them; runs that are submitted finish at once."""
 
-    def __init__(self, pilot: Pilot[int], app: LabApp, session: ReplayedSession) -> None:
+    def __init__(self, pilot: Pilot[int], app: LabApp, session: FedSession) -> None:
         self.pilot, self.app, self.session = pilot, app, session
         self.keys = 0
         self.runs = 0

@@ -18,9 +18,9 @@ from labtui.tui import view
 from labtui.tui.app import LabApp
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.tasks import HangingText, task_page
-from tests.tui.replay import (
+from tests.tui.fed_session import (
     NOW,
-    ReplayedSession,
+    FedSession,
     accepted,
     finished_run,
     lab_session,
@@ -79,7 +79,7 @@ async def test_the_task_says_what_the_queue_verb_says(
     from labtui.commands.cli import main
 
     make_folder(tmp_path / "lab", practice=practice)
-    session: ReplayedSession = open_session(tmp_path / "lab", start=False)
+    session: FedSession = open_session(tmp_path / "lab", start=False)
     session.requests = []
     lab_session(session, practice=practice)
     app = app_of(session, "task")
@@ -94,9 +94,7 @@ async def test_the_task_says_what_the_queue_verb_says(
     assert ("Used by this task (practice): " in shown) is practice
 
 
-async def test_what_a_long_line_leaves_over_hangs_below_its_text(
-    session: ReplayedSession, app_of: Any
-) -> None:
+async def test_what_a_long_line_leaves_over_hangs_below_its_text(session: FedSession, app_of: Any) -> None:
     lab_session(session)
     app = app_of(session, "task")
     async with app.run_test(size=(80, 24)) as pilot:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.replay import make_folder
+from tests.tui.fed_session import make_folder
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are a Unix thing")
 

@@ -8,7 +8,7 @@ import pytest
 
 from labtui.lab.evidence import PLACEHOLDER
 from labtui.tui.app import LabApp
-from tests.tui.replay import NOW, ReplayedSession, lab_session, make_folder, open_session
+from tests.tui.fed_session import NOW, FedSession, lab_session, make_folder, open_session
 from tests.tui.waiting import text_of, until
 
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-async def write(session: ReplayedSession, words: str) -> None:
+async def write(session: FedSession, words: str) -> None:
     """Open the screens, write at the first question without an answer, leave."""
     app = LabApp(session, pane="answers", clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -14,7 +14,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.tui import format as words
 from labtui.tui import view
-from tests.tui.replay import NOW, accepted, finished_run, live_run, observed, planned, spec
+from tests.tui.fed_session import NOW, accepted, finished_run, live_run, observed, planned, spec
 
 
 def view_state(events: list[Any], **more: Any) -> view.ViewState:

@@ -152,7 +152,6 @@ COMMANDS: dict[str, str] = {
     "results": "epoch time, throughput, speedup, efficiency; how exact they are",
     "plot": "draw the charts into files",
     "export": "write tables, plots and the slide deck",
-    "replay": "replay a lab folder's session on the screens",
     "completion": "print a completion script for bash, zsh or fish",
     "repair": "rebuild the database from job scripts and copies of the logs",
 }
@@ -165,7 +164,7 @@ _MODULES: dict[str, str] = {
     **dict.fromkeys(("queue", "check"), "status"),
     **dict.fromkeys(("log", "watch"), "follow"),
     **dict.fromkeys(("results", "plot", "export"), "results"),
-    **dict.fromkeys(("practice", "replay"), "screens"),
+    "practice": "screens",
     "lint": "job_files",
     "completion": "cli",
 }
@@ -205,8 +204,6 @@ SYNONYMS = {
     "chart": "plot",
     "charts": "plot",
     "numbers": "results",
-    "play": "replay",
-    "history": "replay",
 }
 """What other programs call it, and the command that does it here."""
 

@@ -1,4 +1,4 @@
-"""The commands that open screens: `labtui` alone, `labtui replay` and `labtui practice`."""
+"""The commands that open screens: `labtui` alone and `labtui practice`."""
 
 from __future__ import annotations
 
@@ -174,49 +174,6 @@ def _print_remaining_work(state: LabState) -> None:
     if waiting:
         stays = "1 run stays" if len(waiting) == 1 else f"{len(waiting)} runs stay"
         print(f"{stays} in the submission queue, to be sent while labtui or `labtui watch` is open.")
-
-
-SPEED = 60.0
-
-
-def replay_arguments(parser: argparse.ArgumentParser) -> None:
-    """Folder and speed."""
-    parser.add_argument(
-        "folder", nargs="?", default=".", metavar="FOLDER", help="the lab folder (default: here)"
-    )
-    parser.add_argument(
-        "--speed",
-        type=float,
-        default=SPEED,
-        metavar="N",
-        help=f"recorded seconds per second (default {SPEED:g}); + and - change it",
-    )
-
-
-def run_replay(arguments: argparse.Namespace) -> int:
-    """Play until `q`.
-
-    Raises:
-        UsageError: no terminal, or a speed that is none; FolderError: no lab folder, or nothing happened in it.
-    """
-    if not 0.1 <= arguments.speed <= 100_000:
-        raise UsageError("The speed must be between 0.1 and 100000.", "60 shows an hour in a minute.")
-    from labtui.session.folder import find_folder
-    from labtui.session.replay import open_replay
-
-    with open_replay(find_folder(arguments.folder)) as replay:
-        if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-            raise UsageError(
-                "A replay needs a terminal.",
-                "`labtui results`, `labtui log` and `labtui queue` work without one.",
-            )
-        refuse_dumb_terminal()
-        from labtui.tui.replay import ReplayApp
-
-        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            signal.signal(number, lambda *_: sys.exit(143))  # the copy goes then, too
-        with leaving_with_the_terminal(replay.close):
-            return ReplayApp(replay, speed=arguments.speed).run() or 0
 
 
 LAB = "hpc4ai-ch10"

@@ -49,7 +49,6 @@ class ViewState:
     practice: bool = False
     factor: float | None = None  # how many times faster than real a rehearsal's clock goes
     read_only: bool = False
-    replay: bool = False  # what was, not what is: there is no connection to speak of
     gpu_hours: float | None = None
     now: float = 0.0
     deck: str = ""  # the exported deck in the lab folder
@@ -377,7 +376,7 @@ def connection_lost(view_state: ViewState) -> bool:
 def lost_sentence(view_state: ViewState) -> str:
     """The banner while the connection is lost and something is under way, or a login was refused; "" otherwise."""
     connection = view_state.state.connection
-    if connection.status == "needs-login" and not view_state.replay:
+    if connection.status == "needs-login":
         return f"{connection.sentence or 'Not logged in.'} Press u to be asked again."
     live = any(run.phase in LIVE_WORDS for run in view_state.state.runs.values())
     if not live or not connection_lost(view_state):

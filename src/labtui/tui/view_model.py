@@ -41,7 +41,6 @@ class ViewModel:
         self.session = session
         self.clock = clock
         self.factor = factor
-        self.replay = False
         self.state: LabState = session.state
         self.edition: Edition | None = None
         self.edition_problem: LabError | None = None
@@ -139,7 +138,6 @@ class ViewModel:
             practice=self.practice,
             factor=self.factor,
             read_only=self.session.read_only,
-            replay=self.replay,
             gpu_hours=self._gpu_hours() if self.loaded else None,
             now=self.clock(),
             deck=self.deck,

@@ -104,14 +104,11 @@ class HeaderBar(Widget):
             text.append(f" practice {pace}".replace(" x ", "× "), style=self._style("header--chip")).append(
                 "  "
             )
-        if view_state.replay:
-            text.append(" replay ", style=self._style("header--chip"))
-        else:
-            if view_state.read_only:
-                text.append(" read-only ", style=self._style("header--chip")).append("  ")
-            shown = words.connection_status(connection)
-            text.append(f"{glyph} {word}", style=self._style(_STYLES.get(shown, "header--quiet")))
-            text.append(_age(view_state, short=short))
+        if view_state.read_only:
+            text.append(" read-only ", style=self._style("header--chip")).append("  ")
+        shown = words.connection_status(connection)
+        text.append(f"{glyph} {word}", style=self._style(_STYLES.get(shown, "header--quiet")))
+        text.append(_age(view_state, short=short))
         if view_state.gpu_hours is not None:
             used = "" if short else " used"
             text.append(f"{'  ' if short else '   '}{view_state.gpu_hours:.2f} GPU-h{used}")

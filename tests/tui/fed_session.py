@@ -1,4 +1,4 @@
-"""A lab folder that is replayed instead of lived: the real session over a real store, fed with events, no cluster.
+"""A lab folder without a cluster: the real session over a real store, fed with events.
 
 Used by the screen tests and by the script that makes the pictures in `docs/pictures`.
 """
@@ -43,7 +43,7 @@ NOW = 1_763_715_600.0
 HOST = "login.rehearsal.test"
 PROFILE = """
 id = "mn5"
-title = "A cluster for replays"
+title = "A cluster for tests"
 login_hosts = ["login.rehearsal.test"]
 status = "generic"
 default_account = "nct_345"
@@ -87,7 +87,7 @@ class FrozenClock:
         return 1000.0
 
 
-class ReplayedSession(Session):
+class FedSession(Session):
     """A session whose worker is the test: `feed` plays events; the test answers the requests noted in `requests`."""
 
     requests: list[tuple[str, Any, Future[Any]]]
@@ -137,18 +137,18 @@ class ReplayedSession(Session):
 
 
 def make_folder(path: Path, edition: str = "hpc4ai-ch10", *, practice: bool = False) -> LabFolder:
-    """A lab folder with the replay profile."""
+    """A lab folder with the profile of the tests."""
     settings = Settings(
-        edition=edition, profile="replay.toml", user="nct01001", practice=practice, account="nct_345"
+        edition=edition, profile="tests.toml", user="nct01001", practice=practice, account="nct_345"
     )
     path.mkdir(parents=True, exist_ok=True)
-    (path / "replay.toml").write_text(PROFILE)
+    (path / "tests.toml").write_text(PROFILE)
     return LabFolder.create(path, settings, withheld=("pytorch/", "tensorflow/"))
 
 
-def open_session(path: Path, *, start: bool = True) -> ReplayedSession:
-    """The replayed session of a folder."""
-    return ReplayedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
+def open_session(path: Path, *, start: bool = True) -> FedSession:
+    """The fed session of a folder."""
+    return FedSession.open(path, start=start, clock=FrozenClock())  # type: ignore[return-value]
 
 
 # ------------------------------------------------------------------ events
@@ -304,7 +304,7 @@ def log_text(what: RunSpec, epochs: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_log(session: ReplayedSession, token: str, text: str, stream: str = "out") -> Path:
+def write_log(session: FedSession, token: str, text: str, stream: str = "out") -> Path:
     """Put bytes into the mirror of a submission and say that it grew."""
     from labtui.session import mirrors
 
@@ -317,7 +317,7 @@ def write_log(session: ReplayedSession, token: str, text: str, stream: str = "ou
     return path
 
 
-def lab_session(session: ReplayedSession, *, practice: bool = False) -> None:
+def lab_session(session: FedSession, *, practice: bool = False) -> None:
     """The middle of a lab session: CPU done, two of three sizes measured, the third running, a fourth run waiting."""
     session.feed(*finished_run("lt000000000000000aaa", "10.3", 1, spec(gpus=0), "31330", practice=practice))
     session.feed(*finished_run("lt000000000000000bbb", "10.5", 2, spec(gpus=1), "31335", practice=practice))
