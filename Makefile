@@ -36,10 +36,6 @@ $(VENV)/test.stamp: requirements/test.lock $(VENV)/runtime.stamp
 	sh tools/venv.sh $(VENV) requirements/test.lock
 	touch $@
 
-.venv-extrap/stamp: requirements/extrap.lock
-	sh tools/venv.sh .venv-extrap requirements/extrap.lock
-	touch $@
-
 # PyTorch has no wheel for every machine: without it the tests that train with it are skipped and counted.
 .venv-torch/stamp: requirements/torch.txt
 	@{ $(if $(TORCH_INDEX),PIP_INDEX_URL=$(TORCH_INDEX)) sh tools/venv.sh .venv-torch requirements/torch.txt && touch $@; } || \
@@ -58,7 +54,7 @@ practice: $(VENV)/runtime.stamp  ## open labtui on the practice cluster (no acco
 # --- checking it ---------------------------------------------------------------------------
 
 .PHONY: test
-test: debian-packages $(VENV)/test.stamp .venv-extrap/stamp $(TORCH_STAMP)  ## set everything up and run all tests
+test: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## set everything up and run all tests
 	@$(PYTEST) --collect-only --quiet $(PYTEST_ARGS) >/dev/null 2>&1 || true  # compiles the tests once, not in each worker
 	$(PYTEST) -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
@@ -84,7 +80,7 @@ bench: $(VENV)/test.stamp  ## measure, as ratios beside what a user would use in
 	$(BIN)/python -m benchmarks
 
 .PHONY: coverage
-coverage: debian-packages $(VENV)/test.stamp .venv-extrap/stamp $(TORCH_STAMP)  ## run all tests and say what they reach
+coverage: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## run all tests and say what they reach
 	$(BIN)/coverage erase
 	COVERAGE_PROCESS_START=$(CURDIR)/pyproject.toml $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
@@ -129,8 +125,7 @@ old-tensorflow: $(VENV)/test.stamp .venv-old/stamp  ## the training scripts on P
 lock:  ## write the lock files anew (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group pyproject.toml:build pyproject.toml -o requirements/runtime.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group pyproject.toml:build --group pyproject.toml:test --group pyproject.toml:check pyproject.toml -c requirements/runtime.lock -o requirements/test.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group pyproject.toml:extrap -o requirements/extrap.lock
 
 .PHONY: clean
 clean:  ## remove what was built
-	rm -rf $(VENV) .venv-extrap .venv-torch .venv-old build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-torch .venv-old build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -55,6 +55,10 @@ AT_ONCE = 3
 """Groups that begin first; the others are spread over the tests that compute."""
 
 
+SECOND_TRY = ("cluster", "tensorflow", "torch")
+"""In CI a failed test with one of these marks is tried once more; the last lines name it. Never a pure test."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The cluster tests of one folder stay on one worker, which has a cluster of its own.
@@ -65,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"cluster-{item.path.parent.name}"))
+        if os.environ.get("CI") and any(map(item.get_closest_marker, SECOND_TRY)):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
         items[:] = _spread(items)
 
@@ -118,8 +124,12 @@ def has_torch() -> bool:
         return False
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count the tests that were skipped because there is no real Slurm, no TensorFlow or no PyTorch, by reason."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after everything else that is printed
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Name the tests that were tried twice, and count the skipped ones by what is missing here."""
+    yield
+    for name in dict.fromkeys(report.nodeid for report in terminalreporter.stats.get("rerun", [])):
+        terminalreporter.write_line(f"flaky: {name}", yellow=True, bold=True)
     counted: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", []):
         text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
