@@ -18,7 +18,7 @@ from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
 from labtui.results.report import report_text
 from labtui.results.run_charts import accuracy_chart, epoch_chart
-from labtui.results.serialize import accuracy_json, extrap_lines, results_json, target_json
+from labtui.results.serialize import accuracy_json, results_json, target_json
 from labtui.training_logs.runs import ParsedRun
 
 seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))
@@ -78,7 +78,6 @@ def test_anything_can_be_computed_shown_and_written(measured):
         results
     ) + latex_text(results)
     csv_text(results)
-    extrap_lines(results)
 
 
 @pytest.mark.parametrize("count", range(2, 12))

@@ -168,15 +168,13 @@ def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
         assert text in out
 
 
-def test_csv_markdown_latex_and_extrap(capsys):
+def test_csv_markdown_and_latex(capsys):
     _, out, _ = call(capsys, "--csv", R50)
     assert [row["n_gpus"] for row in csv.DictReader(io.StringIO(out))] == ["1", "2", "4"]
     _, out, _ = call(capsys, "--markdown", R50)
     assert "| ResNet50 | 4 GPUs | 8,192 |" in out
     _, out, _ = call(capsys, "--latex", R50)
     assert r"\end{tabular}" in out
-    _, out, _ = call(capsys, "--extrap", R50)
-    assert json.loads(out.splitlines()[0])["params"] == {"p": 1}
 
 
 def test_a_single_epoch_is_absent_and_not_zero(capsys, tmp_path):

@@ -63,7 +63,6 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV with full precision")
     form.add_argument("--markdown", action="store_true", help="print Markdown tables")
     form.add_argument("--latex", action="store_true", help="print LaTeX tables")
-    form.add_argument("--extrap", action="store_true", help="print the measurements as Extra-P's JSON Lines")
 
 
 def _share(text: str) -> float:
@@ -96,10 +95,6 @@ def run_results(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
     """The answer in the form that was asked for."""
-    if args.extrap:
-        from labtui.results.serialize import extrap_lines
-
-        return extrap_lines(results)
     if args.csv or args.markdown or args.latex:
         from labtui.export import measurements
 

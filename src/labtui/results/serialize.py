@@ -1,10 +1,8 @@
-"""Results as JSON and as Extra-P text: the shapes that other programs rely on."""
+"""Results as JSON: the shapes that other programs rely on."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
@@ -20,7 +18,7 @@ from labtui.results.cost import (
     runs_of,
     sweet_spots,
 )
-from labtui.results.measured import SHORTEST, Origin, steady_samples
+from labtui.results.measured import Origin
 from labtui.results.programs import ProgramRow, baseline_text
 from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
 from labtui.training_logs.runs import ParsedRun
@@ -313,7 +311,6 @@ def _total(total: CostTotal) -> Json:
     }
 
 
-PARAMETER = "p"
 
 # --------------------------------------------------------------------------- a log by itself
 
@@ -407,44 +404,12 @@ def diagnosis_json(found: Diagnosis) -> Json:
     }
 
 
-def extrap_lines(results: Results) -> str:
-    """JSON Lines of all GPU rows with a time, "" without any; the call path tells practice runs."""
-    lines = [
-        _line(row, metric, value) for row in results.measured if row.n_gpus for metric, value in _values(row)
-    ]
-    return "\n".join(lines) + "\n" if lines else ""
 
 
-def _line(row: ResultRow, metric: str, value: float) -> str:
-    point = {"params": {PARAMETER: row.n_gpus}, "callpath": _callpath(row), "metric": metric, "value": value}
-    return json.dumps(point)
 
 
-def _callpath(row: ResultRow) -> str:
-    parts = [row.model, row.configuration.framework]
-    batch = row.baseline.per_gpu_batch if row.baseline else row.configuration.per_gpu_batch
-    if batch is not None:
-        parts.append(f"{batch:.0f} per GPU")
-    if row.practice:
-        parts.append("practice")
-    return ", ".join(filter(None, parts))
 
 
-def _values(row: ResultRow) -> Iterable[tuple[str, float]]:
-    images = row.configuration.likely_images
-    if row.from_rate:
-        for run in row.members:
-            if run.run.throughput is not None and run.run.throughput.value >= SHORTEST:
-                if images is not None:
-                    yield "epoch_seconds", images / run.run.throughput.value
-                yield "throughput", run.run.throughput.value
-        return
-    for run in row.members:
-        for sample in steady_samples(run):
-            if sample.seconds.value >= SHORTEST:
-                yield "epoch_seconds", sample.seconds.value
-                if images is not None:
-                    yield "throughput", images / sample.seconds.value
 
 
 def program_json(row: ProgramRow) -> dict[str, Any]:
