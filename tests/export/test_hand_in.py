@@ -165,8 +165,6 @@ def test_what_the_documents_ask_for_is_there(tmp_path):
     report = by_task["sa-miri-2021-ex12", "6"][0]
     chart = next(block.spec for block in report.visuals if isinstance(block, Chart))
     assert [series.name for series in chart.series if series.role == "ideal"] == ["95 %"]
-    early = next(b.spec for b in by_task["sa-miri-2021-ex12", "5"][0].visuals if isinstance(b, Chart))
-    assert [series.name for series in early.series if series.role == "band"] == ["forecast"]
 
 
 @pytest.mark.parametrize("edition", EDITIONS)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import replace
 
-import pytest
-
-from labtui.results.accuracy import accuracy_curves, epochs_for_target
+from labtui.results.accuracy import accuracy_curves
 from labtui.results.measured import MeasuredRun
 
 from .helpers import epoch, read_logs, run
@@ -43,47 +40,3 @@ def test_validation_is_a_curve_of_its_own_and_percent_is_a_fraction():
 
 def test_values_that_are_no_numbers_are_left_out():
     assert [point.epoch for point in curve_of([0.1, math.nan, 0.3]).points] == [1, 3]
-
-
-def test_a_target_that_was_reached_is_a_measurement():
-    found = epochs_for_target(curve_of([0.3, 0.6, 0.9, 0.96, 0.97]), 0.95)
-    assert found.reached and found.epochs.value == 4 and found.epochs.half_width == 0
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.2])
-def test_exponential_learning_is_found_again(rate):
-    values = [1 - 0.9 * math.exp(-rate * number) for number in range(1, 11)]
-    found = epochs_for_target(curve_of(values), 0.95)
-    truth = math.log(0.9 / 0.05) / rate
-    assert found.epochs.value == pytest.approx(truth, rel=1e-9)
-    assert found.epochs.lo <= truth * (1 + 1e-9) and found.epochs.hi > truth
-
-
-def test_power_law_learning_is_found_again():
-    values = [1 - 0.8 * number**-0.5 for number in range(1, 11)]
-    found = epochs_for_target(curve_of(values), 0.9)
-    assert found.epochs.value == pytest.approx(64, rel=1e-6)
-    assert found.epochs.lo < 64 <= found.epochs.hi * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("shape", ["exponential", "power"])
-def test_the_band_contains_the_truth_of_noisy_curves(shape):
-    rng = random.Random(11)
-    held, tries = 0, 300
-    for _ in range(tries):
-        errors = [0.8 * (math.exp(-0.1 * k) if shape == "exponential" else k**-0.6) for k in range(1, 9)]
-        noisy = [1 - error * math.exp(rng.gauss(0, 0.02)) for error in errors]
-        truth = math.log(0.8 / 0.2) / 0.1 if shape == "exponential" else (0.8 / 0.2) ** (1 / 0.6)
-        found = epochs_for_target(curve_of(noisy), 0.8)
-        held += found.epochs is not None and (found.epochs.contains(truth) or found.open_ended)
-    assert held >= 0.95 * tries
-
-
-def test_what_cannot_be_said_is_not_said():
-    few = epochs_for_target(curve_of([0.2, 0.3]), 0.95)
-    assert few.epochs is None and "too few" in few.note
-    falling = epochs_for_target(curve_of([0.4, 0.3, 0.2]), 0.95)
-    assert falling.epochs is None and "does not rise" in falling.note
-    flat = epochs_for_target(curve_of([0.30000, 0.30001, 0.30002, 0.30003]), 0.95)
-    assert flat.epochs is None and "not expected to reach the target" in flat.note
-    assert epochs_for_target(curve_of([0.4, 0.5, 0.6]), 1.0).epochs is None

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
 from labtui.export.measurements import csv_text, latex_text, markdown_text
-from labtui.results.accuracy import target_plans
 from labtui.results.chart_catalog import lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun
 from labtui.results.report import report_text
 from labtui.results.run_charts import accuracy_chart, epoch_chart
-from labtui.results.serialize import accuracy_json, results_json, target_json
+from labtui.results.serialize import accuracy_json, results_json
 from labtui.training_logs.runs import ParsedRun
 
 seconds = st.one_of(st.floats(0, 1e15), st.floats(0, 1e-300), st.sampled_from([0.0, 5e-324, 1e-9, 0.5, 14.0]))
@@ -67,16 +66,12 @@ def test_anything_can_be_computed_shown_and_written(measured):
     results = compute_results(measured)
     json.dumps(results_json(results), allow_nan=False)
     json.dumps(accuracy_json(results), allow_nan=False)
-    plans = target_plans(results, 0.95)
-    json.dumps([target_json(plan) for plan in plans], allow_nan=False)
     for reading in ("precise", "as-printed"):
         charts = lab_charts(results, reading=reading)
         assert len({chart.key for chart in charts}) == len(charts)
     epoch_chart(results)
     accuracy_chart(results)
-    assert "\x1b" not in report_text(results, plans=plans, sources=True) + markdown_text(
-        results
-    ) + latex_text(results)
+    assert "\x1b" not in report_text(results, sources=True) + markdown_text(results) + latex_text(results)
     csv_text(results)
 
 

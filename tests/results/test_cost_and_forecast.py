@@ -7,13 +7,12 @@ import pytest
 from labtui.domain.events import LabState, LogState, RunState, SubmissionState
 from labtui.domain.model import Interval, JobPhase, JobView, RunSpec, SubmissionStatus
 from labtui.results.compute import compute_results
-from labtui.results.cost import compare_forms, gpu_hours_of_limit, lab_cost
+from labtui.results.cost import gpu_hours_of_limit, lab_cost
 from labtui.results.forecast import (
     expected_seconds,
     remaining_seconds,
     time_limit,
     time_limit_for,
-    training_seconds,
 )
 from labtui.results.measured import measured_from_state
 
@@ -97,18 +96,6 @@ def test_runs_of_a_folder_know_their_job_and_log():
     rows = compute_results([first, second]).rows
     assert rows[1].speedup.value == pytest.approx(1.0)
     assert rows[1].origins[0].line == 9
-
-
-def test_what_the_one_job_form_wastes_on_the_books_runs():
-    rows = results_of("ResNet50.31337.out").rows
-    trainings = [(row.n_gpus, training_seconds(2, row.epoch_seconds, row.warmup_seconds)) for row in rows]
-    forms = compare_forms(trainings)
-    seconds = {1: 29 + 13.6, 2: 31 + 8.099, 4: 47 + 5.376}
-    assert forms.one_job.value * 3600 == pytest.approx(4 * sum(seconds.values()))
-    assert forms.job_per_size.value * 3600 == pytest.approx(sum(n * time for n, time in seconds.items()))
-    assert 0.35 < forms.wasted_share < 0.45
-    assert forms.one_job.lo < forms.one_job.value < forms.one_job.hi
-    assert compare_forms([]).wasted_share == 0.0
 
 
 def test_time_limit_holds_the_training_with_a_margin():

@@ -207,23 +207,6 @@ def test_pandas_is_loaded_for_csv_only():
     assert done.stderr.strip() == "[]"
 
 
-def test_a_target_accuracy_gives_epochs_and_a_time_limit(capsys, tmp_path):
-    log = tmp_path / "ResNet50_seq_GPU.5.out"
-    lines = ["Epoch 1/6\n196/196 - 24s - loss: 2.0 - accuracy: 0.2500 - 24s/epoch - 121ms/step\n"]
-    for number, accuracy in enumerate((0.37, 0.47, 0.55, 0.62, 0.68), start=2):
-        lines.append(f"Epoch {number}/6\n")
-        lines.append(f"196/196 - 14s - loss: 1.0 - accuracy: {accuracy:.4f} - 14s/epoch - 73ms/step\n")
-    log.write_text("".join(lines))
-    code, out, _ = call(capsys, "--json", "--target", "95%", str(log))
-    (plan,) = json.loads(out)["targets"]
-    assert code == 0 and plan["target"] == 0.95 and not plan["reached"]
-    assert 12 < plan["epochs"]["value"] < 30 and is_interval(plan["epochs"])
-    assert plan["time_limit_minutes"] * 60 > 24 + 14 * (plan["epochs"]["value"] - 1)
-    _, out, _ = call(capsys, "--target", "0.95", str(log))
-    assert "95 % needs about" in out and "time limit" in out
-    assert main(["results", "--target", "0", str(log)]) == 2
-
-
 def test_the_samplers_file_is_read_with_its_log_and_is_no_log(capsys, tmp_path):
     log, sampler = tmp_path / "ResNet50.31337.out", tmp_path / "ResNet50.31337.gpu.csv"
     log.write_bytes(Path(R50).read_bytes())

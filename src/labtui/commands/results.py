@@ -21,7 +21,6 @@ from labtui.domain.errors import UsageError
 if TYPE_CHECKING:
     from labtui.export.figures import NamedChart
     from labtui.export.measurements import Measurements
-    from labtui.results.accuracy import TargetPlan
     from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
 
@@ -49,12 +48,6 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the edition's, else what its steps and batch allow)",
     )
     parser.add_argument(
-        "--target",
-        type=_share,
-        metavar="ACCURACY",
-        help="how many epochs an accuracy needs, and which time limit (0.95 or 95)",
-    )
-    parser.add_argument(
         "--sources", action="store_true", help="also print job, file and line of every number"
     )
     add_pattern_argument(parser)
@@ -63,17 +56,6 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV with full precision")
     form.add_argument("--markdown", action="store_true", help="print Markdown tables")
     form.add_argument("--latex", action="store_true", help="print LaTeX tables")
-
-
-def _share(text: str) -> float:
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = 0.0
-    share = number / 100 if number > 1 else number
-    if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an accuracy between 0 and 1 (or 0 and 100 %)")
-    return share
 
 
 def run_results(args: argparse.Namespace) -> int:
@@ -106,20 +88,11 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
             else measurements.latex_text
         )
         return make(results)
-    plans = _plans(args, results)
     if args.json:
-        return given.json_text(results, plans)
+        return given.json_text(results)
     from labtui.results.report import report_text
 
-    return report_text(
-        results, plans=plans, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width()
-    )
-
-
-def _plans(args: argparse.Namespace, results: Results) -> tuple[TargetPlan, ...]:
-    from labtui.results.accuracy import target_plans
-
-    return () if args.target is None else target_plans(results, args.target)
+    return report_text(results, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width())
 
 
 # --------------------------------------------------------------------------- bare files

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +39,6 @@ from labtui.results.serialize import results_json
 if TYPE_CHECKING:
     import pandas as pd
 
-    from labtui.results.accuracy import TargetPlan
     from labtui.results.cost import LabCost, RunUtilization
     from labtui.results.measured import MeasuredRun
     from labtui.results.rows import Results
@@ -262,7 +261,7 @@ class Measurements:
         found = (run_utilization(one, self.samples.get(one.source, ())) for one in self.runs)
         return tuple(use for use in found if use is not None)
 
-    def json(self, results: Results, plans: Sequence[TargetPlan] = ()) -> dict[str, Any]:
+    def json(self, results: Results) -> dict[str, Any]:
         """Everything `labtui results --json` says."""
         from labtui.results import serialize
         from labtui.results.serialize import results_json
@@ -271,15 +270,13 @@ class Measurements:
 
         document["export"] = stamp_of(results)
         document["accuracy"] = serialize.accuracy_json(results)
-        document["targets"] = [serialize.target_json(plan) for plan in plans]
         document["gpu_use"] = [serialize.utilization_json(use) for use in self.uses]
-        document["forms"] = serialize.forms_json(results)
         if self.cost is not None:
             document["cost"] = serialize.cost_json(self.cost, results)
         return document
 
-    def json_text(self, results: Results, plans: Sequence[TargetPlan] = ()) -> str:
-        return json.dumps(self.json(results, plans), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    def json_text(self, results: Results) -> str:
+        return json.dumps(self.json(results), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def beside(log: str) -> Path | None:

@@ -128,48 +128,6 @@ def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:
 # --------------------------------------------------------------------------- what a form wastes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormComparison:
-    """One job for all sizes against one job per size, in GPU-hours of training time.
-
-    `one_job` holds the largest size's GPUs all the time; `job_per_size` only what each size needs.
-    """
-
-    one_job: Interval
-    job_per_size: Interval
-
-    @property
-    def wasted(self) -> float:
-        """GPU-hours the one-job form holds without using them."""
-        return self.one_job.value - self.job_per_size.value
-
-    @property
-    def wasted_share(self) -> float:
-        """The waste as a share of what the one-job form allocates."""
-        return self.wasted / self.one_job.value if self.one_job.value else 0.0
-
-
-def compare_forms(trainings: Sequence[tuple[int, Interval]], *, gpus: int | None = None) -> FormComparison:
-    """Compare the forms for trainings given as (GPUs, seconds); `gpus` is what the one job holds.
-
-    Start-up of jobs is left out: it is paid once per job in one form and once per size in the other.
-    """
-    held = gpus if gpus is not None else max((count for count, _ in trainings), default=0)
-    return FormComparison(
-        one_job=_gpu_hours([(held, seconds) for _, seconds in trainings]),
-        job_per_size=_gpu_hours(trainings),
-    )
-
-
-def _gpu_hours(trainings: Iterable[tuple[int, Interval]]) -> Interval:
-    value = lo = hi = 0.0
-    for count, seconds in trainings:
-        value += count * seconds.value / _HOUR
-        lo += count * seconds.lo / _HOUR
-        hi += count * seconds.hi / _HOUR
-    return Interval(min(max(value, lo), hi), lo, hi)
-
-
 def gpu_hours_of_limit(gpus: int, minutes: int) -> float:
     """The most a job can cost: its GPUs for its whole time limit."""
     return gpus * minutes / 60
@@ -182,17 +140,6 @@ class RunSpending:
     run: MeasuredRun
     used: Interval
     allocated: Interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormsOfSizes:
-    """The two forms compared for the sizes of one model in one task. `n_gpus` are the sizes, rising."""
-
-    task_id: str
-    model: str
-    n_gpus: tuple[int, ...]
-    practice: bool
-    forms: FormComparison
 
 
 def runs_of(results: Results) -> tuple[MeasuredRun, ...]:
@@ -214,45 +161,14 @@ def run_spending(runs: Iterable[MeasuredRun], jobs: Sequence[JobCost]) -> tuple[
     )
 
 
-def forms_of_sizes(runs: Iterable[MeasuredRun]) -> tuple[FormsOfSizes, ...]:
-    """One comparison for each model of each task that was trained on several numbers of GPUs.
-
-    Of several runs of one size the last counts.
-    """
-    sizes: dict[tuple[bool, str, str], dict[int, MeasuredRun]] = {}
-    for run in sorted(runs, key=lambda run: run.run_id or 0):
-        parsed = run.run
-        if (
-            parsed.model is None
-            or parsed.device != "gpu"
-            or not parsed.n_gpus
-            or not parsed.epochs
-            or run.live
-        ):
-            continue
-        practice = run.practice or parsed.practice
-        sizes.setdefault((practice, run.task_id, parsed.model), {})[parsed.n_gpus] = run
-    return tuple(
-        FormsOfSizes(
-            task_id=task,
-            model=model,
-            n_gpus=tuple(sorted(by_size)),
-            practice=practice,
-            forms=compare_forms([(n, _seconds(by_size[n])) for n in sorted(by_size)]),
-        )
-        for (practice, task, model), by_size in sizes.items()
-        if len(by_size) > 1
-    )
-
-
-def _seconds(run: MeasuredRun) -> Interval:
+def _training_seconds(run: MeasuredRun) -> Interval:
     times = [sample.seconds for sample in run.run.epochs]
     value, lo, hi = (sum(getattr(each, name) for each in times) for name in ("value", "lo", "hi"))
     return Interval(min(max(value, lo), hi), lo, hi)
 
 
 def _run_gpu_hours(gpus: int, run: MeasuredRun) -> Interval:
-    return _seconds(run).scaled(gpus / 3600)
+    return _training_seconds(run).scaled(gpus / 3600)
 
 
 FLOOR = 0.8

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from labtui.domain.terminal_text import fitted_lines
-from labtui.results.accuracy import TargetPlan
 from labtui.results.cost import (
-    FormsOfSizes,
     LabCost,
     RunUtilization,
     SweetSpots,
-    forms_of_sizes,
     gpu_hours_per_million,
     run_spending,
     runs_of,
@@ -29,7 +25,6 @@ from labtui.results.numbers import (
     cells,
     clean,
     columns_of,
-    count_text,
     law_lines,
     note_lines,
     percent_text,
@@ -96,7 +91,6 @@ def _record(row: ResultRow, columns: Sequence[Column], width: int) -> str:
 def report_text(
     results: Results,
     *,
-    plans: Sequence[TargetPlan] = (),
     uses: Sequence[RunUtilization] = (),
     cost: LabCost | None = None,
     sources: bool = False,
@@ -111,9 +105,8 @@ def report_text(
         "Laws": law_lines(results.fits),
         "Scaling": scaling_lines(results),
         "More GPUs": _predictions(results),
-        "Accuracy": [plan_sentence(plan) for plan in plans],
         "GPU use": [use_sentence(use) for use in uses],
-        "GPU-hours": [*(cost_lines(cost, runs_of(results)) if cost else []), *form_lines(results)],
+        "GPU-hours": cost_lines(cost, runs_of(results)) if cost else [],
         "Notes": note_lines(results),
         "Sources": _sources(results) if sources else [],
     }
@@ -229,22 +222,6 @@ def _sources(results: Results) -> list[str]:
     return [f"{clean(row.configuration.label)}: {clean(cite(row.origins, most=20))}" for row in results.rows]
 
 
-def plan_sentence(plan: TargetPlan) -> str:
-    """Best accuracy so far, epochs a target needs, and the time limit to ask for."""
-    best, needed = plan.curve.best, plan.needed
-    what = f"{clean(plan.row.configuration.label)}, {clean(plan.curve.metric)}"
-    text = f"{what}: best {percent_text(best.accuracy)} in epoch {best.epoch}. "
-    if needed.epochs is None or needed.reached:
-        return text + needed.note
-    last = "or more" if needed.open_ended else f"to {count_text(math.ceil(needed.epochs.hi))}"
-    text += f"{100 * needed.target:g} % needs about {math.ceil(needed.epochs.value):,} epochs"
-    text += f" ({math.ceil(needed.epochs.lo):,} {last})"
-    if plan.limit is not None:
-        text += f", time limit {plan.limit.minutes:,} min"
-        text += f" ({plan.generous.minutes:,} for the upper end)" if plan.generous else ""
-    return f"{text}. {needed.note}"
-
-
 def use_sentence(use: RunUtilization) -> str:
     """Mean GPU use after the first epoch, and GPUs that stood by."""
     run = use.run
@@ -269,24 +246,6 @@ def cost_lines(cost: LabCost, runs: Iterable[MeasuredRun] = ()) -> list[str]:
             f"{name}: {spent.allocated.value:.3f} allocated while it trained, {spent.used.value:.3f} used"
         )
     return lines
-
-
-def form_lines(results: Results) -> list[str]:
-    """What one job for all sizes holds in vain, for each model that was trained on several numbers of GPUs."""
-    return [_form_line(each) for each in forms_of_sizes(runs_of(results))]
-
-
-def _form_line(each: FormsOfSizes) -> str:
-    forms = each.forms
-    where = (f" in task {clean(each.task_id)}" if each.task_id else "") + (
-        " (practice)" if each.practice else ""
-    )
-    sizes = ", ".join(map(str, each.n_gpus))
-    return (
-        f"{clean(each.model)}{where} on {sizes} GPUs: {forms.one_job.value:.3f} GPU-hours of training in one job for"
-        f" all sizes, {forms.job_per_size.value:.3f} in one job per size; the one job wastes"
-        f" {percent_text(forms.wasted_share)} of its hours."
-    )
 
 
 def devices(n_gpus: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from labtui.domain.model import EpochSample
-from labtui.results.accuracy import AccuracyCurve, accuracy_curves, epochs_for_target
+from labtui.results.accuracy import AccuracyCurve, accuracy_curves
 from labtui.results.charts import (
     ChartSpec,
     Point,
@@ -134,22 +134,16 @@ def _mean_of(points: Sequence[Point]) -> Point:
 
 
 def accuracy_target_chart(results: Results, target: float, *, model: str | None = None) -> ChartSpec:
-    """The longest accuracy curve against a target, and where it may be reached when it was not."""
+    """The longest accuracy curve beside the accuracy that is asked for."""
     runs = [run for flag in (False, True) for run in _runs_of(results, model, flag)]
     curves = [curve for run in runs for curve in accuracy_curves(run) if not curve.validation]
     best = max(curves, key=lambda curve: (not curve.run.practice, len(curve.points)), default=None)
     if best is None:
         return _over_epochs((), model, practice=False)
-    needed = epochs_for_target(best, target)
     curve = _accuracy_series(best, "accuracy")
     series = [replace(curve, points=tuple(replace(point, label="") for point in curve.points))]
     last = best.points[-1]
     end = float(last.epoch)
-    if needed.epochs is not None and not needed.reached and last.accuracy < target:
-        end = min(needed.epochs.hi, 4 * needed.epochs.value)
-        series.append(
-            _forecast_band(last.epoch, last.accuracy, target, (needed.epochs.lo, needed.epochs.hi), end)
-        )
     first = float(best.points[0].epoch)
     line = tuple(Point(x=x, y=target) for x in (first, end))
     series.append(Series(name=f"{100 * target:g} %", points=line, role="ideal"))
@@ -161,24 +155,8 @@ def accuracy_target_chart(results: Results, target: float, *, model: str | None 
         y_label="accuracy",
         percent=True,
         y_max=1.0,
-        x_ticks=tuple((x, f"{x:.0f}") for x in sorted({first, float(last.epoch), float(round(end))})),
-        notes=(needed.note,),
+        x_ticks=tuple((x, f"{x:.0f}") for x in sorted({first, end})),
     )
-
-
-def _forecast_band(
-    start: int, accuracy: float, target: float, meets: tuple[float, float], end: float
-) -> Series:
-    """Between the fastest and the slowest way from the last epoch to the target, both as falling errors."""
-    error, goal = 1 - accuracy, 1 - target
-
-    def reached(x: float, meet: float) -> float:
-        return min(target, 1 - error * math.pow(goal / error, (x - start) / max(1e-9, meet - start)))
-
-    xs = [start + step * (end - start) / 20 for step in range(21)]
-    marks = [(x, reached(x, meets[1]), reached(x, meets[0])) for x in xs]
-    points = tuple(Point(x=x, y=low, lo=low, hi=max(low, high)) for x, low, high in marks)
-    return Series(name="forecast", points=points, role="band")
 
 
 def readable_epoch_chart(results: Results, *, model: str | None = None, practice: bool = False) -> ChartSpec:

@@ -6,13 +6,12 @@ import math
 from typing import Any
 
 from labtui.domain.model import Diagnosis, EpochSample, Interval
-from labtui.results.accuracy import AccuracyCurve, TargetPlan, accuracy_curves
+from labtui.results.accuracy import AccuracyCurve, accuracy_curves
 from labtui.results.cost import (
     CostTotal,
     LabCost,
     RunUtilization,
     SweetSpots,
-    forms_of_sizes,
     gpu_hours_per_million,
     run_spending,
     runs_of,
@@ -213,22 +212,6 @@ def _curve(curve: AccuracyCurve) -> Json:
     }
 
 
-def target_json(plan: TargetPlan) -> Json:
-    """Epochs for a target and the time limit in minutes."""
-    return {
-        "model": plan.row.model,
-        "n_gpus": plan.row.n_gpus,
-        "metric": plan.curve.metric,
-        "target": plan.needed.target,
-        "epochs": interval_json(plan.needed.epochs),
-        "reached": plan.needed.reached,
-        "open_ended": plan.needed.open_ended,
-        "time_limit_minutes": plan.limit.minutes if plan.limit else None,
-        "generous_time_limit_minutes": plan.generous.minutes if plan.generous else None,
-        "note": plan.needed.note,
-    }
-
-
 def utilization_json(use: RunUtilization) -> Json:
     """GPU use of one run, fractions of 1."""
     return {
@@ -251,23 +234,6 @@ def utilization_json(use: RunUtilization) -> Json:
             for epoch in use.epochs
         ],
     }
-
-
-def forms_json(results: Results) -> list[Json]:
-    """One job for all sizes against one job per size, in GPU-hours of training time."""
-    return [
-        {
-            "task": each.task_id or None,
-            "model": each.model,
-            "n_gpus": list(each.n_gpus),
-            "practice": each.practice,
-            "one_job": interval_json(each.forms.one_job),
-            "job_per_size": interval_json(each.forms.job_per_size),
-            "wasted_gpu_hours": each.forms.wasted,
-            "wasted_share": each.forms.wasted_share,
-        }
-        for each in forms_of_sizes(runs_of(results))
-    ]
 
 
 def cost_json(cost: LabCost, results: Results) -> Json:
@@ -309,7 +275,6 @@ def _total(total: CostTotal) -> Json:
         "gpu_hours_used": total.used,
         "core_hours": total.core_hours,
     }
-
 
 
 # --------------------------------------------------------------------------- a log by itself
@@ -402,14 +367,6 @@ def diagnosis_json(found: Diagnosis) -> Json:
         "advice": found.advice,
         "stream": found.stream,
     }
-
-
-
-
-
-
-
-
 
 
 def program_json(row: ProgramRow) -> dict[str, Any]:
