@@ -152,9 +152,7 @@ def test_export_from_a_thread_tells_how_far_it_is(tmp_path):
     assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0 and len(shares) > 20
     assert {path.name for path in reports[0].files} >= {
         "report.pdf",
-        "report.tex",
         "analysis.ipynb",
-        "summary.html",
     }
     assert not {path.name for path in reports[0].files} & {
         "deck.pptx",
@@ -291,18 +289,6 @@ def test_damaged_settings_are_a_sentence(tmp_path, capsys):
     assert main(["export", "--folder", str(lab.folder.path)]) == 2
     text = capsys.readouterr().err
     assert "lab.toml" in text and "Traceback" not in text
-
-
-def test_all_adds_the_appendix_as_files_of_its_own(tmp_path):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="An answer.")
-    plain = export_lab(lab.folder.path, state=lab.state, plots=False, reports=(), today=DAY)
-    deck = (lab.folder.path / "deck.pdf").read_bytes()
-    both = export_lab(lab.folder.path, state=lab.state, plots=False, reports=(), everything=True, today=DAY)
-    assert {path.name for path in both.files} - {path.name for path in plain.files} == {
-        "appendix.pptx",
-        "appendix.pdf",
-    }
-    assert (lab.folder.path / "deck.pdf").read_bytes() == deck
 
 
 # --------------------------------------------------------------------------- loading, progress

@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -26,7 +25,6 @@ from labtui.export.pages import hand_in
 from labtui.export.pptx_charts import chart_data, number_format
 from labtui.export.pptx_theme import EMU, own_look, template_look
 from labtui.export.pptx_writer import pptx_bytes
-from labtui.export.report_formats import escaped, latex_report
 from labtui.export.slide_layout import BODY, lay_out
 from labtui.export.typst_writer import SLIDE_SIZES, Typesetter
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axis
@@ -462,65 +460,6 @@ def test_the_notebook_runs_from_top_to_bottom(reports):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 6
-
-
-def test_the_summary_is_one_file_that_needs_no_other(reports):
-    text = (reports / "summary.html").read_text("utf-8")
-    assert "<script" not in text and "&lt;script&gt;" in text
-    assert not re.findall(r'(?:src|href)="(?!data:)', text)
-    assert text.count("data:image/svg+xml") >= 8 and "2.53×" in text
-
-
-def test_the_latex_report_names_files_that_are_there(reports):
-    text = (reports / "report.tex").read_text("utf-8")
-    for name in re.findall(r"\\includegraphics\[[^]]*\]\{([^}]*)\}", text):
-        assert (reports / name).is_file(), name
-    assert r"\usepackage{booktabs}" in text and r"\usepackage{siunitx}" in text and r"\num{" in text
-    assert r"\input" not in text and r"\#read" in text
-
-
-@pytest.mark.skipif(not has("pdflatex"), reason="no TeX here: report.tex is not compiled")
-def test_the_latex_report_compiles(reports, tmp_path):
-    shutil.copytree(reports, tmp_path / "lab")
-    (tmp_path / "lab" / "report.pdf").unlink()
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    done = subprocess.run(command, cwd=tmp_path / "lab", capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and (tmp_path / "lab" / "report.pdf").is_file(), done.stdout[-2000:]
-    assert "Missing character" not in (tmp_path / "lab" / "report.log").read_text("latin-1")
-
-
-@pytest.mark.skipif(not has("pdftotext"), reason="poppler reads the PDF back")
-@pytest.mark.parametrize("practice", [True, False])
-def test_a_figure_of_the_latex_report_carries_the_practice_mark(typesetter, tmp_path, practice):
-    points = (Point(x=1, y=2.0), Point(x=2, y=1.0))
-    spec = ChartSpec(
-        key="epoch-time", title="Epoch time", x_label="GPUs", y_label="s",
-        series=(Series(name="a", points=points),), practice=practice,
-    )  # fmt: skip
-    (tmp_path / "figure.pdf").write_bytes(typesetter.chart_pdf(spec))
-    done = subprocess.run(
-        ["pdftotext", "figure.pdf", "-"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert ("practice" in done.stdout) is practice
-
-
-@given(st.text(max_size=60))
-def test_no_text_is_a_latex_command(text):
-    shown = escaped(text)
-    commands = set(re.findall(r"\\([A-Za-z]+)", shown))
-    assert commands <= {
-        "textbackslash", "textasciicircum", "textasciitilde", "ldots", "times", "pm", "textperiodcentered",
-        "textbullet",
-        "rightarrow", "leq", "geq", "square", "boxtimes", "checkmark", "textless", "textgreater", "textquotedbl",
-        "textasciigrave",
-    }  # fmt: skip
-    assert not re.search(r"(?<!\\)[%&#_]", shown)
-
-
-def test_a_formula_with_commands_of_files_is_typed_out(tmp_path):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=r"It is $\input{/etc/passwd}$ and $\frac{a}{b}$.")
-    text = latex_report(hand_in(lab.contents()), lambda item: "x.pdf")
-    assert r"\input{" not in text and r"\frac{a}{b}" in text
 
 
 def test_the_time_of_a_practice_export_is_called_the_practice_clock_s() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from labtui.export import contents as contents_module
 from labtui.export import export_lab
-from labtui.export.appendix import appendix
 from labtui.export.hand_in import (
     Chart,
     KeyNumbers,
@@ -289,44 +288,6 @@ def test_what_does_not_fit_its_page_stands_behind_the_divider_and_the_student_is
     assert divider == PAGES["hpc4ai-ch10"] and len(titles) > divider + 1 and laid.notes
 
 
-@pytest.mark.parametrize("edition", EDITIONS)
-def test_the_appendix_has_every_run_table_chart_and_script(tmp_path, edition):
-    lab = make_lab(tmp_path / "lab", edition, answer=ANSWER)
-    contents = lab.contents()
-    rest = appendix(contents)
-    output = "\n".join(page_text(page) for page in rest.pages)
-    for run in lab.state.runs.values():
-        job = contents.submission(run).job
-        assert job is None or job.job_id in output
-    for title in ("All results", "All charts", "Where the numbers come from"):
-        assert any(page.title == title for page in rest.pages)
-    from labtui.export.figures import all_charts
-
-    keys = {block.spec.key for page in rest.pages for block in page.visuals if isinstance(block, Chart)}
-    assert {chart.spec.key for chart in all_charts(contents.measurements, contents.results)} <= keys
-    for script in contents.changed:
-        assert any(script.name in page.title for page in rest.pages)
-
-
-def test_the_appendix_shows_what_was_overridden_and_why(tmp_path):
-    from labtui.domain.model import AcceptedFinding
-
-    contents = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=ANSWER).contents()
-    assert "Findings overridden" not in [page.title for page in appendix(contents).pages]
-    token, item = next(iter(contents.state.submissions.items()))
-    found = AcceptedFinding(
-        rule="many-cpus", file="job.slurm", line=9, effect="80 CPUs for 1 GPU.", reason="memory"
-    )
-    state = replace(
-        contents.state, submissions={**contents.state.submissions, token: replace(item, accepted=(found,))}
-    )
-    (page,) = (
-        page for page in appendix(replace(contents, state=state)).pages if page.title == "Findings overridden"
-    )
-    output = page_text(page)
-    assert "job.slurm:9" in output and "80 CPUs for 1 GPU." in output and "memory" in output
-
-
 def test_a_job_script_is_shown_without_what_labtui_writes_into_each(tmp_path):
     from pathlib import Path
 
@@ -365,7 +326,7 @@ def test_one_export_reads_once_and_every_file_bears_its_stamp(tmp_path, monkeypa
     stamp = json.loads((there / "results.json").read_text("utf-8"))["export"]
     rows = list(csv.DictReader(io.StringIO((there / "results.csv").read_text("utf-8"))))
     assert {row["export"] for row in rows} == {stamp}
-    for name in ("results.md", "results.tex", "report.tex", "analysis.ipynb", "summary.html"):
+    for name in ("results.md", "results.tex", "analysis.ipynb"):
         assert stamp in (there / name).read_text("utf-8"), name
     with zipfile.ZipFile(there / "deck.pptx") as deck:
         assert stamp in deck.read("docProps/core.xml").decode()

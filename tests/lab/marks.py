@@ -21,9 +21,8 @@ def unmarked(files: Iterable[Path]) -> list[str]:
 
 
 def marked(files: Iterable[Path]) -> list[str]:
-    """The names of the files that bear one anywhere; the figures of report.tex have theirs in the report alone."""
-    whole = (path for path in files if path.parent.name != "report-figures")
-    return [path.name for path in whole if MARKED[path.suffix](path)]
+    """The names of the files that bear one anywhere."""
+    return [path.name for path in files if MARKED[path.suffix](path)]
 
 
 def _rows(path: Path) -> bool:
@@ -45,8 +44,6 @@ def _markdown(path: Path) -> bool:
 
 def _latex(path: Path) -> bool:
     text = path.read_text(encoding="utf-8")
-    if path.name == "report.tex":
-        return text.count(WORDS) > text.count(r"\section*")
     lines = re.findall(r"^(?:ResNet|pi|jacobi).*$", text, re.MULTILINE)
     return bool(lines) and all("(practice)" in line for line in lines)
 
@@ -84,8 +81,6 @@ def _pages(path: Path) -> bool:
     if not has("pdftotext"):
         return path.read_bytes().startswith(b"%PDF")
     completed = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
-    if path.parent.name == "report-figures":
-        return True  # a part of report.tex, which says so above each of them
     pages = completed.rstrip("\f").split("\f")
     return len(pages) > 2 and all(WORDS in page for page in pages)
 
@@ -99,6 +94,5 @@ MARKED: dict[str, Callable[[Path], bool]] = {
     ".png": _pixels,
     ".pptx": _slides,
     ".pdf": _pages,
-    ".html": _words,
     ".ipynb": _words,
 }

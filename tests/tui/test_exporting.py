@@ -71,14 +71,14 @@ def test_of_many_files_the_hand_in_is_named_and_the_rest_counted(
 ) -> None:
     names = [
         "results.csv",
-        "summary.html",
+        "analysis.ipynb",
         *(f"{number:02}-chart.pdf" for number in range(9)),
         "report.pdf",
         "deck.pptx",
     ]
     paths = ", ".join(f'"/lab/x/{name}"' for name in names)
     output = exported(tmp_path, f'print(\'{{"files": [{paths}], "notes": []}}\')', monkeypatch)
-    assert output == "Written in /lab/x: report.pdf, deck.pptx, results.csv, summary.html and 9 more."
+    assert output == "Written in /lab/x: report.pdf, deck.pptx, results.csv, analysis.ipynb and 9 more."
 
 
 def test_an_export_that_fails_is_a_sentence_and_a_hint(

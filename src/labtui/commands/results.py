@@ -254,7 +254,7 @@ def _input(args: argparse.Namespace) -> tuple[Measurements, Path]:
 
 
 _DECKS = ("pptx", "pdf")
-_REPORTS = ("pdf", "tex", "ipynb", "html")
+_REPORTS = ("pdf", "ipynb")
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -271,9 +271,8 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
         type=_reports,
         default=_REPORTS,
         metavar="F[,F]",
-        help="report.pdf, report.tex, analysis.ipynb, summary.html: pdf, tex, ipynb, html or none (default: all)",
+        help="report.pdf, analysis.ipynb: pdf, ipynb or none (default: both)",
     )
-    parser.add_argument("--all", action="store_true", help="add the appendix: all runs, tables, charts, code")
     parser.add_argument("--out", metavar="DIR", help="where to write (default: the lab folder)")
     parser.add_argument(
         "--template", metavar="FILE.pptx", help="a PowerPoint file whose design is used instead"
@@ -312,7 +311,6 @@ def run_export(args: argparse.Namespace) -> int:
             Path(args.folder) if args.folder else find_folder(),
             formats=args.deck,
             reports=args.report,
-            everything=args.all,
             out=Path(args.out) if args.out else None,
             template=Path(args.template) if args.template else None,
             plots=not args.no_plots,

@@ -120,7 +120,7 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RULE=REASON",
-        help="override what a rule found, and why; the reason is kept and appears in the appendix",
+        help="override what a rule found, and why; the reason is kept and appears on the last page of the hand-in",
     )
     parser.add_argument("--force", action="store_true", help="submit in spite of findings that are errors")
     parser.add_argument("--yes", action="store_true", help="ask nothing, even in a terminal")

@@ -19,16 +19,14 @@ from labtui.domain.events import LabState
 if TYPE_CHECKING:
     from labtui.export.contents import LabContents
     from labtui.export.figures import NamedChart, Progress
-    from labtui.export.hand_in import HandInDocument, Picture
+    from labtui.export.hand_in import HandInDocument
     from labtui.export.typst_writer import Typesetter
-    from labtui.results.charts import ChartSpec
 
 DECKS = ("pptx", "pdf")
-REPORTS = ("pdf", "tex", "ipynb", "html")
+REPORTS = ("pdf", "ipynb")
 PLOT_FORMATS = ("png", "svg")
 TABLES = ("results.json", "results.csv", "results.md", "results.tex")
-FIGURES = "report-figures"
-_REPORT_NAMES = {"pdf": "report.pdf", "tex": "report.tex", "ipynb": "analysis.ipynb", "html": "summary.html"}
+_REPORT_NAMES = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,6 @@ def export_lab(
     out: Path | None = None,
     template: Path | None = None,
     plots: bool = True,
-    everything: bool = False,
     state: LabState | None = None,
     today: date | None = None,
     progress: Progress | None = None,
@@ -55,7 +52,7 @@ def export_lab(
     """Write the hand-in, its reports, tables and plots; callable from any thread.
 
     `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab
-    folder; `template` a teacher's .pptx; `everything` adds the appendix; `state` when the caller has the lab
+    folder; `template` a teacher's .pptx; `state` when the caller has the lab
     open, else the stored one is read. The lab folder is read once. Each file is whole or not there; what can be
     written is written even when another file cannot.
 
@@ -80,12 +77,11 @@ def export_lab(
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
     work = _Export(contents, out or lab.path, template, progress)
     charts = all_charts(contents.measurements, contents.results) if plots else ()
-    appended = [name for name in DECKS if everything and (name in formats or not formats)]
-    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats) + len(reports) + len(appended)
+    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats) + len(reports)
     work.tables()
     work.plots(charts)
-    if formats or reports or appended:
-        work.write_documents(formats, reports, appended)
+    if formats or reports:
+        work.write_documents(formats, reports)
     progress("done", 1.0)
     return work.report()
 
@@ -163,11 +159,8 @@ class _Export:
             target = self.out / "plots"
             self.add(lambda: write_charts(charts, target, formats=PLOT_FORMATS, stamp=stamp, progress=step))
 
-    def write_documents(
-        self, formats: Sequence[str], reports: Sequence[str], appended: Sequence[str]
-    ) -> None:
-        """Slides, reports and the appendix, from one hand-in."""
-        from labtui.export.appendix import appendix
+    def write_documents(self, formats: Sequence[str], reports: Sequence[str]) -> None:
+        """Slides and reports, from one hand-in."""
         from labtui.export.pages import hand_in
         from labtui.export.style import glyph_note
         from labtui.export.typst_writer import Typesetter
@@ -178,19 +171,6 @@ class _Export:
             with Typesetter() as typesetter:
                 self._slides(deck, formats, typesetter, ("deck", 0.5, 0.7))
                 self._reports(deck, reports, typesetter)
-                if appended:
-                    rest = appendix(self.contents)
-                    self._slides(
-                        rest,
-                        [name for name in appended if name == "pptx"],
-                        typesetter,
-                        ("appendix", 0.85, 0.9),
-                    )
-                    if "pdf" in appended:
-                        step = self.part(0.9, 0.99)
-                        self.add(
-                            lambda: self._one("appendix.pdf", typesetter.report(rest, "appendix.pdf", step))
-                        )
                 if ({"pdf"} & {*formats, *reports}) and (note := glyph_note(deck)):
                     self.notes.append(note)
         except ExportError as error:  # the typesetter itself cannot be had
@@ -225,13 +205,11 @@ class _Export:
             self.add(lambda: self._one(f"{name}.pdf", typesetter.slides(deck, laid.slides, step)))
 
     def _reports(self, deck: HandInDocument, reports: Sequence[str], typesetter: Typesetter) -> None:
-        from labtui.export.report_formats import latex_report, notebook, summary_html
+        from labtui.export.report_formats import notebook
 
         makers: dict[str, Callable[[Progress], bytes]] = {
             "pdf": lambda step: typesetter.report(deck, progress=step),
-            "tex": lambda step: latex_report(deck, _Figures(self, typesetter).name).encode(),
             "ipynb": lambda step: notebook(deck).encode(),
-            "html": lambda step: summary_html(deck, typesetter.chart_svg).encode(),
         }
         for at, name in enumerate(reports):
             step = self.part(0.7 + 0.03 * at, 0.73 + 0.03 * at)
@@ -241,29 +219,3 @@ class _Export:
     def _one(self, name: str, data: bytes) -> Sequence[Path]:
         write_whole(self.out / name, data)
         return (self.out / name,)
-
-
-class _Figures:
-    """The files beside report.tex: each chart and picture once, named by what it is."""
-
-    def __init__(self, work: _Export, typesetter: Typesetter) -> None:
-        self._work, self._typesetter = work, typesetter
-        self._names: dict[int, str] = {}
-        self._kept: list[object] = []
-
-    def name(self, item: ChartSpec | Picture) -> str:
-        """Where the file lies, seen from report.tex."""
-        from labtui.results.charts import ChartSpec
-
-        if id(item) not in self._names:
-            self._kept.append(item)
-            number = len(self._names) + 1
-            if isinstance(item, ChartSpec):
-                name, data = f"{FIGURES}/{number:02}-{item.key}.pdf", self._typesetter.chart_pdf(item)
-            else:
-                end = "png" if item.data.startswith(b"\x89PNG") else "jpg"
-                name, data = f"{FIGURES}/{number:02}-picture.{end}", item.data
-            write_whole(self._work.out / name, data)
-            self._work.files.append(self._work.out / name)
-            self._names[id(item)] = name
-        return self._names[id(item)]

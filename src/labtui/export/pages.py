@@ -285,6 +285,15 @@ def sources_page(contents: LabContents) -> Page:
         "labtui computed the numbers in charts, tables and headings from these lines of job logs; numbers in the "
         "answers are the authors' own. The logs are in logs/ in the lab folder."
     )
+    overridden = [
+        plain(
+            f"Submitted in spite of a finding: {item.rule} in {item.file}{f':{item.line}' if item.line else ''}. "
+            f"{item.effect} Reason: {item.reason or 'none given'}",
+            "note",
+        )
+        for submission in contents.state.submissions.values()
+        for item in submission.accepted
+    ]
     headings = ("training", "epoch s", "job", "log", "lines (epoch)")
     if not contents.results.rows:
         headings = ("program", "time", "job", "log", "line")
@@ -292,7 +301,7 @@ def sources_page(contents: LabContents) -> Page:
     return Page(
         title="Where the numbers come from",
         visuals=(table,) if rows else (),
-        words=(plain(intro, "note"),),
+        words=(plain(intro, "note"), *overridden),
         practice=contents.practice,
         flows=True,
     )

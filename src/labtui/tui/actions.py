@@ -331,7 +331,7 @@ ACTIONS: tuple[Action, ...] = (
         "override",
         "O",
         "override",
-        "submit in spite of the chosen finding: your reason is kept and appears in the appendix; again: take it back",
+        "submit in spite of the chosen finding; your reason appears in the hand-in; again: take it back",
         foot=True,
         also="accept ignore finding reason",
     ),

@@ -364,7 +364,7 @@ class AskReason(Modal[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            text = f"{self.stops} Why submit it anyway? The reason is kept and appears in the appendix."
+            text = f"{self.stops} Why submit it anyway? The reason is kept and appears on the last page of the hand-in."
             yield Static(Text(text), markup=False, classes="dialog-text")
             yield Input(id="reason", compact=True, max_length=200)
             yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))
