@@ -59,7 +59,7 @@ async def session_with(
 ) -> LabApp:
     """Run 10.4 while this goes wrong; the words of `seen` come one after another; then all heals (after `mend`)."""
     lessons: list[str] = []
-    plan = IncidentPlan(cluster, [name], 1, lambda lesson: lessons.append(lesson.name))
+    plan = IncidentPlan(cluster, [name], lambda lesson: lessons.append(lesson.name))
     app, session = open_app(lab_on(cluster, path))
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
@@ -121,7 +121,7 @@ async def test_a_full_disk_keeps_the_run_in_the_waiting_line(
 async def test_a_bad_end_is_explained(
     cluster: PracticeCluster, tmp_path: Path, name: str, state: str, sentence: str
 ) -> None:
-    plan = IncidentPlan(cluster, [name], 1)
+    plan = IncidentPlan(cluster, [name])
     app, session = open_app(lab_on(cluster, tmp_path / "lab"))
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
@@ -162,7 +162,7 @@ async def test_epochs_of_a_first_try_do_not_count(slower_cluster: PracticeCluste
         await submit_here(pilot, app)
         runs = lambda: app.view_model.state.runs  # noqa: E731
         await come_to(pilot, lambda: any(run.epochs for run in runs().values()), "an epoch of the first try")
-        plan = IncidentPlan(cluster, ["requeue"], 1)
+        plan = IncidentPlan(cluster, ["requeue"])
         await come_to(pilot, lambda: over(app), "the end of the second try")
         await pilot.press("q")
     plan.close()

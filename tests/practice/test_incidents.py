@@ -1,29 +1,17 @@
 """What goes wrong on purpose happens as Slurm would have it, once, and is explained."""
 
-import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from labtui.commands.cli import main
 from labtui.domain.errors import UsageError
-from labtui.lab.plan import PlanOverrides, framework_scripts
-from labtui.practice.cluster import PracticeClock, PracticeCluster
+from labtui.practice.cluster import PracticeClock
 from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.slurm.job import Call, Site
 from labtui.practice.slurm.options import build_request
-from labtui.session.labs import load_edition
-from labtui.session.session import Session
-from labtui.training_logs.gpu_sampler import read_samples
-from tests.lab import walk
-from tests.results.helpers import published
-
-TWO_NODES = {"nodes": "2", "cpus-per-task": "40"}
-MICRO = published("chapter12.toml")["tables"][0]
 
 
 class Runner:
@@ -32,9 +20,6 @@ class Runner:
 
     def start(self, job, gpu_numbers):
         pass
-
-    def trouble(self, job_id, word):
-        self.lines.append(f"{job_id} {word}")
 
     def signal(self, job_id, number):
         self.signals.append((job_id, number))
@@ -70,7 +55,7 @@ class Cluster:
 def plan(cluster, name):
     made = IncidentPlan.__new__(IncidentPlan)
     made.notes = []
-    IncidentPlan.__init__(made, cluster, [], 1, made.notes.append)
+    IncidentPlan.__init__(made, cluster, [], made.notes.append)
     made._waiting = [name]
     return made
 
@@ -88,11 +73,10 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
     trouble = plan(cluster, name)
     trouble.look(900.0)
     assert not trouble.happened, "nothing to happen to yet"
-    nodes = TWO_NODES if INCIDENTS[name].several_nodes else {}
     if INCIDENTS[name].moment == "PENDING":
-        cluster.submit(1000.0, **nodes)
+        cluster.submit(1000.0)
     else:
-        running_job(cluster, **nodes)
+        running_job(cluster)
     for now in (1200.0, 1201.0, 1300.0):
         trouble.look(now)
     assert [note.name for note in trouble.happened] == [name] == [note.name for note in trouble.notes]
@@ -102,20 +86,10 @@ def test_it_happens_once_at_its_moment_and_is_explained(name):
 @pytest.mark.parametrize("name", [name for name in INCIDENTS if INCIDENTS[name].moment == "PENDING"])
 def test_a_job_that_waits_for_a_moment_only_is_not_missed(name):
     cluster = Cluster()
-    trouble = IncidentPlan(cluster, [name], 1)
-    cluster.submit(1000.0, **TWO_NODES)
+    trouble = IncidentPlan(cluster, [name])
+    cluster.submit(1000.0)
     assert [note.name for note in trouble.happened] == [name], "before anything else could look"
     trouble.close()
-
-
-def test_an_incident_of_several_nodes_leaves_other_jobs_alone_and_holds_up_no_other_incident():
-    cluster = Cluster()
-    job = running_job(cluster)
-    trouble = plan(cluster, "slow-node")
-    trouble._waiting.append("drop")
-    trouble.look(1200.0)
-    assert [note.name for note in trouble.happened] == ["drop"] and cluster.dropped == 1
-    assert f"{job.job_id} slow" not in cluster.runner.lines
 
 
 def test_time_limit():
@@ -220,55 +194,3 @@ def test_the_guide_names_all_of_them_in_the_same_order():
     guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
     table = guide.partition("## Practice: incidents")[2]
     assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(INCIDENTS)
-
-
-@pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize("form", ["torchrun", "task-per-gpu"])
-def test_incidents_of_several_nodes_from_the_job_to_labtuis_sentences(tmp_path, form):
-    scripts = framework_scripts(load_edition("hpc4ai-ch12"))
-    with PracticeCluster.start(tmp_path / "cluster", factor=200) as cluster:
-        folder = walk.folder_of(tmp_path / "lab", "hpc4ai-ch12", **cluster.login.settings_for(scripts))
-        incidents = IncidentPlan(cluster, ["rendezvous", "rank-killed", "slow-node"], 1)
-        with Session.open(folder.path) as session:
-            for epochs in (3, 4, 5):  # three plans that are not the same
-                # The time limit is generous: processes start in this machine's time, 200 times the cluster's.
-                at = PlanOverrides(
-                    qos="acc_training", form=form, gpus=(8,), epochs=epochs, time_limit_minutes=120
-                )
-                walk.submit(session, "12.1", at)
-            walk.finish(session)
-            absent, killed, slow = session.state.runs.values()
-            jobs = [session.state.submissions[run.token].job for run in (absent, killed, slow)]
-            walk.wait(lambda: busy_by_node(session, slow.token).keys() == {"as01r1b05", "as01r1b06"})
-            busy = busy_by_node(session, slow.token)
-        incidents.close()
-    assert [note.name for note in incidents.happened] == ["rendezvous", "rank-killed", "slow-node"]
-    assert [job.node for job in jobs] == ["as01r1b[01-02]", "as01r1b[03-04]", "as01r1b[05-06]"]
-    (lost,) = killed.diagnosis
-    assert lost.kind == "process-lost" and "Rank 4 on as01r1b04 was killed" in lost.advice
-    (waiting,) = absent.diagnosis
-    assert waiting.kind == "rendezvous"
-    assert (
-        "as01r1b02 never joined" if form == "torchrun" else "never joined the training: rank 4-7"
-    ) in waiting.advice
-    steady = [epoch.seconds.value for epoch in slow.epochs[1:]]
-    assert slow.outcome == "completed" and len(steady) == 4
-    usual = MICRO["images"] / MICRO["throughput"][MICRO["gpus"].index(8)]
-    assert steady[-1] == pytest.approx(2 * usual, rel=0.05), "all wait for the slow node"
-    assert min(busy["as01r1b05"]) > 0.8, "a GPU that waits in an all-reduce counts as busy"
-    assert max(busy["as01r1b06"]) < 0.7, "the one whose node is slow does not"
-
-
-def busy_by_node(session, token):
-    """The last utilisation of each GPU of a job, by node."""
-    path = session.log_path(token, "gpu")
-    found = {}
-    for sample in read_samples(path.read_bytes()).samples[-16:] if path is not None else ():
-        found.setdefault(sample.node, []).append(sample.utilization)
-    return found
-
-
-def test_an_incident_of_several_nodes_needs_a_lab_that_has_them(capsys):
-    assert main(["practice", "--serve", "--lab", "hpc4ai-ch10", "--rehearse", "slow-node"]) == 2
-    text = capsys.readouterr().err
-    assert "slow-node" in text and "several nodes" in text and "hpc4ai-ch12" in text

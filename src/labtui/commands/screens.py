@@ -221,37 +221,20 @@ def run_practice(arguments: argparse.Namespace) -> int:
         from labtui.commands.terminal import print_wrapped
 
         for name, incident in INCIDENTS.items():
-            where = " (jobs on several nodes)" if incident.several_nodes else ""
-            print_wrapped(f"{name}{where}\n  {incident.note.title}.\n  {incident.note.text}\n", hang=0)
+            print_wrapped(f"{name}\n  {incident.note.title}.\n  {incident.note.text}\n", hang=0)
         return 0
     names = choose(arguments.rehearse, arguments.seeded)
     _check(arguments)
-    _check_nodes(arguments.lab, [name for name in names if INCIDENTS[name].several_nodes])
     with _cluster(arguments) as cluster:
         folder = _lab_folder(arguments, cluster)
         if arguments.serve:
-            return _serve(cluster, folder, names, arguments.seeded or 0)
-        code = _show(cluster, folder, names, arguments.seeded or 0, kept=bool(arguments.keep))
+            return _serve(cluster, folder, names)
+        code = _show(cluster, folder, names, kept=bool(arguments.keep))
     if arguments.keep and sys.stdout.isatty():
         again = ["labtui", "practice", "--keep", arguments.keep]
         again += ["--lab", arguments.lab] if arguments.lab != LAB else []
         print(f"Kept in {arguments.keep}. To continue: {shlex.join(again)}")
     return code
-
-
-def _check_nodes(lab: str, incidents: list[str]) -> None:
-    """Raises UsageError for incidents of several nodes in a lab whose jobs all fit one."""
-    from labtui.domain.errors import UsageError
-    from labtui.session.labs import load_edition
-    from labtui.session.settings import load_profile
-
-    on_each = load_profile("practice").gpus_per_node
-    edition = load_edition(lab)
-    if incidents and not any(run.gpus > on_each for task in edition.tasks for run in task.runs):
-        raise UsageError(
-            f"{', '.join(incidents)}: that happens to jobs on several nodes, and {edition.title} has none.",
-            "Add `--lab hpc4ai-ch12`, which trains on 1 to 32 GPUs.",
-        )
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -349,7 +332,7 @@ def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     return folder.path
 
 
-def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
+def _serve(cluster: Any, folder: Path, names: list[str]) -> int:
     from labtui.practice.incidents import IncidentPlan
 
     login = cluster.login
@@ -358,7 +341,7 @@ def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
     print(f"host key     {login.host_key}")
     print(f"speed        {cluster.clock.factor:g} x", flush=True)
     plan = IncidentPlan(
-        cluster, names, seed, lambda note: print(f"incident     {note.title}. {note.text}", flush=True)
+        cluster, names, lambda note: print(f"incident     {note.title}. {note.text}", flush=True)
     )
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
@@ -366,11 +349,11 @@ def _serve(cluster: Any, folder: Path, names: list[str], seed: int) -> int:
     return 0
 
 
-def _show(cluster: Any, folder: Path, names: list[str], seed: int, *, kept: bool) -> int:
+def _show(cluster: Any, folder: Path, names: list[str], *, kept: bool) -> int:
     from labtui.practice.incidents import IncidentPlan
 
     happened: list[IncidentNote] = []
-    plan = IncidentPlan(cluster, names, seed, happened.append)
+    plan = IncidentPlan(cluster, names, happened.append)
     try:
         return show(folder, incidents=happened, practice_factor=cluster.clock.factor, kept=kept)
     finally:

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import BinaryIO, NotRequired, TypedDict
+from typing import BinaryIO, TypedDict
 
 PASSED = (
     "SLURM_",
@@ -142,18 +142,15 @@ class GpuLoad(TypedDict):
     gpus: int
     percent: float
     gib: float
-    last_node: NotRequired[float]
 
 
 def load() -> GpuLoad:
     """The job's ``gpu.json``; idle GPUs where there is none."""
     try:
         with open(os.path.join(os.environ["LABTUI_PRACTICE_JOB"], "gpu.json"), encoding="ascii") as stream:
-            found: GpuLoad = json.load(stream)
+            return json.load(stream)  # type: ignore[no-any-return]
     except (KeyError, OSError, ValueError):
         return {"gpus": 0, "percent": 0.0, "gib": 0.0}
-    nodes, here = (int(os.environ.get(name, "0")) for name in ("SLURM_STEP_NUM_NODES", "SLURM_NODEID"))
-    return {**found, "percent": found.get("last_node", found["percent"])} if here == nodes - 1 > 0 else found
 
 
 def reading(index: int, current: GpuLoad) -> dict[str, str]:

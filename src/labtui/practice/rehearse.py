@@ -24,7 +24,6 @@ import math
 import os
 import random
 import runpy
-import signal
 import socket
 import subprocess
 import sys
@@ -271,40 +270,10 @@ def _walk_of_rehearsed_data(
     yield str(top), [], [f"{number:05d}.JPEG" for number in range(count)]
 
 
-def trouble() -> str:
-    """What an incident does to the last of a step's nodes: ``slow``, ``killed``, ``absent``, or nothing."""
-    if int(os.environ.get("SLURM_STEP_NUM_NODES", "1")) < 2:
-        return ""
-    try:
-        return _job_file("trouble").read_text(encoding="ascii")
-    except OSError:
-        return ""
-
-
-def slowness() -> float:
-    """How many times the usual time a step takes: as long as its slowest node."""
-    return SLOW if trouble() == "slow" else 1.0
-
-
-def lost_rank() -> tuple[int, str] | None:
-    """The rank that was killed, and its node."""
-    try:
-        rank, node = _job_file("lost").read_text(encoding="ascii").split()
-    except (OSError, ValueError):
-        return None
-    return int(rank), node
-
-
 def _job_file(name: str) -> Path:
     return Path(os.environ.get("LABTUI_PRACTICE_JOB", ".")) / name
 
 
-def _on_last_node() -> bool:
-    nodes = int(os.environ.get("SLURM_STEP_NUM_NODES", "1"))
-    return int(os.environ.get("SLURM_NODEID", "0")) == nodes - 1 > 0
-
-
-SLOW = 2.0
 _LAUNCHER = {"--nnodes": "1", "--nproc_per_node": "1", "--nproc-per-node": "1"}
 _WAIT_S = 0.1
 _FOR_ALL = "LABTUI_PRACTICE_FOR_ALL"
@@ -326,8 +295,6 @@ def torchrun(words: list[str]) -> int:
     each = options["--nproc-per-node"] if options["--nproc-per-node"] != "1" else options["--nproc_per_node"]
     nodes, processes = (int(text) if text.isdecimal() else 1 for text in (options["--nnodes"], each))
     here = int(os.environ.get("SLURM_NODEID", "0"))
-    if trouble() == "absent":
-        return _never_met(options.get("--rdzv_conf", ""))
     if processes > 1 and "OMP_NUM_THREADS" not in os.environ:
         stars = "*" * 41
         print(
@@ -346,50 +313,18 @@ def torchrun(words: list[str]) -> int:
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-    rank = here * processes
-    ended = _rank_0_for_all(words[at:], environment, rank)
-    if ended and (not here or ended == KILLED):
-        print(_child_failed(words[at], ended, rank), file=sys.stderr, flush=True)
+    ended = _rank_0_for_all(words[at:], environment, here * processes)
+    if ended and not here:
+        print(_child_failed(words[at], ended), file=sys.stderr, flush=True)
     return 1 if ended else 0
 
 
-def _never_met(settings: str) -> int:
-    """The last node's torchrun hangs; the others give up after `join_timeout` seconds."""
-    if _on_last_node():
-        while True:
-            time.sleep(_WAIT_S)
-    pairs = dict(piece.partition("=")[::2] for piece in settings.split(","))
-    limit = pairs.get("join_timeout", "")
-    clock_from_environment().advance(float(limit) if limit.isdecimal() else 600.0)
-    if int(os.environ.get("SLURM_NODEID", "0")) == 0:
-        print(_TIMED_OUT, file=sys.stderr, flush=True)
-    return 1
-
-
-_TIMED_OUT = """Traceback (most recent call last):
-  File "/usr/local/bin/torchrun", line 33, in <module>
-    sys.exit(load_entry_point('torch', 'console_scripts', 'torchrun')())
-  File "/usr/local/lib/python3.10/dist-packages/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py", line 680, in run
-    raise RendezvousTimeoutError
-torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"""  # noqa: E501  as torchrun prints it
-
-
-KILLED = -9
-
-
 def _rank_0_for_all(words: list[str], environment: dict[str, str], rank: int) -> int:
-    """The status of rank 0, which the first task of a step rehearses in a process of its own; the others wait.
-
-    A `rank` that is killed meanwhile leaves word of that and has its own status.
-    """
+    """The status of rank 0, which the first task of a step rehearses in a process of its own; the others wait."""
     step = os.environ.get("SLURM_STEP_ID", "0")
     done = _job_file(f"rank-0.{step}")
     if rank:
         while not done.exists() or not (ended := done.read_text(encoding="ascii")):
-            if _on_last_node() and os.environ.get("SLURM_LOCALID") == "0" and trouble() == "killed":
-                node = os.environ.get("SLURMD_NODENAME", "localhost")
-                _job_file("lost").write_text(f"{rank} {node}", encoding="ascii")
-                return KILLED
             time.sleep(_WAIT_S)
         return int(ended)
     status = subprocess.call(
@@ -399,20 +334,15 @@ def _rank_0_for_all(words: list[str], environment: dict[str, str], rank: int) ->
     return status
 
 
-def _child_failed(script: str, code: int, rank: int) -> str:
+def _child_failed(script: str, code: int) -> str:
     """The launcher's last words about a process that ended badly."""
-    how, reason = (
-        f"exitcode  : {code} (pid: 4{rank:04d})",
-        "To enable traceback see the torchrun documentation",
-    )
-    if code < 0:
-        how, reason = f"{how}  (SIGKILL)", f"Signal {-code} (SIGKILL) received by PID 4{rank:04d}"
     return (
         f"E1122 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: {code}) local_rank: 0\n"
         f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{'=' * 60}\n"
         f"{script} FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\n"
         f"Root Cause (first observed failure):\n[0]:\n  host      : {os.environ.get('SLURMD_NODENAME', 'localhost')}\n"
-        f"  rank      : {rank} (local_rank: 0)\n  {how}\n  error_file: <N/A>\n  traceback : {reason}\n{'=' * 60}"
+        f"  rank      : 0 (local_rank: 0)\n  exitcode  : {code} (pid: 40000)\n  error_file: <N/A>\n"
+        f"  traceback : To enable traceback see the torchrun documentation\n{'=' * 60}"
     )
 
 
@@ -483,8 +413,6 @@ if __name__ == "__main__":
     rank = os.environ.get("RANK", "")
     if rank and _FOR_ALL not in os.environ:  # srun has started a process for each rank
         status = _rank_0_for_all(sys.argv[1:], {}, int(rank))
-        if status == KILLED:
-            os.kill(os.getpid(), signal.SIGKILL)
         status = 1 if status and rank != "0" else status
     else:
         status = main(sys.argv[1:])

@@ -108,12 +108,6 @@ class JobRunner:
         if process is not None and process.poll() is None:
             _signal_group(process.pid, number)
 
-    def trouble(self, job_id: int, word: str) -> None:
-        """Leave word of what goes wrong on the job's last node, where its processes look for it."""
-        home = self._spool / f"job{job_id}"
-        home.mkdir(parents=True, exist_ok=True)
-        (home / "trouble").write_text(word, encoding="ascii")
-
     def say(self, job: Job, line: str) -> None:
         """Slurmstepd's line in the job's standard error; a log that cannot be written stays silent."""
         with contextlib.suppress(OSError), open(job.stderr, "ab") as stream:  # noqa: PTH123

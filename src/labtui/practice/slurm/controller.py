@@ -279,7 +279,7 @@ class Controller:
                 self._end(job, PENDING, "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", now)
             self.runner.signal(job_id, SIGKILL)
 
-    def run_out_of_memory(self, job_id: int, now: float) -> None:
+    def run_out_of_memory(self, job_id: int) -> None:
         """The job's processes outgrow the node's memory: the kernel ends them."""
         with self.lock:
             job = self.jobs[job_id]

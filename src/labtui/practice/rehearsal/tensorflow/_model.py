@@ -151,7 +151,7 @@ class Model:
             print(f"Epoch {epoch + 1}/{epochs}", flush=True)
         for callback in everyone:
             callback.on_epoch_begin(epoch, {})
-        seconds = rehearse.epoch_seconds(training, epoch + 1, chance) * rehearse.slowness()
+        seconds = rehearse.epoch_seconds(training, epoch + 1, chance)
         metrics = rehearse.metrics(training, epoch + 1, chance)
         if verbose == 1:
             _bars(training, seconds, metrics, Model.clock)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-from labtui.practice import rehearse
 
 from . import _pace, _run
 from ._layers import Tensor
@@ -94,9 +91,6 @@ class Store:
         self.values[key] = value.encode() if isinstance(value, str) else bytes(value)
 
     def get(self, key: str) -> bytes:
-        lost = rehearse.lost_rank()
-        if lost is not None and key == f"here/{lost[0]}":
-            return lost[1].encode()
         return self.values[self._key(key)]
 
     def add(self, key: str, number: int) -> int:
@@ -105,22 +99,11 @@ class Store:
         return total
 
     def check(self, keys: Iterable[str]) -> bool:
-        return all(self._key(key) in self.values and not _is_gone(key) for key in keys)
+        return all(self._key(key) in self.values for key in keys)
 
     def wait(self, keys: Iterable[str], *_timeout: object) -> None:
         if not self.check(keys):
             raise RuntimeError("wait timeout")
-
-
-def _is_gone(key: str) -> bool:
-    """Whether an incident keeps this rank from saying it: it was killed, or its node never came."""
-    topic, _, rank = key.rpartition("/")
-    if topic == "alive" and (lost := rehearse.lost_rank()) is not None:
-        return rank == str(lost[0])
-    if topic != "here" or rehearse.trouble() != "absent":
-        return False
-    nodes, world = int(os.environ["SLURM_STEP_NUM_NODES"]), _run.STATE.world
-    return int(rank) >= world - world // nodes
 
 
 def PrefixStore(_prefix: str, store: Store) -> Store:
