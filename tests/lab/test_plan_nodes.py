@@ -195,7 +195,7 @@ def test_a_job_is_charged_for_the_gpus_of_all_its_nodes():
     state = reduce_all(LabState(), [event])
     job = JobView(job_id="1", phase=JobPhase.FINISHED, start_time=0.0, end_time=1800.0)
     submission = replace(state.submissions["lt1"], job=job)
-    cost = lab_cost(replace(state, submissions={"lt1": submission}), now=0.0)
+    cost = lab_cost(replace(state, submissions={"lt1": submission}))
     assert (cost.jobs[0].gpus, cost.jobs[0].allocated) == (32, 16.0)
     assert cost.total.core_hours == 320.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from labtui.domain.events import LabState, LogState, RunState, SubmissionState
@@ -67,7 +69,7 @@ def lab(*, practice: bool = False, phase: JobPhase = JobPhase.FINISHED, segment:
 
 
 def test_gpu_hours_allocated_and_used():
-    cost = lab_cost(lab(), now=9e9)
+    cost = lab_cost(lab())
     (job,) = cost.jobs
     assert job.allocated == pytest.approx(4 * 360 / 3600)
     assert job.used == pytest.approx((1 * 40 + 4 * 40) / 3600)
@@ -77,12 +79,29 @@ def test_gpu_hours_allocated_and_used():
 
 def test_a_running_job_grows_and_practice_costs_nothing():
     state = lab(phase=JobPhase.RUNNING)
-    assert lab_cost(state, now=1090.0).total.allocated == pytest.approx(4 * 90 / 3600)
-    assert lab_cost(lab(practice=True), now=9e9).total.allocated == 0
-    assert lab_cost(lab(practice=True), now=9e9, practice=True).total.allocated == pytest.approx(
-        4 * 360 / 3600
-    )
-    assert lab_cost(lab(), now=9e9, practice=True).total.allocated == 0
+    assert lab_cost(replace(state, cluster_time=1090.0)).total.allocated == pytest.approx(4 * 90 / 3600)
+    assert lab_cost(lab(practice=True)).total.allocated == 0
+    assert lab_cost(lab(practice=True), practice=True).total.allocated == pytest.approx(4 * 360 / 3600)
+    assert lab_cost(lab(), practice=True).total.allocated == 0
+
+
+def test_gpu_hours_follow_the_clusters_clock_and_stay_below_the_limit():
+    """Not the laptop's: a day ahead it made 96 GPU-hours of two minutes."""
+    state = lab(phase=JobPhase.RUNNING)
+    job = replace(state.submissions["t1"].job, time_limit_s=1800.0, elapsed_s=30.0)
+
+    def hours(cluster_time: float | None, **more: object) -> float:
+        submission = replace(state.submissions["t1"], job=replace(job, **more))
+        return lab_cost(
+            replace(state, submissions={"t1": submission}, cluster_time=cluster_time)
+        ).total.allocated
+
+    assert hours(1120.0) == pytest.approx(4 * 120 / 3600)
+    assert hours(1000.0 + 86_400) == pytest.approx(4 * 0.5)
+    assert hours(None) == pytest.approx(4 * 30 / 3600)
+    assert hours(9e9, phase=JobPhase.QUEUED) == 0
+    assert hours(9e9, phase=JobPhase.UNKNOWN) == pytest.approx(4 * 30 / 3600)
+    assert hours(None, phase=JobPhase.FINISHED, end_time=2830.0) == pytest.approx(4 * 1830 / 3600)
 
 
 def test_runs_of_a_folder_know_their_job_and_log():

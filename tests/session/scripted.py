@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from labtui.cluster.files import FileStat
 from labtui.cluster.slurm_cluster import PushReport
-from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, SubmitRefused
+from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import JobDetails, JobEfficiency
 from labtui.slurm.queue import AccountingRow, JobRow, Tick
 from labtui.slurm.sbatch_answers import TestOnly
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
-from labtui.slurm.submit import Lookup
+from labtui.slurm.submit import Lookup, accepted_unread
 
 LIMIT = SubmitRefused("This QoS accepts no further job of yours.", "labtui waits.", wait=True)
 
@@ -66,11 +66,14 @@ class ScriptedCluster:
     max_read: int = 1 << 30
     queue_down: bool = False
     accounting_down: bool = False
+    unread: int = 0
     reachable: bool = True
     connected: bool = False
     host: str = "login1"
     submit_then_cut: int = 0
     submit_never_arrives: int = 0
+    accepted_as: str | None = None
+    """What sbatch prints instead of the number of the job it made; nothing else tells of the job then."""
     missing: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
     """By token: the job that began first, by its own word."""
@@ -159,7 +162,7 @@ class ScriptedCluster:
             for job in self.jobs.values()
             if job.job_id in vanished and job.in_accounting
         )
-        return Tick(jobs=rows, accounting=known)
+        return Tick(jobs=rows, accounting=known, unread=self.unread)
 
     def submit(
         self,
@@ -183,6 +186,8 @@ class ScriptedCluster:
         job_id = str(100 + len(self.jobs))
         self.options[job_id] = tuple(options)
         self.jobs[job_id] = ScriptedJob(job_id, token, job_name, remote_dir)
+        if self.accepted_as is not None:
+            raise RemoteFailure(accepted_unread(self.accepted_as))
         if self.submit_then_cut:
             self.submit_then_cut -= 1
             self.connected = False
@@ -194,6 +199,8 @@ class ScriptedCluster:
         found = next((job.job_id for job in self.jobs.values() if job.token == token), None)
         tries = self.count("find_token") + self.count("submit")
         started = self.started.get(token)
+        if self.accepted_as is not None and not started:
+            return Lookup(attempts=tries, accepted_as=self.accepted_as)
         return Lookup(started or found, certain=True, attempts=tries, started_id=started)
 
     def job_details(self, job_id: str) -> JobDetails | None:

@@ -66,6 +66,42 @@ def test_a_lost_answer_is_looked_up_and_adopted_never_resent(bench: Bench) -> No
     assert only(bench).job.job_id == "100"
 
 
+def test_a_job_accepted_without_a_number_is_never_sent_again(open_bench) -> None:  # type: ignore[no-untyped-def]
+    """Slurm's words are told; the token, or the job's own word, may still bring its number."""
+    first = open_bench()
+    first.cluster.accepted_as = "Your job went to the other cluster."
+    first.online()
+    first.session.submit(draft())
+    first.run(300, lambda: "other cluster" in only(first).sentence)
+    first.session.close()
+    second = open_bench(first.cluster)
+    second.online()
+    second.run(600)
+    assert second.cluster.count("submit") == 1
+    assert only(second).status is SubmissionStatus.UNKNOWN
+    assert "went to the other cluster" in only(second).sentence and "not sent again" in only(second).sentence
+    cancelled = second.session.cancel(1)
+    second.run(90, cancelled.done)
+    with pytest.raises(RemoteFailure, match="number is not known"):
+        cancelled.result()
+    second.cluster.started[only(second).token] = "100"
+    second.run(120, lambda: only(second).status is SubmissionStatus.ACCEPTED)
+    assert only(second).job.job_id == "100"
+
+
+def test_rows_that_cannot_be_read_are_told_and_the_others_count(bench: Bench) -> None:
+    bench.online()
+    bench.session.submit(draft())
+    bench.cluster.unread = 2
+    bench.run(60, lambda: any(problem.key == "rows" for problem in bench.session.state.problems))
+    (problem,) = bench.session.state.problems
+    assert problem.sentence == "Slurm's answer has 2 unreadable rows, left out here."
+    bench.cluster.unread = 0
+    bench.cluster.start("100")
+    bench.run(90, lambda: not bench.session.state.problems)
+    assert only(bench).job.phase is JobPhase.RUNNING
+
+
 def test_what_certainly_did_not_arrive_is_sent_again(bench: Bench) -> None:
     bench.cluster.submit_never_arrives = 1
     bench.online()

@@ -9,15 +9,22 @@ from hypothesis import strategies as st
 from labtui.domain.model import JobPhase
 from labtui.slurm import queue
 from labtui.slurm.job_control import expand_pattern, parse_details
-from labtui.slurm.probe import parse_associations, parse_qos, parse_version
-from labtui.slurm.queue import parse_accounting, parse_queue, parse_tick, queue_command, tick_command
-from labtui.slurm.remote_command import CommandResult
-from labtui.slurm.states import (
-    duration_seconds,
-    epoch_seconds,
-    phase_of,
-    plain_state,
+from labtui.slurm.probe import (
+    parse_associations,
+    parse_budget,
+    parse_paths,
+    parse_qos,
+    parse_quota,
+    parse_slurm_probe,
+    parse_version,
 )
+from labtui.slurm.queue import parse_accounting, parse_queue, parse_tick, queue_command, tick_command
+from labtui.slurm.remote_command import CommandResult, cut_frame, section_status
+from labtui.slurm.sbatch_answers import parse_test_only
+from labtui.slurm.site_probe import gpus_of, parse_load, parse_site
+from labtui.slurm.states import phase_of, plain_state
+from labtui.slurm.submit import parse_lookup, parse_submit
+from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number, size_kib
 from tests.slurm.recorded import NONCE, VERSIONS, answer
 
 releases = pytest.mark.parametrize("version", VERSIONS)
@@ -28,7 +35,7 @@ hostile = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_s
 
 @releases
 def test_recorded_queue(version: str) -> None:
-    rows = {row.job_id: row for row in parse_queue(answer(version, "squeue-mixed").out, NONCE)}
+    rows = {row.job_id: row for row in parse_queue(answer(version, "squeue-mixed").out, NONCE).rows}
     assert len(rows) >= 5
     phases = {row.phase for row in rows.values()}
     assert phases == {JobPhase.QUEUED, JobPhase.RUNNING, JobPhase.FINISHED}
@@ -41,25 +48,27 @@ def test_recorded_queue(version: str) -> None:
 
 @releases
 def test_recorded_empty_queue(version: str) -> None:
-    assert parse_queue(answer(version, "squeue-nothing").out, NONCE) == ()
+    assert parse_queue(answer(version, "squeue-nothing").out, NONCE) == ((), ())
 
 
 @releases
 def test_recorded_accounting(version: str) -> None:
-    rows = {row.comment: row for row in parse_accounting(answer(version, "sacct-by-id").out, NONCE)}
+    rows = {row.comment: row for row in parse_accounting(answer(version, "sacct-by-id").out, NONCE).rows}
     ours, failed = rows["labtui:tok-1234"], rows["labtui:tok-fail"]
     assert ours.phase is JobPhase.FINISHED and ours.exit_code == "0:0" and ours.end is not None
     assert (failed.state, failed.exit_code) == ("FAILED", "3:0")
     refused = [
-        row for row in parse_accounting(answer(version, "sacct-mixed").out, NONCE) if row.state == "FAILED"
+        row
+        for row in parse_accounting(answer(version, "sacct-mixed").out, NONCE).rows
+        if row.state == "FAILED"
     ]
     assert refused and refused[0].exit_code == "1:0" and refused[0].nodes == ""
-    assert parse_accounting(answer(version, "sacct-nothing").out, NONCE) == ()
+    assert parse_accounting(answer(version, "sacct-nothing").out, NONCE) == ((), ())
 
 
 @releases
 def test_recorded_time_limit_kill(version: str) -> None:
-    rows = parse_accounting(answer(version, "sacct-timeout").out, NONCE)
+    rows = parse_accounting(answer(version, "sacct-timeout").out, NONCE).rows
     assert [row.state for row in rows] == ["TIMEOUT"]
 
 
@@ -90,18 +99,21 @@ def test_a_hostile_job_name_cannot_forge_its_log_path() -> None:
 # --------------------------------------------------------------------------- round trips
 
 
+def queue_row(fields: dict[str, str]) -> str:
+    """A row of squeue's answer; fields that are not given are N/A."""
+    row_mark, between = queue.separators(NONCE)
+    values = {field: "N/A" for field, _ in queue.FIELDS} | {"state": "RUNNING"} | fields
+    return row_mark + between.join(values.values()) + "\n"
+
+
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qos: str) -> None:
     fields = {field: "N/A" for field, _ in queue.FIELDS}
     fields |= {"job_id": "12", "display_id": "12", "state": "PENDING", "name": name, "comment": comment,
              "reason": reason, "qos": qos}  # fmt: skip
-    row_mark, between = queue.separators(NONCE)
-    text = "noise before\n" + "".join(
-        row_mark + between.join(values) + "\n" for values in (fields.values(), fields.values())
-    )
-    rows = parse_queue(text, NONCE)
-    assert len(rows) == 2
-    assert rows[0] == rows[1]
+    text = "noise before\n" + queue_row(fields)
+    rows, unread = parse_queue(text, NONCE)
+    assert len(rows) == 1 and not unread
     assert rows[0].name == name.removesuffix("\n") or rows[0].name == name
     empty = {"N/A", "(null)", "n/a"}
     assert rows[0].comment == ("" if comment in empty else comment)
@@ -115,25 +127,93 @@ def test_any_content_survives_accounting(name: str, comment: str) -> None:
     values |= {"JobIDRaw": "77", "State": "CANCELLED by 1234", "JobName": name, "Comment": comment}
     mark = queue.delimiter(NONCE)
     record = "".join(value + mark for value in values.values()) + "\n"
-    rows = parse_accounting("a banner\n" + record + record, NONCE)
+    other = "".join(value + mark for value in (values | {"JobIDRaw": "78"}).values()) + "\n"
+    rows, unread = parse_accounting("a banner\n" + record + other, NONCE)
     assert [(row.job_id, row.state, row.name, row.comment) for row in rows] == [
-        ("77", "CANCELLED", name, comment)
-    ] * 2
+        (number, "CANCELLED", name, comment) for number in ("77", "78")
+    ]
+    assert not unread
 
 
-@given(st.text())
+odd = st.text() | st.lists(
+    st.sampled_from(
+        (
+            *("JobId=1", "Restarts=", "squeue-status ", "now\n", "out-0\n", "attempt-0\n", "gpu:", "9" * 4400),
+            *("\u00b2", "\u0663", "-", ":", "|", "\n", "=", " ", ".", "x", "K", "0", "1"),
+            *(f"\x1d{NONCE} ", f"\x1e{NONCE}", f"\x1f{NONCE}"),
+        )
+    ),
+    max_size=30,
+).map("".join)  # fmt: skip
+"""Any text, and texts of the words and digits that Slurm's answers are made of."""
+
+
+@given(odd)
 def test_no_text_breaks_a_parser(text: str) -> None:
     parse_queue(text, NONCE)
     parse_accounting(text, NONCE)
-    parse_details(text, "1")
+    parse_details(f"JobId=1 {text}", "1")
     parse_associations(text)
     parse_qos(text)
+    parse_quota(text)
+    parse_budget(text)
     parse_version(text)
+    parse_submit(text)
+    gpus_of(text)
+    number(text)
+    job_id(text)
+    size_kib(text)
     epoch_seconds(text)
     duration_seconds(text)
     phase_of(text)
+    section_status({"a": text}, "a")
+    cut_frame(f"\n{NONCE}<\n{text}\n{NONCE}> {text}\n".encode(), NONCE)
     result = CommandResult(text.encode(), text.encode(), 0)
-    assert parse_tick(result, NONCE, asked_accounting=True).jobs is None
+    parse_tick(result, NONCE, asked_accounting=True)
+    parse_lookup(result, NONCE, "0f3a-77aa-b2c4", "ResNet50-b2c4")
+    parse_slurm_probe(result, NONCE)
+    parse_paths(result, NONCE, ["/a"])
+    parse_site(result, NONCE)
+    parse_load(result, NONCE)
+    parse_test_only(result)
+
+
+def test_two_rows_of_one_job_are_one_job() -> None:
+    """The screens key their rows by it; the last one is the newest."""
+    text = queue_row({"job_id": "12", "display_id": "12", "state": "PENDING"}) + queue_row(
+        {"job_id": "12", "display_id": "12", "state": "RUNNING"}
+    )
+    assert [(row.job_id, row.state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
+    mark = queue.delimiter(NONCE)
+    records = "".join(
+        "".join(
+            value + mark
+            for value in (
+                dict.fromkeys(queue.ACCOUNTING_FIELDS, "") | {"JobIDRaw": "12", "State": state}
+            ).values()
+        )
+        + "\n"
+        for state in ("NODE_FAIL", "COMPLETED")
+    )
+    assert [row.state for row in parse_accounting(records, NONCE).rows] == ["COMPLETED"]
+
+
+@pytest.mark.parametrize("bad", ["007", "\u0661\u0662", "9" * 5000, "0", "-3", "12a", "", "\u00b2"])
+def test_a_bad_row_is_left_out_and_counted_and_the_others_stand(bad: str) -> None:
+    text = queue_row({"job_id": bad, "display_id": bad}) + queue_row({"job_id": "12", "display_id": "12"})
+    tick = parse_tick(
+        CommandResult(tick_text(NONCE, rows=text).encode(), b"", 0), NONCE, asked_accounting=False
+    )
+    assert tick.jobs is not None and [row.job_id for row in tick.jobs] == ["12"]
+    assert tick.unread == 1
+
+
+def test_odd_times_of_a_row_are_absent() -> None:
+    text = queue_row(
+        {"job_id": "12", "display_id": "12", "limit": "9" * 5000, "used": "\u00b2", "start": "1" * 99}
+    )
+    (row,) = parse_queue(text, NONCE).rows
+    assert (row.time_limit_s, row.elapsed_s, row.start) == (None, None, None)
 
 
 def test_the_queue_is_asked_without_a_capital_c() -> None:
@@ -236,7 +316,7 @@ def test_plain_state() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("10:00", 600), ("1-02:03:04", 93784), ("0:00", 0), ("2-12", 216000), ("45", 2700), ("UNLIMITED", None),
-     ("00:00.539", 0), ("2-00:00:00", 172800), ("", None), ("INVALID", None)],
+     ("00:00.539", 0), ("2-00:00:00", 172800), ("", None), ("INVALID", None), ("\u0661:00", None), ("1" * 99, None)],
 )  # fmt: skip
 def test_durations(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == seconds

@@ -109,6 +109,31 @@ def test_a_submission_is_sent_once_and_leaves_a_receipt(site: Site) -> None:
     assert site.look().job_id == "4711"
 
 
+def test_an_accepted_job_without_a_number_is_never_sent_again(site: Site) -> None:
+    site.program("sbatch", f'echo "$@" >>{site.sent}; echo "Your job went to the other cluster."')
+    assert parse_submit(site.submit().out) is None
+    for _ in range(20):
+        look = site.look()
+        assert (look.job_id, look.certain, look.no_job_answer) == (None, False, None)
+        assert look.accepted_as is not None and "went to the other cluster" in look.accepted_as
+    site.queue_holds("12", comment_of(TOKEN), NAME)
+    assert site.look().job_id == "12", "it is looked up by its token all the same"
+
+
+def test_a_receipt_is_read_below_and_above_what_a_site_prints(site: Site) -> None:
+    site.program("sbatch", "echo Welcome; echo 'Submitted batch job 12 on cluster other'; echo Good luck")
+    site.submit()
+    assert site.look().job_id == "12"
+
+
+def test_an_unreadable_row_of_the_job_leaves_it_open(site: Site) -> None:
+    site.program("sbatch", "echo 'sbatch: error: Socket timed out on send/recv operation' >&2; exit 1")
+    site.submit()
+    site.queue_holds("0x12", comment_of(TOKEN), NAME)
+    look = site.look()
+    assert not look.certain and look.no_job_answer is None and "cannot be read" in look.problem
+
+
 def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
     """Two processes of one folder, or of its copy, without a lock that holds."""
     site.program("sbatch", f'echo "$@" >>{site.sent}; sleep 1; echo 4711')
@@ -331,7 +356,8 @@ def test_the_header_survives_any_argument(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "job_id"),
     [("123\n", "123"), ("123;mn5\n", "123"), ("Welcome to 2026\n77\n", "77"), ("77\nbye\n", "77"), ("", None),
-     ("Submitted batch job 5\n", None)],
+     ("Submitted batch job 5\n", "5"), ("Submitted batch job 12 on cluster other\n", "12"), ("007\n", None),
+     ("\u0661\u0662\n", None), ("9" * 5000, None), ("job 12\n", None)],
 )  # fmt: skip
 def test_job_ids(text: str, job_id: str | None) -> None:
     assert parse_submit(text) == job_id

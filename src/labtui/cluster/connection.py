@@ -85,7 +85,7 @@ class _Drain:
         self.out = bytearray()
         self.err = bytearray()
         self.truncated = False
-        self._end = re.compile(rb"\n" + marker.encode() + rb"> \d+\n")
+        self._end = re.compile(rb"\n" + marker.encode() + rb"> [0-9]{1,3}\n")
         self._seen = [False, False]
 
     def run(self, deadline: float) -> bool:

@@ -40,6 +40,7 @@ from labtui.slurm.submit import (
     SBATCH_LIMIT_S,
     TAKEN_AWAY,
     Lookup,
+    accepted_unread,
     already_over,
     broken_off,
     cancel_command,
@@ -190,6 +191,7 @@ class SlurmCluster:
 
         Raises:
             SubmitRefused: Slurm said no; `wait` tells whether later may help. There is no job.
+            RemoteFailure: Slurm said yes, and no number that can be read.
             ConnectionLost: it is not known whether there is a job.
         """
         command = submit_command(remote_dir, script_name, token, job_name, options, attempt=attempt)
@@ -200,7 +202,9 @@ class SlurmCluster:
         job_id = parse_submit(result.out) if result.status == 0 else None
         if job_id is not None:
             return job_id
-        if result.status in (0, TAKEN_AWAY) or broken_off(result.status):
+        if result.status == 0:
+            raise RemoteFailure(accepted_unread(result.out), "labtui looks the job up by its token.")
+        if result.status == TAKEN_AWAY or broken_off(result.status):
             raise ConnectionLost(
                 "Slurm's answer to the submission did not arrive.",
                 "labtui looks the job up by its token; nothing is sent twice.",
@@ -371,7 +375,7 @@ class SlurmCluster:
 
 
 def _must_be_a_number(job_id: str) -> None:
-    if not re.fullmatch(r"\d+(_\d+)?", job_id, re.ASCII):
+    if not re.fullmatch(r"[1-9][0-9]{0,11}(_[0-9]{1,9})?", job_id):
         raise RemoteFailure(f"{job_id!r} is not a job ID.", "`labtui queue` shows the IDs.")
 
 

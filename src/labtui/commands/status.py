@@ -39,7 +39,7 @@ def spent(state: LabState, *, practice: bool) -> dict[str, Any]:
     """
     from labtui.results.cost import lab_cost
 
-    cost = lab_cost(state, now=time.time(), practice=practice)
+    cost = lab_cost(state, practice=practice)
     return {
         "practice": practice,
         "total": asdict(cost.total),
@@ -206,7 +206,7 @@ def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
         submission = state.submissions[state.runs[row["run"]].token]
         pace = paces.get(row["run"])
         row["limit_warning"] = (
-            limit_warning(submission, state.runs, pace, time.time()) if row["run"] in going else ""
+            limit_warning(submission, state.runs, pace, state.cluster_time) if row["run"] in going else ""
         )
 
 

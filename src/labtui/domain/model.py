@@ -440,6 +440,20 @@ class JobView:
     unknown_since: float | None = None
     restarts: int = 0
 
+    def ran_s(self, cluster_time: float | None) -> float:
+        """Seconds it has run, by the cluster's clock alone; `cluster_time` is None where that is not known.
+
+        A running job counts no more than its limit: a clock that jumped, or an answer that is old, adds nothing.
+        """
+        if self.phase is JobPhase.QUEUED:
+            return 0.0
+        if self.start_time is not None and self.end_time is not None:
+            return max(0.0, self.end_time - self.start_time)
+        ran = self.elapsed_s or 0.0
+        if self.phase is JobPhase.RUNNING and self.start_time is not None and cluster_time is not None:
+            ran = max(ran, cluster_time - self.start_time)
+        return ran if self.time_limit_s is None else min(ran, self.time_limit_s)
+
 
 # --------------------------------------------------------------------------- what the logs say
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -310,7 +309,7 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
     return Measurements(
         runs=runs,
         samples={source: samples_in(beside(str(folder.path / source))) for source in sources},
-        cost=lab_cost(state, now=time.time()),
+        cost=lab_cost(state),
         images=_images_of(folder),
     )
 

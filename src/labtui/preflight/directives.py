@@ -21,7 +21,7 @@ from labtui.preflight.findings import (
     set_value,
 )
 from labtui.slurm.batch_script import LONG_OPTIONS, SHORT_OPTIONS, JobScript, read_options
-from labtui.slurm.states import duration_seconds
+from labtui.slurm.values import duration_seconds
 
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
 _OTHER_PROGRAM = re.compile(r"#!\s*/\S+")

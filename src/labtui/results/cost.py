@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from labtui.domain.events import LabState, RunState, SubmissionState
-from labtui.domain.model import EpochSample, Interval, JobPhase, JobView
+from labtui.domain.model import EpochSample, Interval, JobPhase
 from labtui.results.measured import SHORTEST, MeasuredRun
 from labtui.results.rows import Configuration, ResultRow, Results
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
@@ -58,17 +58,16 @@ class LabCost:
     total: CostTotal
 
 
-def lab_cost(state: LabState, *, now: float, practice: bool = False) -> LabCost:
-    """GPU-hours of all real jobs; `now` (UNIX seconds, the cluster's clock) ends the jobs that still run.
+def lab_cost(state: LabState, *, practice: bool = False) -> LabCost:
+    """GPU-hours of all real jobs; what still runs counts up to the cluster's clock when the queue was last read.
 
-    With `practice` those of the rehearsed jobs instead: nobody pays for them. Their clock is not ours, so what still
-    runs counts as far as Slurm last said.
+    With `practice` those of the rehearsed jobs instead: nobody pays for them.
     """
     jobs = tuple(
         _job_cost(
             submission,
             [state.runs[run] for run in submission.run_ids if run in state.runs],
-            None if practice else now,
+            state.cluster_time,
         )
         for submission in state.submissions.values()
         if submission.job is not None and submission.practice is practice
@@ -89,10 +88,10 @@ def _total(jobs: Sequence[JobCost]) -> CostTotal:
     )
 
 
-def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float | None) -> JobCost:
+def _job_cost(submission: SubmissionState, runs: Iterable[RunState], cluster_time: float | None) -> JobCost:
     job = submission.job
     assert job is not None  # noqa: S101 - the caller looked
-    wall = wall_seconds(job, now=now)
+    wall = job.ran_s(cluster_time)
     return JobCost(
         token=submission.token,
         task_id=submission.task_id,
@@ -105,19 +104,6 @@ def _job_cost(submission: SubmissionState, runs: Iterable[RunState], now: float 
         used=sum(training_gpu_hours(run.spec.n_gpus, run.epochs) for run in runs),
         running=job.phase is JobPhase.RUNNING,
     )
-
-
-def wall_seconds(job: JobView, *, now: float | None) -> float:
-    """Wall time of a job: from its times, else the elapsed time Slurm gave; nothing before it started.
-
-    `now` None: no clock to measure a running job with.
-    """
-    if job.start_time is not None:
-        if job.end_time is not None:
-            return max(0.0, job.end_time - job.start_time)
-        if job.phase is JobPhase.RUNNING and now is not None:
-            return max(0.0, now - job.start_time)
-    return job.elapsed_s or 0.0
 
 
 def training_gpu_hours(n_gpus: int, epochs: Iterable[EpochSample]) -> float:

@@ -257,11 +257,11 @@ def remaining_seconds(epochs_planned: int | None, epochs_seen: int, row: ResultR
 
 
 def limit_warning(
-    submission: SubmissionState, runs: Mapping[int, RunState], row: ResultRow | None, now: float
+    submission: SubmissionState, runs: Mapping[int, RunState], row: ResultRow | None, now: float | None
 ) -> str:
     """A sentence when the job's time limit will, or may, come before the run in progress ends; else empty.
 
-    `row` holds the pace of that run (see `Results`), `now` is in UNIX seconds. Runs that follow in the same job are
+    `row` holds the pace of that run (see `Results`), `now` is the cluster's clock. Runs that follow in the same job are
     not counted: their pace is another one.
     """
     job, run = submission.job, running_run(submission, runs)
@@ -270,7 +270,7 @@ def limit_warning(
     if run is None or row is None or row.epoch_seconds is None:
         return ""
     rest = remaining_seconds(run.spec.epochs, len(run.epochs), row)
-    left = job.time_limit_s - (job.elapsed_s or 0.0) - max(0.0, now - job.seen_at)
+    left = job.time_limit_s - job.ran_s(now)
     if rest is None or rest.hi <= left:
         return ""
     killed_in = min(run.spec.epochs, len(run.epochs) + 1 + int(max(0.0, left) // row.epoch_seconds.value))

@@ -33,7 +33,7 @@ from labtui.session.folder import MAX_SCRIPT_BYTES, SCRIPT_NAME, LabFolder
 from labtui.slurm.batch_script import JobScript, read_script
 from labtui.slurm.job_script import STARTED_GUARD, JobContext, run_facts
 from labtui.slurm.script_commands import FilledCommand
-from labtui.slurm.states import duration_seconds
+from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import read_command
 
 _DIRECTIVE = re.compile(r"^#SBATCH\s+--([a-z-]+)[= ](.+?)\s*$", re.MULTILINE)

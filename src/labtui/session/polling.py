@@ -34,6 +34,7 @@ from labtui.slurm.states import phase_of
 
 QUEUE_KEY = "queue"
 ACCOUNTING_KEY = "accounting"
+ROWS_KEY = "rows"
 _ACCOUNTING_REST_S = 60.0
 _DIRECT_CHECK_S = 60.0
 _ACCOUNTING_HINT = "Jobs that left the queue stay 'settling' until accounting answers; nothing is lost."
@@ -157,12 +158,23 @@ class Poller:
             if others != context.state.other_jobs:
                 events.append(OtherJobsSeen(at=at, jobs=others))
             events.append(Refreshed(at=at, cluster_time=tick.server_time))
+        self._note_unread(tick.unread)
         if ask_accounting and tick.jobs is not None:
             self._note_accounting(tick.accounting is not None, tick.accounting_problem)
         self._tell(events)
         for token, rows in duplicates(context.state, tick.jobs or ()).items():
             self._cancel_duplicates(context.state.submissions[token], rows)
         self._check_jobs_directly()
+
+    def _note_unread(self, rows: int) -> None:
+        if not rows:
+            self._context.clear_problem(ROWS_KEY)
+            return
+        error = RemoteFailure(
+            f"Slurm's answer has {rows} unreadable row{'s' * (rows != 1)}, left out here.",
+            "The other jobs are shown as Slurm says. Compare with `squeue --me` on the cluster.",
+        )
+        self._context.raise_problem(ROWS_KEY, error)
 
     def _note_accounting(self, answered: bool, problem: str) -> None:
         if answered:

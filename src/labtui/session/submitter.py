@@ -30,7 +30,7 @@ from labtui.session.folder import SCRIPT_NAME
 from labtui.session.worker_context import Done, WorkerContext
 from labtui.slurm.sbatch_answers import NO_ANSWER
 from labtui.slurm.states import early_end_options, early_end_refusal, limit_refusal
-from labtui.slurm.submit import Lookup, NoJobPeriod
+from labtui.slurm.submit import Lookup, NoJobPeriod, accepted_unread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from labtui.slurm.queue import JobRow
 
 _LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0)
+_LOOK_FOR_NUMBER_S = 60.0
 _DUPLICATES_AGAIN_S = 20.0
 _STORE_AGAIN_S = 10.0
 UNKNOWN_SENTENCE = (
@@ -45,6 +46,9 @@ UNKNOWN_SENTENCE = (
 )
 SILENT_SENTENCE = (
     "Slurm has no job of this submission yet. The request may still be under way; labtui checks again."
+)
+UNREAD_HINT = (
+    "labtui looks for it by its token. On the cluster, `squeue --me` shows it and `scancel` ends it."
 )
 REBUILT_SENTENCE = "`labtui repair` found only its job script; the cluster has no job of it."
 REBUILT_HINT = "It is not sent automatically. Submit the task again if you still want this run."
@@ -166,6 +170,9 @@ class Submitter:
             if isinstance(error, ConnectionLost):
                 raise
             return
+        if look.accepted_as is not None:
+            self._accepted_without_number(submission, look.accepted_as)
+            return
         period = self._no_job_periods[token] = self._no_job_periods.get(token, NoJobPeriod()).after(look)
         if look.job_id is None and not look.certain and not period.certain:
             self._say(submission, f"{UNKNOWN_SENTENCE} {look.problem}" if look.problem else SILENT_SENTENCE)
@@ -188,9 +195,17 @@ class Submitter:
                 attempt=look.attempts,
             )
 
-    def _say(self, submission: SubmissionState, sentence: str) -> None:
+    def _accepted_without_number(self, submission: SubmissionState, words: str) -> None:
+        """There is a job, so it is never sent again; the queue, or the job itself, may still tell its number."""
+        self._look_at[submission.token] = self._context.now() + _LOOK_FOR_NUMBER_S
+        self._say(submission, f"{accepted_unread(words)}. It is not sent again.", UNREAD_HINT)
+        for cancelled in self._to_cancel.pop(submission.token, []):
+            _fail(cancelled, RemoteFailure("The job's number is not known.", UNREAD_HINT))
+
+    def _say(self, submission: SubmissionState, sentence: str, hint: str = "") -> None:
         if submission.sentence != sentence:
-            self._change(submission.token, submission.status, sentence=sentence, hint=submission.hint)
+            hint = hint or submission.hint
+            self._change(submission.token, submission.status, sentence=sentence, hint=hint)
 
     def _send(self, submission: SubmissionState) -> None:
         context, token = self._context, submission.token
@@ -234,9 +249,9 @@ class Submitter:
             self._change(token, SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE)
             raise
         except RemoteFailure as error:
-            # Something ran on the cluster and did not say clearly how it ended.
+            # sbatch succeeded and did not say clearly with which job.
             self._look_at[token] = self._context.now()
-            self._change(token, SubmissionStatus.UNKNOWN, sentence=f"{UNKNOWN_SENTENCE} {error.sentence}")
+            self._change(token, SubmissionStatus.UNKNOWN, sentence=error.sentence, hint=error.hint)
         except BaseException:
             self._change(token, SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE)
             raise

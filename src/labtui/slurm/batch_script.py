@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from labtui.slurm.script_commands import FilledCommand, filled_commands, open_quote, quoting, statements_of
+from labtui.slurm.values import number
 
 _FLAG_NAMES = """
 contiguous help hold ignore-pbs kill-on-invalid-dep no-requeue overcommit oversubscribe parsable quiet reboot requeue
@@ -92,7 +93,7 @@ def _words(text: str) -> list[str]:
 
 
 _DIRECTIVE = re.compile(r"^#SBATCH\b(?P<rest>.*)$")
-_GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*(\d+)|\bgpu(?!\S)")
+_GRES = re.compile(r"\bgpu(?::[A-Za-z]\w*)?:\s*([0-9]+)|\bgpu(?!\S)")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 MAX_LINE = 4_000
 """Longer lines are not looked at (longer commands only so far): nobody types them, and rules stay quick."""
@@ -183,7 +184,7 @@ class JobScript:
 
     def number(self, name: str, default: int = 0) -> int:
         """An option's value as a whole number (of a range the first); `default` where it has none."""
-        match = re.match(r"\d{1,9}", self.value(name))
+        match = re.match(r"[0-9]{1,9}", self.value(name))
         return int(match[0]) if match else default
 
     @property
@@ -207,7 +208,7 @@ class JobScript:
                 match = _GRES.search(value)
                 count = int((match[1] or "1")[:6]) if match else 0
             else:
-                digits = re.findall(r"\d+", value.rpartition(":")[2])
+                digits = re.findall(r"[0-9]+", value.rpartition(":")[2])
                 count = int(digits[0][:6]) if digits else 0
             if count and name == "gpus":  # sbatch's --gpus counts for the whole job
                 return -(-count // max(1, self.nodes))
@@ -224,7 +225,7 @@ class JobScript:
     def cpus(self) -> int | None:
         """CPUs per task; None when it is not said as a number."""
         value = self.value("cpus-per-task")
-        return int(value[:9]) if value.isdigit() else None
+        return number(value)
 
 
 def is_training(text: str) -> bool:

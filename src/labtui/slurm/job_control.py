@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labtui.slurm.remote_command import LIMIT, PINNED, PROGRAM_LIMIT_S, UNSET, RemoteCommand
-from labtui.slurm.states import epoch_seconds, plain_state
+from labtui.slurm.states import plain_state
+from labtui.slurm.values import epoch_seconds, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,6 @@ def parse_details(text: str, job_id: str) -> JobDetails | None:
         found = re.findall(rf"(?:^|\s){key}=(\S*)", text)
         return "" if not found or found[-1] in ("(null)", "N/A") else found[-1]
 
-    restarts = word("Restarts")
     return JobDetails(
         job_id=job_id,
         state=plain_state(word("JobState")),
@@ -60,7 +60,7 @@ def parse_details(text: str, job_id: str) -> JobDetails | None:
         stdout=rest_of_line("StdOut"),
         stderr=rest_of_line("StdErr"),
         work_dir=rest_of_line("WorkDir"),
-        restarts=int(restarts) if restarts.isdecimal() else 0,
+        restarts=number(word("Restarts")) or 0,
         nodes=word("NodeList"),
         exit_code=word("ExitCode"),
         submit=epoch_seconds(word("SubmitTime")),
@@ -98,7 +98,7 @@ def expand_pattern(
             return code_found[0]
         return value.zfill(min(int(width), 10)) if width and value.isdecimal() else value
 
-    return re.sub(r"%(\d*)([%A-Za-z])", put, pattern)
+    return re.sub(r"%([0-9]{0,3})([%A-Za-z])", put, pattern)
 
 
 Control = Literal["hold", "release"]

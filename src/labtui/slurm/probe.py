@@ -21,7 +21,7 @@ from labtui.slurm.remote_command import (
     mark_function,
     section_status,
 )
-from labtui.slurm.states import duration_seconds
+from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
 ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxJobs", "MaxSubmit", "MaxWall")
 QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU", "MaxTRESPU", "MaxTRES", "Flags", "Priority")
@@ -74,8 +74,8 @@ def parse_associations(text: str) -> tuple[Association, ...]:
                     partition=row["Partition"],
                     qos=tuple(name for name in row["QOS"].split(",") if name),
                     default_qos=row["DefaultQOS"],
-                    max_jobs=_number(row["MaxJobs"]),
-                    max_submit=_number(row["MaxSubmit"]),
+                    max_jobs=number(row["MaxJobs"]),
+                    max_submit=number(row["MaxSubmit"]),
                 )
             )
     return tuple(found)
@@ -87,8 +87,8 @@ def parse_qos(text: str) -> tuple[QosLimits, ...]:
         QosLimits(
             name=row["Name"],
             max_wall_s=duration_seconds(row["MaxWall"]),
-            max_jobs_per_user=_number(row["MaxJobsPU"]),
-            max_submit_per_user=_number(row["MaxSubmitPU"]),
+            max_jobs_per_user=number(row["MaxJobsPU"]),
+            max_submit_per_user=number(row["MaxSubmitPU"]),
             max_tres_per_user=row["MaxTRESPU"],
             max_tres_per_job=row["MaxTRES"],
             deny_on_limit="DenyOnLimit" in row["Flags"],
@@ -100,7 +100,7 @@ def parse_qos(text: str) -> tuple[QosLimits, ...]:
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
     """(22, 5, 8) of ``slurm 22.05.8`` or ``slurm-wlm 24.11.5``; None when there is no version in it."""
-    version = re.search(r"\b(\d{2})\.(\d{1,2})(?:\.(\d+))?", text)
+    version = re.search(r"\b([0-9]{2})\.([0-9]{1,2})(?:\.([0-9]{1,4}))?", text)
     return (int(version[1]), int(version[2]), int(version[3] or 0)) if version else None
 
 
@@ -109,10 +109,6 @@ def _rows(text: str, fields: tuple[str, ...]) -> Iterable[dict[str, str]]:
         values = line.split("|")
         if len(values) == len(fields):
             yield dict(zip(fields, (value.strip() for value in values), strict=True))
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() else None
 
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr", "sha256sum", "timeout")
@@ -165,7 +161,6 @@ def slurm_probe_command(nonce: str) -> RemoteCommand:
 def parse_slurm_probe(result: CommandResult, nonce: str) -> SlurmProbe:
     """Read the answer of `slurm_probe_command`."""
     out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
-    now = out.get("now", "").strip()
     answered = {
         name: section_status(out, f"{name}-status") == 0 for name in ("squeue", "sacct", "assoc", "qos")
     }
@@ -173,7 +168,7 @@ def parse_slurm_probe(result: CommandResult, nonce: str) -> SlurmProbe:
     return SlurmProbe(
         user=out.get("user", "").strip(),
         shell=out.get("shell", "").strip(),
-        server_time=float(now) if now.isdecimal() else None,
+        server_time=epoch_seconds(out.get("now", "")),
         missing=tuple(out.get("missing", "").split()),
         version=parse_version(version),
         version_text=version.splitlines()[0] if version else "",
@@ -236,8 +231,8 @@ def paths_command(
         '  [ -d "$1" ] && ls -- "$1" 2>/dev/null | head -n 200',
         "}",
     ]
-    for number, path in enumerate(paths):
-        lines.append(f"mark path-{number}; look {shlex.quote(path)}")
+    for place, path in enumerate(paths):
+        lines.append(f"mark path-{place}; look {shlex.quote(path)}")
     lines += [
         f"mark root; place={shlex.quote(root or '.')}",
         'while [ -n "$place" ] && ! [ -d "$place" ]; do',
@@ -260,7 +255,7 @@ def parse_paths(result: CommandResult, nonce: str, paths: Sequence[str]) -> Path
     out = cut_sections(result.out, nonce)
     root = out.get("root", "").split("\n")
     return PathsProbe(
-        paths={path: _path_facts(path, out.get(f"path-{number}", "")) for number, path in enumerate(paths)},
+        paths={path: _path_facts(path, out.get(f"path-{place}", "")) for place, path in enumerate(paths)},
         root_parent=root[0],
         root_writable="writable" in root[1:],
         free_kib=_fourth(out.get("room", "")),
@@ -284,7 +279,7 @@ def _path_facts(path: str, text: str) -> PathFacts:
 
 def _fourth(line: str) -> int | None:
     words = line.split()
-    return int(words[3]) if len(words) > 3 and words[3].isdecimal() else None
+    return number(words[3]) if len(words) > 3 else None
 
 
 def present_command(paths: Sequence[str]) -> RemoteCommand:
@@ -338,9 +333,8 @@ class QuotaLine:
         return self.used_kib / self.limit_kib if self.limit_kib else None
 
 
-_AMOUNT = r"(\d+(?:\.\d+)?)\s*(KB|MB|GB|TB|PB|K|M|G|T|P)?"
+_AMOUNT = r"([0-9]+(?:\.[0-9]+)?\s*(?:KB|MB|GB|TB|PB|K|M|G|T|P)?)"
 _QUOTA = re.compile(rf"^\s*(\S+)\s+(?:GRP|USR|FILESET)\s+{_AMOUNT}\s+{_AMOUNT}\s+{_AMOUNT}", re.IGNORECASE)
-_UNITS = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 
 
 def parse_quota(text: str) -> tuple[QuotaLine, ...]:
@@ -348,14 +342,10 @@ def parse_quota(text: str) -> tuple[QuotaLine, ...]:
     found = []
     for line in _ANSI.sub("", text).splitlines():
         row = _QUOTA.match(line)
-        if row:
-            used, soft, hard = (_kib(row[n], row[n + 1]) for n in (2, 4, 6))
-            found.append(QuotaLine(row[1], used, soft or hard or None))
+        used = size_kib(row[2]) if row else None
+        if row and used is not None:
+            found.append(QuotaLine(row[1], used, size_kib(row[3]) or size_kib(row[4]) or None))
     return tuple(found)
-
-
-def _kib(number: str, unit: str | None) -> float:
-    return float(number) * _UNITS[(unit or "K")[0].upper()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +370,7 @@ class Budget:
 _PROJECT = re.compile(r"^\s*Project:.*\(([^()\s]+)\)\s*$")
 _ENDS = re.compile(r"^\s*Project's Expiration Date:\s*(\d{4}-\d\d-\d\d)")
 _BUDGET = re.compile(
-    r"^\s*(\S.*?)\s{2,}(?:undefined|(\d+(?:\.\d+)?)\s*\([^()]*\))\s+(\d+(?:\.\d+)?)(?:\s*\(\d+\s*%\))?\s*$"
+    r"^\s*(\S.*?)\s{2,}(?:undefined|([0-9]{1,12}(?:\.[0-9]+)?)\s*\([^()]*\))\s+([0-9]{1,12}(?:\.[0-9]+)?)(?:\s*\([0-9]+\s*%\))?\s*$"
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
 
 from labtui.domain.model import JobPhase, JobView
 from labtui.slurm.remote_command import (
@@ -25,7 +26,8 @@ from labtui.slurm.remote_command import (
     section_status,
     trouble,
 )
-from labtui.slurm.states import duration_seconds, epoch_seconds, phase_of, plain_state
+from labtui.slurm.states import phase_of, plain_state
+from labtui.slurm.values import duration_seconds, epoch_seconds, job_id, number
 
 ACCOUNTING_FIELDS = (
     "JobIDRaw",
@@ -42,6 +44,16 @@ ACCOUNTING_FIELDS = (
     "Comment",
     "JobName",
 )
+_T = TypeVar("_T")
+
+
+class Rows(NamedTuple, Generic[_T]):
+    """The rows of an answer, one for each job, and the texts that are no row."""
+
+    rows: tuple[_T, ...]
+    unread: tuple[str, ...] = ()
+
+
 SINCE = "now-60days"
 """How far back accounting is asked; without a start, sacct looks at today alone."""
 
@@ -118,33 +130,36 @@ def my_accounting_command(nonce: str) -> str:
     return _common(nonce)
 
 
-def parse_accounting(text: str, nonce: str) -> tuple[AccountingRow, ...]:
-    """Rows in sacct's order; anything between them that is no row is dropped."""
+def parse_accounting(text: str, nonce: str) -> Rows[AccountingRow]:
+    """Rows in sacct's order; of several records of one job (it was requeued) the last one counts."""
     values = text.split(delimiter(nonce))[:-1]
-    rows = []
-    for start in range(0, len(values) - len(ACCOUNTING_FIELDS) + 1, len(ACCOUNTING_FIELDS)):
-        values_by_field = dict(
-            zip(ACCOUNTING_FIELDS, values[start : start + len(ACCOUNTING_FIELDS)], strict=True)
+    width = len(ACCOUNTING_FIELDS)
+    rows, unread = {}, []
+    for start in range(0, len(values), width):
+        record = values[start : start + width]
+        number_of_job = job_id(record[0].rpartition("\n")[2])
+        if number_of_job is None or len(record) < width:
+            unread.append(" ".join(record))
+            continue
+        rows[number_of_job] = _accounting_row(
+            number_of_job, dict(zip(ACCOUNTING_FIELDS, record, strict=True))
         )
-        values_by_field["JobIDRaw"] = values_by_field["JobIDRaw"].rpartition("\n")[2].strip()
-        if values_by_field["JobIDRaw"].isdecimal():
-            rows.append(_accounting_row(values_by_field))
-    return tuple(rows)
+    return Rows(tuple(rows.values()), tuple(unread))
 
 
-def _accounting_row(values_by_field: dict[str, str]) -> AccountingRow:
-    minutes = values_by_field["TimelimitRaw"].strip()
-    elapsed = values_by_field["ElapsedRaw"].strip()
+def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> AccountingRow:
+    minutes = number(values_by_field["TimelimitRaw"])
+    elapsed = number(values_by_field["ElapsedRaw"])
     nodes = values_by_field["NodeList"].strip()
     return AccountingRow(
-        job_id=values_by_field["JobIDRaw"],
+        job_id=job_id,
         state=plain_state(values_by_field["State"]),
         exit_code=values_by_field["ExitCode"].strip(),
         submit=epoch_seconds(values_by_field["Submit"]),
         start=epoch_seconds(values_by_field["Start"]),
         end=epoch_seconds(values_by_field["End"]),
-        elapsed_s=float(elapsed) if elapsed.isdecimal() else None,
-        time_limit_s=float(minutes) * 60 if minutes.isdecimal() else None,
+        elapsed_s=None if elapsed is None else float(elapsed),
+        time_limit_s=None if minutes is None else minutes * 60.0,
         nodes="" if nodes == "None assigned" else nodes,
         partition=values_by_field["Partition"],
         qos=values_by_field["QOS"],
@@ -212,15 +227,18 @@ def queue_command(nonce: str) -> str:
     return f"squeue --me --local --noheader --array --states=all --format={shlex.quote(queue_format(nonce))}"
 
 
-def parse_queue(text: str, nonce: str) -> tuple[JobRow, ...]:
-    """Rows in squeue's order. A row with another number of fields is left out: it is not ours."""
+def parse_queue(text: str, nonce: str) -> Rows[JobRow]:
+    """Rows in squeue's order; of several rows of one job the last one counts."""
     row_mark, between = separators(nonce)
-    rows = []
+    rows, unread = {}, []
     for piece in text.split(row_mark)[1:]:
         values = piece.removesuffix("\n").split(between)
-        if len(values) == len(FIELDS) and values[0].strip().isdecimal():
-            rows.append(_row(dict(zip((name for name, _ in FIELDS), values, strict=True))))
-    return tuple(rows)
+        if len(values) != len(FIELDS) or job_id(values[0]) is None:
+            unread.append(piece)
+            continue
+        row = _row(dict(zip((name for name, _ in FIELDS), values, strict=True)))
+        rows[row.display_id] = row
+    return Rows(tuple(rows.values()), tuple(unread))
 
 
 def _row(fields: dict[str, str]) -> JobRow:
@@ -251,7 +269,8 @@ class Tick:
 
     `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and
     could not answer (`accounting_problem`); an empty tuple when there was nothing to ask or it knows nothing
-    yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown.
+    yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown. `unread` is how many rows of both
+    could not be read and were left out.
     """
 
     jobs: tuple[JobRow, ...] | None
@@ -259,11 +278,12 @@ class Tick:
     server_time: float | None = None
     problem: str = ""
     accounting_problem: str = ""
+    unread: int = 0
 
 
 def tick_command(vanished: Sequence[str], nonce: str) -> RemoteCommand:
     """Ask the queue, and accounting for the ids in `vanished` (decimal job ids; others are left out)."""
-    ids = [job_id for job_id in vanished if job_id.isascii() and job_id.isdecimal()]
+    ids = [text for text in vanished if job_id(text) == text]
     lines = [
         PINNED,
         LIMIT,
@@ -284,18 +304,19 @@ def tick_command(vanished: Sequence[str], nonce: str) -> RemoteCommand:
 def parse_tick(result: CommandResult, nonce: str, *, asked_accounting: bool) -> Tick:
     """Read the answer of `tick_command`."""
     out, err = cut_sections(result.out, nonce), cut_sections(result.err, nonce)
-    now = out.get("now", "").strip()
-    server_time = float(now) if now.isdecimal() else None
+    server_time = epoch_seconds(out.get("now", ""))
     problem = answer_problem("squeue", out, err, result)
     if problem:
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    jobs = parse_queue(out["squeue"], nonce)
+    jobs, unread = parse_queue(out["squeue"], nonce)
+    tick = Tick(jobs=jobs, server_time=server_time, unread=len(unread))
     if not asked_accounting:
-        return Tick(jobs=jobs, server_time=server_time)
+        return tick
     problem = answer_problem("sacct", out, err, result)
     if problem:
-        return Tick(jobs=jobs, accounting=None, server_time=server_time, accounting_problem=problem)
-    return Tick(jobs=jobs, accounting=parse_accounting(out["sacct"], nonce), server_time=server_time)
+        return replace(tick, accounting=None, accounting_problem=problem)
+    accounting, unread = parse_accounting(out["sacct"], nonce)
+    return replace(tick, accounting=accounting, unread=tick.unread + len(unread))
 
 
 def answer_problem(program: str, out: dict[str, str], err: dict[str, str], result: CommandResult) -> str:

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from labtui.slurm.values import number
+
 _HEADER = "# labtui/1 "
 
 
@@ -129,7 +131,7 @@ def cut_frame(data: bytes, marker: str) -> Framed:
     if not began:
         return Framed(b"", None, False, data)
     noise = before.removeprefix(b"\n")
-    end = re.search(rb"\n" + marker.encode() + rb"> (\d+)\n", rest)
+    end = re.search(rb"\n" + marker.encode() + rb"> ([0-9]{1,3})\n", rest)
     if end is None:
         return Framed(rest, None, True, noise)
     return Framed(rest[: end.start()], int(end[1]), True, noise)
@@ -172,8 +174,7 @@ def cut_sections(text: str, nonce: str) -> dict[str, str]:
 
 def section_status(sections: dict[str, str], name: str) -> int | None:
     """The exit status noted in section `name`; None when it is not there."""
-    status = sections.get(name, "").strip()
-    return int(status) if status.isdigit() else None
+    return number(sections.get(name, ""))
 
 
 _TROUBLE = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labtui.slurm.remote_command import LIMIT, PINNED, CommandResult, RemoteCommand
-from labtui.slurm.states import epoch_seconds
+from labtui.slurm.values import epoch_seconds, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +274,8 @@ def classify(stderr: str) -> Refusal:
     )
 
 
-_LINE = re.compile(r"\bJob (?P<id>\d+) to start at (?P<start>\S+)")
-_PROCESSORS = re.compile(r"\busing (\d+) processors?\b")
+_LINE = re.compile(r"\bJob (?P<id>[0-9]+) to start at (?P<start>\S+)")
+_PROCESSORS = re.compile(r"\busing ([0-9]+) processors?\b")
 _NODES = re.compile(r"\bon nodes? (\S+)")
 _PARTITION = re.compile(r"\bin partition (\S+)")
 
@@ -335,7 +335,7 @@ def parse_test_only(result: CommandResult) -> TestOnly:
             ok=True,
             start_at=epoch_seconds(line["start"]),
             sentence="Slurm would accept this job.",
-            processors=int(processors[1]) if processors else None,
+            processors=number(processors[1]) if processors else None,
             nodes=nodes[1] if nodes else "",
             partition=partition[1] if partition else "",
             detail=result.err.strip(),

@@ -19,7 +19,7 @@ from labtui.slurm.remote_command import (
     mark_function,
     section_status,
 )
-from labtui.slurm.states import duration_seconds
+from labtui.slurm.values import duration_seconds, number, size_kib
 
 NODE_FORMAT = "%R|%D|%c|%m|%G|%z"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
@@ -201,7 +201,7 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
         # A job that shall fit any node of the partition fits the smallest; nodes without a GPU do not count there.
         with_gpus = [words for words in lines if gpus_of(words[4])[1]] or lines
         kinds = {gpus_of(words[4])[0] for words in with_gpus}
-        sockets = [re.fullmatch(r"\d+:\d+:(\d+)\+?", words[5]) for words in with_gpus]
+        sockets = [re.fullmatch(r"[0-9]+:[0-9]+:([0-9]{1,4})\+?", words[5]) for words in with_gpus]
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
             nodes=sum(_count(words[1]) or 0 for words in lines) or None,
@@ -219,11 +219,11 @@ def gpus_of(gres: str) -> tuple[str, int]:
     """Type and number of GPUs in a node's GRES: ``gpu:h100:4(S:0-1),shard:8`` is ("h100", 4)."""
     total, kinds = 0, set()
     for part in re.sub(r"\([^)]*\)", "", gres).split(","):
-        found = re.fullmatch(r"gpu(?::([\w.-]*?))?(?::(\d+))?", part.strip())
+        found = re.fullmatch(r"gpu(?::([\w.-]*?))?(?::([0-9]{1,12}))?", part.strip())
         if found is not None:
-            number = found[2] or (found[1] if found[1] and found[1].isdecimal() else "1")
-            total += int(number)
-            kinds.add("" if not found[1] or found[1].isdecimal() else found[1])
+            kind, given = found[1] or "", number(found[2] or found[1] or "1")
+            total += given if given is not None else 1
+            kinds.add("" if number(kind) is not None else kind)
     return (kinds.pop() if len(kinds) == 1 else "", total)
 
 
@@ -233,8 +233,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 
 def _count(text: str) -> int | None:
-    found = re.fullmatch(r"(\d+)\+?", text)
-    return int(found[1]) if found else None
+    return number(text.removesuffix("+"))
 
 
 def _least(values: Iterable[str]) -> int | None:
@@ -247,10 +246,8 @@ def _share(total: int | None, nodes: int | None) -> int | None:
 
 
 def _megabytes(text: str) -> int | None:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", text)
-    if found is None:
-        return None
-    return int(float(found[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2}[found[2]])
+    kib = size_kib(text, unit="M")
+    return None if kib is None else int(kib / 1024)
 
 
 # --------------------------------------------------------------------------- what is free now, and one's share

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import DATA_FOLDER, SitePartition, SiteProbe
+from labtui.slurm.values import number
 
 GOOD_MINUTES = 60
 """A GPU queue with at least this limit takes every run of a lab; among those the shortest usually starts soonest."""
@@ -55,8 +56,9 @@ class SiteQuestion:
     def choose(self, answer: str) -> str:
         """What an answer means: the default for an empty one, an option by its number or its first word."""
         words = answer.strip()
-        if words.isdecimal() and 0 < int(words) <= len(self.options):
-            return self.options[int(words) - 1].split(" (")[0]
+        chosen = number(words)
+        if chosen is not None and 0 < chosen <= len(self.options):
+            return self.options[chosen - 1].split(" (")[0]
         return words or self.default
 
 
@@ -402,9 +404,9 @@ def _notes(slurm: SlurmProbe, site: SiteProbe, *, by_qos: bool) -> Iterable[str]
     granted = dict.fromkeys(name for item in slurm.associations or () for name in item.qos)
     if not by_qos and len(granted) > 1:
         yield f"QoS open to you (qos in lab.toml chooses one): {', '.join(granted)}."
-    memory = site.config.get("DefMemPerCPU", "")
-    if memory.isdecimal():
-        yield f"A job gets {int(memory) / 1024:.1f} GB for each CPU unless it asks for more (DefMemPerCPU)."
+    memory = number(site.config.get("DefMemPerCPU", ""))
+    if memory is not None:
+        yield f"A job gets {memory / 1024:.1f} GB for each CPU unless it asks for more (DefMemPerCPU)."
 
 
 def _unknown(slurm: SlurmProbe, site: SiteProbe, chosen: QueueFact | None) -> Iterable[str]:

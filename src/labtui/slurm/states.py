@@ -1,52 +1,14 @@
-"""Slurm's job states, pending reasons and times: the phase each state means, a plain sentence, durations in seconds.
+"""Slurm's job states and pending reasons: the phase each state means, and a plain sentence.
 
-An unknown state counts as alive: a job is finished only on Slurm's own, known word for it. An unreadable time is None,
-never an exception.
+An unknown state counts as alive: a job is finished only on Slurm's own, known word for it.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
-
-_DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<fields>\d+(?::\d+){0,2})(?:\.\d+)?")
-
-
-def epoch_seconds(text: str) -> float | None:
-    """UNIX seconds of ``1764000000`` or ``2026-11-21T10:00:00`` (read as UTC); None for N/A, Unknown."""
-    words = text.strip()
-    if words.isdecimal() and words.isascii():
-        return float(words) if 0 < len(words) <= 12 and int(words) > 0 else None
-    try:
-        match = datetime.fromisoformat(words)
-    except ValueError:
-        return None
-    return match.replace(tzinfo=match.tzinfo or UTC).timestamp()
-
-
-def duration_seconds(text: str) -> float | None:
-    """Seconds of ``1-02:03:04``, ``02:03:04``, ``05:00`` or ``2-12``; None for UNLIMITED, NOT_SET, INVALID.
-
-    Without days, two fields are minutes and seconds and one is minutes; with days they are hours, minutes,
-    seconds.
-    """
-    match = _DURATION.fullmatch(text.strip())
-    if match is None or not text.isascii():
-        return None
-    fields = [int(part) for part in match["fields"].split(":")]
-    if match["days"] is not None:
-        hours, minutes, seconds = [*fields, 0, 0][:3]
-        return float(int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds)
-    if len(fields) == 1:
-        return fields[0] * 60.0
-    total = 0
-    for value in fields:
-        total = total * 60 + value
-    return float(total)
-
 
 MAX_MINUTES = 7 * 24 * 60
 """More than any queue of the lab allows."""

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from labtui.slurm.queue import (
+    AccountingRow,
+    JobRow,
+    Rows,
     answer_problem,
     my_accounting_command,
     parse_accounting,
@@ -37,6 +40,7 @@ from labtui.slurm.remote_command import (
     mark_function,
 )
 from labtui.slurm.sbatch_answers import Refusal, classify
+from labtui.slurm.values import job_id, number
 
 CONTROL_DIR = ".labtui"
 SBATCH_LIMIT_S = 240
@@ -55,7 +59,8 @@ TAKEN_AWAY = 76
 
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,79}")
 _LAST_SIGNAL = 128 + 64
-_JOB_ID = re.compile(r"(\d+)(?:;\S*)?")
+_JOB_ID = re.compile(r"(?:Submitted batch job )?([0-9]+)(?:;\S*| on cluster \S+)?")
+"""sbatch's answers: with ``--parsable``, and the sentence that a wrapper of the site may print all the same."""
 
 
 COMMENT_PREFIX = "labtui:"
@@ -126,12 +131,18 @@ def submit_command(
 
 
 def parse_submit(stdout: str) -> str | None:
-    """The job id in the last line that is one (``id`` or ``id;cluster``): sites print banners above it."""
+    """The job id in the last line that has one: sites print banners around it."""
     for line in reversed(stdout.splitlines()):
-        arguments = _JOB_ID.fullmatch(line.strip())
-        if arguments:
-            return arguments[1]
+        match = _JOB_ID.fullmatch(line.strip())
+        if match and (found := job_id(match[1])):
+            return found
     return None
+
+
+def accepted_unread(words: str) -> str:
+    """The sentence for an sbatch that succeeded and printed no job number that can be read."""
+    said = " ".join(words.split())[:200]
+    return f"Slurm accepted the job but named no job number: {said or 'it printed nothing'}"
 
 
 def broken_off(status: int | None) -> bool:
@@ -180,15 +191,23 @@ class Attempt:
     """One try to submit, as its directory tells. Times are UNIX seconds of the cluster.
 
     `status` None: sbatch has not ended, or its shell was killed with it; `ended_at` is then the latest it can be.
+    `answer` is what sbatch printed.
     """
 
-    number: int
-    began_at: float
     ended_at: float
     status: int | None
     closed: bool
-    job_id: str | None
+    answer: str
     stderr: str
+
+    @property
+    def job_id(self) -> str | None:
+        return parse_submit(self.answer) if self.status == 0 else None
+
+    @property
+    def unread(self) -> str | None:
+        """Slurm's words where it accepted the job and labtui cannot read the number in them."""
+        return f"{self.answer} {self.stderr}" if self.status == 0 and self.job_id is None else None
 
     @property
     def refusal(self) -> Refusal | None:
@@ -225,7 +244,8 @@ class Lookup:
     `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
     `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_answer`: a complete
     answer that held none, to be judged by `NoJobPeriod`. `attempts` counts the tries so far, `refusal` is the answer
-    to the last.
+    to the last. `accepted_as` has Slurm's words where sbatch succeeded without a number that can be read: there is a
+    job, whatever the queue shows, and nothing may be sent again.
     """
 
     job_id: str | None = None
@@ -235,6 +255,7 @@ class Lookup:
     refusal: Refusal | None = None
     no_job_answer: NoJobAnswer | None = None
     started_id: str | None = None
+    accepted_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +318,8 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             "  case $status in closed|0) ;; *) unclear=yes;; esac",
             "  mark attempt-$n",
             "  stat -c %Y attempt-$n; stat -c %Y attempt-$n/status 2>/dev/null || echo -; echo $status",
-            "  echo $(tail -n 1 attempt-$n/out 2>/dev/null); head -c 4000 attempt-$n/err 2>/dev/null",
+            "  mark out-$n; tail -c 4000 attempt-$n/out 2>/dev/null",
+            "  mark err-$n; head -c 4000 attempt-$n/err 2>/dev/null",
             "  n=$((n + 1))",
             "done",
             "mark asked; date +%s",
@@ -323,7 +345,11 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
     queue_problem = answer_problem("squeue", out, err, result)
     accounting_problem = answer_problem("sacct", out, err, result)
     by_name = names_token(job_name, token)
-    rows = [*_rows_of_queue(out, nonce, queue_problem), *_rows_of_accounting(out, nonce, accounting_problem)]
+    queue = Rows(()) if queue_problem else parse_queue(out["squeue"], nonce)
+    accounting = Rows(()) if accounting_problem else parse_accounting(out["sacct"], nonce)
+    if any(token in text for text in (*queue.unread, *accounting.unread)):
+        queue_problem = queue_problem or "Slurm's row of this job cannot be read."
+    rows = [*_rows_of_queue(queue.rows), *_rows_of_accounting(accounting.rows)]
     # Accounting may learn a job's comment only at its end: what the queue says of the same job counts for both.
     others = {row.job_id for row in rows if _another_submissions(row, token)}
     found = [
@@ -333,10 +359,13 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
     ]
     started = parse_submit(out.get("started", ""))
     receipt = next((attempt.job_id for attempt in attempts if attempt.job_id), None)
+    accepted_as = next((attempt.unread for attempt in attempts if attempt.unread is not None), None)
     # Slurm keeps a record of some refused submissions; the latest one is the one that counts.
     job_id = started or receipt or (str(max(found)) if found else None)
     if job_id is not None:
         return Lookup(job_id, certain=True, attempts=len(attempts), started_id=started)
+    if accepted_as is not None:
+        return Lookup(attempts=len(attempts), accepted_as=accepted_as)
     if not out.get("close", "").strip().startswith("closed"):
         return Lookup(
             problem="The submission's directory on the cluster cannot be written to, so nothing is certain yet."
@@ -355,7 +384,7 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
 
 
 def _no_job_answer(out: dict[str, str], unclear: list[Attempt]) -> NoJobAnswer | None:
-    asked_at, answered_at = _number(out.get("asked", "")), _number(out.get("answered", ""))
+    asked_at, answered_at = number(out.get("asked", "")), number(out.get("answered", ""))
     if asked_at is None or answered_at is None:
         return None
     config = {
@@ -366,14 +395,9 @@ def _no_job_answer(out: dict[str, str], unclear: list[Attempt]) -> NoJobAnswer |
         asked_at=asked_at,
         took_s=answered_at - asked_at,
         ended_at=max(attempt.ended_at for attempt in unclear),
-        booted_at=_number(config.get("BOOT_TIME", "")) or 0.0,
-        message_timeout_s=_number(config.get("MessageTimeout", "")) or MESSAGE_TIMEOUT_S,
+        booted_at=number(config.get("BOOT_TIME", "")) or 0.0,
+        message_timeout_s=number(config.get("MessageTimeout", "")) or MESSAGE_TIMEOUT_S,
     )
-
-
-def _number(text: str) -> float | None:
-    words = text.strip()
-    return float(words) if words.isascii() and words.isdecimal() else None
 
 
 def _another_submissions(row: _LookupRow, token: str) -> bool:
@@ -388,8 +412,7 @@ def _another_submissions(row: _LookupRow, token: str) -> bool:
     return bool(tokens - {token})
 
 
-def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[_LookupRow]:
-    rows = () if problem else parse_queue(out["squeue"], nonce)
+def _rows_of_queue(rows: Sequence[JobRow]) -> list[_LookupRow]:
     # The tasks of an array have ids of their own; the array is the job that sbatch made.
     ids = (row.display_id.partition("_")[0] or row.job_id for row in rows)
     return [
@@ -397,30 +420,23 @@ def _rows_of_queue(out: dict[str, str], nonce: str, problem: str) -> list[_Looku
     ]
 
 
-def _rows_of_accounting(out: dict[str, str], nonce: str, problem: str) -> list[_LookupRow]:
-    rows = () if problem else parse_accounting(out["sacct"], nonce)
+def _rows_of_accounting(rows: Sequence[AccountingRow]) -> list[_LookupRow]:
     return [_LookupRow(row.job_id, row.comment, row.name, "") for row in rows]
 
 
 def _attempts(out: dict[str, str]) -> list[Attempt]:
-    found = []
-    for name, content in out.items():
-        number = name.removeprefix("attempt-")
-        if name.startswith("attempt-") and number.isdecimal():
-            found.append(_attempt(int(number), content))
+    found: list[Attempt] = []
+    while (times := out.get(f"attempt-{len(found)}")) is not None:
+        began, ended, status = ([*times.split("\n"), "", "", ""])[:3]
+        code = number(status)
+        latest = (number(began) or 0.0) + SETTLE_S
+        found.append(
+            Attempt(
+                ended_at=latest if code is None else number(ended) or latest,
+                status=code,
+                closed=status == "closed",
+                answer=out.get(f"out-{len(found)}", ""),
+                stderr=out.get(f"err-{len(found)}", ""),
+            )
+        )
     return found
-
-
-def _attempt(number: int, content: str) -> Attempt:
-    began, ended, status, receipt, stderr = ([*content.split("\n", 4), "", "", "", ""])[:5]
-    code = int(status) if status.isdecimal() else None
-    began_at = _number(began) or 0.0
-    return Attempt(
-        number=number,
-        began_at=began_at,
-        ended_at=began_at + SETTLE_S if code is None else _number(ended) or began_at + SETTLE_S,
-        status=code,
-        closed=status == "closed",
-        job_id=parse_submit(receipt) if code == 0 else None,
-        stderr=stderr,
-    )

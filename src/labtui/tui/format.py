@@ -232,7 +232,7 @@ def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> 
         return _queued_words(submission, job, moment)
     if job.phase is JobPhase.RUNNING:
         return [
-            _running_words(submission, _cluster_now(moment, job)),
+            _running_words(submission, _cluster_now(moment)),
             *_limit_words(moment, submission),
         ]
     if job.phase is JobPhase.UNKNOWN:
@@ -268,9 +268,10 @@ def _queued_words(submission: SubmissionState, job: JobView, moment: Moment) -> 
     runs = [moment.state.runs[number] for number in submission.run_ids if number in moment.state.runs]
     if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
         return [f"Job {job.job_id} runs, as its log shows. The queue is asked again soon."]
+    later = max(0.0, moment.now - job.seen_at) * (moment.factor or 1.0)
     return [
         f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
-        _start_words(job.start_estimate, _cluster_now(moment, job)),
+        _start_words(job.start_estimate, job.seen_at + later),
     ]
 
 
@@ -298,24 +299,21 @@ def _start_words(estimate: float | None, now: float) -> str:
     )
 
 
-def _cluster_now(moment: Moment, job: JobView) -> float:
-    """The present for a job that was last looked at a while ago: a rehearsal's clock goes faster than ours."""
-    return job.seen_at + max(0.0, moment.now - job.seen_at) * (moment.factor or 1.0)
+def _cluster_now(moment: Moment) -> float | None:
+    """The cluster's clock now, as far as it is known: a rehearsal's goes faster than ours."""
+    read_at, cluster_time = moment.state.refreshed_at, moment.state.cluster_time
+    if read_at is None or cluster_time is None:
+        return None
+    return cluster_time + max(0.0, moment.now - read_at) * (moment.factor or 1.0)
 
 
-def _running_words(submission: SubmissionState, now: float) -> str:
+def _running_words(submission: SubmissionState, now: float | None) -> str:
     job = submission.job
     if job is None:
         return ""
     where = f" on {job.node}" if job.node else ""
-    elapsed = job.elapsed_s
-    if job.start_time is not None:
-        elapsed = (
-            max(elapsed or 0.0, now - job.start_time)
-            if job.seen_at == 0
-            else (elapsed or 0.0) + now - job.seen_at
-        )
-    if elapsed is None:
+    elapsed = job.ran_s(now)
+    if not elapsed:
         return f"Job {job.job_id} runs{where}."
     text = f"Job {job.job_id} has run{where} for {duration(elapsed)}"
     if job.time_limit_s:
@@ -333,5 +331,5 @@ def _limit_words(moment: Moment, submission: SubmissionState) -> list[str]:
     row = moment.rows_by_run.get(run.run_id) if run is not None else None
     if submission.job is None:
         return []
-    warning = limit_warning(submission, moment.state.runs, row, _cluster_now(moment, submission.job))
+    warning = limit_warning(submission, moment.state.runs, row, _cluster_now(moment))
     return [warning] if warning else []

@@ -441,9 +441,7 @@ def spent_words(view_state: ViewState) -> str:
         return ""
     from labtui.results.cost import lab_cost
 
-    cost = lab_cost(view_state.state, now=view_state.now, practice=view_state.practice).tasks.get(
-        view_state.task_id
-    )
+    cost = lab_cost(view_state.state, practice=view_state.practice).tasks.get(view_state.task_id)
     if cost is None or not (cost.allocated or cost.core_hours):
         return ""
     hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} trained"

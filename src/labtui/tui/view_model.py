@@ -205,7 +205,7 @@ class ViewModel:
             return None
         from labtui.results.cost import lab_cost
 
-        return lab_cost(self.state, now=self.clock(), practice=self.practice).total.allocated
+        return lab_cost(self.state, practice=self.practice).total.allocated
 
     def log_paths(self) -> dict[Stream, Path | None]:
         """The mirrors of the selected run's job."""

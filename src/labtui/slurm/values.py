@@ -1,0 +1,69 @@
+"""The values in Slurm's answers: whole numbers, job ids, times, durations and sizes. An unreadable one is None.
+
+Text from a cluster is data: only ASCII digits make a number, and only so many of them.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+MAX_DIGITS = 12
+
+_JOB_ID = re.compile(r"[1-9][0-9]{0,11}")
+_DURATION = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?(?:\.[0-9]+)?")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGTP]?)B?", re.IGNORECASE)
+_KIB = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
+
+
+def number(text: str) -> int | None:
+    """A whole number of at most `MAX_DIGITS` ASCII digits, white space around it aside."""
+    words = text.strip()
+    return int(words) if 0 < len(words) <= MAX_DIGITS and words.isascii() and words.isdecimal() else None
+
+
+def job_id(text: str) -> str | None:
+    """A job id as Slurm writes it: a number without leading zeros."""
+    words = text.strip()
+    return words if _JOB_ID.fullmatch(words) else None
+
+
+def epoch_seconds(text: str) -> float | None:
+    """UNIX seconds of ``1764000000`` or ``2026-11-21T10:00:00`` (read as UTC); None for N/A, Unknown and 0."""
+    seconds = number(text)
+    if seconds is not None:
+        return float(seconds) or None
+    if not _TIME.fullmatch(text.strip()):
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def duration_seconds(text: str) -> float | None:
+    """Seconds of ``1-02:03:04``, ``02:03:04``, ``05:00`` or ``2-12``; None for UNLIMITED, NOT_SET, INVALID.
+
+    Without days, two fields are minutes and seconds and one is minutes; with days they are hours, minutes,
+    seconds.
+    """
+    words = text.strip()
+    match = _DURATION.fullmatch(words)
+    if match is None or len(words) > 2 * MAX_DIGITS:
+        return None
+    days, *fields = (int(part) if part is not None else None for part in match.groups())
+    given = [field for field in fields if field is not None]
+    if days is not None:
+        hours, minutes, seconds = [*given, 0, 0][:3]
+    elif len(given) == 3:
+        hours, minutes, seconds = given
+    else:
+        hours, minutes, seconds = 0, *[*given, 0][:2]
+    return float((days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
+
+
+def size_kib(text: str, unit: str = "K") -> float | None:
+    """KiB of ``512000M``, ``1.5T`` or ``24 GB``; a number without a letter is in `unit`. None for anything else."""
+    match = _SIZE.fullmatch(text.replace(" ", ""))
+    return float(match[1]) * _KIB[(match[2] or unit).upper()] if match else None
