@@ -158,26 +158,6 @@ async def test_the_key_of_the_next_step_takes_it(session: FedSession, app_of: Ma
         await until(pilot, lambda: "Plan of 10.5" in text_of(app))
 
 
-async def test_jump_labels_go_to_a_tab_and_movement_keys_move(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        await pilot.press("ctrl+o")
-        await until(pilot, lambda: bool(app.screen.query(".jump-label")))
-        await pilot.press("f")  # the fourth tab
-        await until(pilot, lambda: main_of(app).pane == "charts")
-        await pilot.press("r")
-        await until(pilot, lambda: main_of(app).pane == "runs" and app.focused is not None)
-        before = app.view_model.run_id
-        await pilot.press("k")
-        await until(pilot, lambda: app.view_model.run_id != before)
-        await pilot.press("j")
-        await until(pilot, lambda: app.view_model.run_id == before)
-        assert not filled_session.requests
-
-
 async def test_practice_and_read_only_are_said(tmp_path: Any) -> None:
     make_folder(tmp_path / "lab", practice=True)
     first, second = open_session(tmp_path / "lab"), open_session(tmp_path / "lab")

@@ -361,13 +361,6 @@ ACTIONS: tuple[Action, ...] = (
         "check the connection, the account, the queues and the paths on the cluster",
         also="doctor check diagnose connection ssh paths account",
     ),
-    _everywhere(
-        "jump",
-        "ctrl+o",
-        "jump",
-        "show a letter on every part of the screen; press one to go there",
-        also="focus go to",
-    ),
     _hood(
         "all_jobs",
         "Q",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.screen import Screen
-from textual.widget import Widget
 
 from labtui.domain.errors import LabError
 from labtui.domain.model import RunPhase
@@ -85,20 +84,6 @@ class LabApp(SessionApp):
         self.go_to_task(step.task_id)
         if self.main is not None:
             self.call_later(self.main.show_pane, "task")
-
-    def action_jump(self) -> None:
-        """Letters on every part of the screen."""
-        from labtui.tui.screens.prompts import JumpScreen, jump_targets
-
-        found = jump_targets(self.screen)
-        if found:
-            self.push_screen(JumpScreen(found), self._jumped)
-
-    async def _jumped(self, target: Widget | str | None) -> None:
-        if isinstance(target, str):
-            await self.do(target)
-        elif target is not None:
-            target.focus()
 
     def action_doctor(self) -> None:
         """Check everything that a job needs, from the connection to the paths."""

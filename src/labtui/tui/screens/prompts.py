@@ -1,4 +1,4 @@
-"""What lies over a screen: labels to jump by, the palette, questions of the login, yes or no, minutes, a reason."""
+"""What lies over a screen: the palette, questions of the login, yes or no, minutes, a reason."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical
-from textual.events import Key
-from textual.geometry import Offset
-from textual.screen import ModalScreen, Screen
-from textual.widget import Widget
+from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from labtui.domain.events import RunState, SubmissionState
@@ -57,57 +54,6 @@ class Modal(ModalScreen[_Answer]):
         """A click on one of the keys below does what the key does, here and in the wizard's app, too."""
         message.stop()
         await self.run_action(message.name)
-
-
-LETTERS = "asdfghjkl;qwertyuiop"
-
-
-@dataclass(frozen=True, slots=True)
-class JumpTarget:
-    """Where the label stands, and what it goes to: a widget, or an action of the registry."""
-
-    at: Offset
-    target: Widget | str
-
-
-def jump_targets(screen: Screen[object]) -> list[JumpTarget]:
-    """The tabs, then every visible part that takes the focus, from the top left on."""
-    targets = []
-    for bar in screen.query(frame.TabBar):
-        targets += [
-            JumpTarget(bar.region.offset + Offset(at, 0), f"pane('{name}')")
-            for name, at in bar.places().items()
-        ]
-    parts = [each for each in screen.focus_chain if each.region.area and each.display]
-    parts.sort(key=lambda each: (each.region.y, each.region.x))
-    targets += [JumpTarget(each.region.offset, each) for each in parts]
-    return targets[: len(LETTERS)]
-
-
-class JumpScreen(Modal[Widget | str | None]):
-    """The labels over the screen as it is."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+o", "leave", "leave", show=False)]
-
-    def __init__(self, targets: Sequence[JumpTarget]) -> None:
-        super().__init__(classes="jump")
-        self._targets = dict(zip(LETTERS, targets, strict=False))
-
-    def compose(self) -> ComposeResult:
-        for letter, each in self._targets.items():
-            label = Static(Text(f" {letter} "), markup=False, classes="jump-label")
-            label.styles.offset = each.at
-            yield label
-
-    def on_key(self, event: Key) -> None:
-        """A letter goes there; any other key goes back."""
-        event.stop()
-        found = self._targets.get(event.character or "")
-        self.dismiss(found.target if found is not None else None)
-
-    def action_leave(self) -> None:
-        """Stay where one was."""
-        self.dismiss(None)
 
 
 @dataclass(frozen=True, slots=True)
