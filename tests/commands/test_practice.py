@@ -84,30 +84,10 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, c
     assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
 
 
-def test_the_largest_batch_is_found_in_one_job_and_then_nothing_is_left(folder: LabFolder, capsys) -> None:
-    assert main(["submit", "7", "--search-batch", "512-4096", "--wait"]) == 0
-    captured = capsys.readouterr()
-    assert "GPU-hours" in captured.err
-    assert "512, 1,024, 2,048, 4,096" in captured.err
-    assert "warm-up" not in captured.err, "one epoch is what a search is for"
-    assert main(["watch"]) == 1
-    assert "1,024 images per GPU fit, 2,048 do not" in capsys.readouterr().err
-    rows = answer_of(capsys, "queue", "--offline")
-    assert len({row["job"]["job_id"] for row in rows["runs"]}) == 1
-    assert [outcome for _, _, outcome in batches(rows)] == ["completed", "completed", "oom", "oom"]
-    assert main(["submit", "7", "--search-batch", "--dry-run", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["submissions"]
-    assert [run["batch_size"] for run in row["runs"]] == [1536], "between what fits and what does not"
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["submit", "7", "--halve", "9"], "no run 9"),
-        (["submit", "7", "--search-batch", "many"], "SMALLEST-LARGEST"),
-        (["submit", "7", "--search-batch", "4096-256"], "smaller batch to a larger"),
-        (["submit", "7", "--search-batch", "1-2", "--halve", "1"], "cannot be used together"),
-        (["submit", "1", "--search-batch"], "plans no runs"),
     ],
 )
 def test_what_cannot_be_proposed_is_a_sentence(folder: LabFolder, capsys, arguments, says) -> None:

@@ -156,9 +156,6 @@ def test_copies_the_student_makes():
     assert copies_to_start(EDITION.task("10.6")) == (("ResNet50.py", "ResNet152.py"),)
 
 
-# --------------------------------------------------------------------------- batch search
-
-
 def test_more_than_one_gpu_is_no_job_for_the_form_of_one():
     drafts = task_drafts(EDITION, "10.5", PROFILE, PlanOverrides(form="one-gpu"))
     assert [draft.form for draft in drafts] == ["one-gpu", "job-per-size", "job-per-size"]

@@ -1,4 +1,4 @@
-"""Halving a batch that did not fit, and the search for the largest that does."""
+"""Halving a batch that did not fit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from labtui.lab.plan import (
     PlanOverrides,
     task_drafts,
 )
-from labtui.preflight import preflight
-from labtui.session.batches import Boundary, boundary, halved, search
+from labtui.session.batches import Boundary, boundary, halved
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full, with_runs
 from tests.preflight.cases import PROFILE
@@ -24,28 +23,6 @@ def test_halving_keeps_all_sizes_equal():
     assert proposal.gpu_hours is not None
     tiny = task_drafts(EDITION, "10.6", PROFILE, PlanOverrides(per_gpu_batch=1))
     assert halved(tiny, EDITION) is None
-
-
-def test_search_in_one_job_shows_its_cost_and_passes_preflight():
-    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
-    proposal = search(draft, EDITION, PROFILE, known=Boundary(too_large=4096))
-    (job,) = proposal.drafts
-    assert [run.batch_size for run in job.runs] == [256, 512, 1024, 2048]
-    assert (job.form, job.gpus, job.cpus) == ("one-job", 1, 20)
-    assert {run.n_gpus for run in job.runs} == {1}
-    assert proposal.gpu_hours.hi > proposal.gpu_hours.lo > 0
-    lines = [f"python ResNet152.py --epochs {r.epochs} --batch_size {r.batch_size}" for r in job.runs]
-    script = "#!/bin/bash\n" + "\n".join(lines) + "\n"
-    found = preflight({"job.slurm": script.encode(), "ResNet152.py": b""}, job, PROFILE)
-    assert "one-epoch" not in {finding.rule for finding in found}
-
-
-def test_search_narrows_and_then_ends():
-    (draft,) = task_drafts(EDITION, "10.6", PROFILE)
-    between = search(draft, EDITION, PROFILE, known=Boundary(fits=1024, too_large=2048))
-    assert [run.batch_size for run in between.drafts[0].runs] == [1536]
-    assert search(draft, EDITION, PROFILE, known=Boundary(fits=1984, too_large=2048)) is None
-    assert search(draft, EDITION, PROFILE, known=Boundary(fits=4096)) is None
 
 
 def test_boundary_from_runs():
@@ -85,9 +62,7 @@ def test_boundaries_in_words():
     )
 
 
-def test_what_cannot_be_searched_or_halved():
-    (cpu,) = task_drafts(EDITION, "10.3", PROFILE)
-    assert search(cpu, EDITION, PROFILE) is None
+def test_what_cannot_be_halved():
     assert halved([], EDITION) is None
     edition = load_edition("sa-miri-2021-ex12")
     drafts = task_drafts(edition, "3", PROFILE)

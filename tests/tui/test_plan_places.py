@@ -1,4 +1,4 @@
-"""The plan on the screen and the cluster's word on paths; the batch search; commands by hand."""
+"""The plan on the screen and the cluster's word on paths; commands by hand."""
 
 from __future__ import annotations
 
@@ -44,20 +44,6 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
         session.feed(PathsSeen(at=NOW, paths=answer))
         future.set_result(answer)
         await until(pilot, lambda: "is not on the cluster" in text_of(app))
-
-
-async def test_the_batch_search_is_planned_with_its_cost(session: FedSession, app_of: Make) -> None:
-    app = app_of(session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        app.go_to_task("10.5")
-        await pilot.press("B")
-        await until(pilot, lambda: isinstance(app.screen, PlanScreen) and bool(app.screen.previews))
-        (job,) = app.screen.drafts  # type: ignore[attr-defined]
-        assert [run.batch_size for run in job.runs] == [256, 512, 1024, 2048, 4096]
-        assert {run.n_gpus for run in job.runs} == {1}
-        assert "shows the largest that fits" in text_of(app)
-        await until(pilot, lambda: "GPU-h" in text_of(app))
 
 
 async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(

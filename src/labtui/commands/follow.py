@@ -205,15 +205,12 @@ def nothing_to_watch(state: LabState) -> str:
 
 
 def _say_what_fits(lab: Open, ended: list[RunState]) -> None:
-    """After an out-of-memory: what the runs tell about the batch, and the two ways on."""
+    """After an out-of-memory: what the runs tell about the batch, and how to go on."""
     from labtui.session.batches import known_boundary
 
     for run in {run.spec.model: run for run in ended if run.gpu_memory_ran_out}.values():
         say(f"{run.spec.model}: {known_boundary(lab.session, run.spec.model).sentence}")
-        say(
-            f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}; "
-            f"the largest that fits: labtui submit {run.task_id} --search-batch"
-        )
+        say(f"  half the batch on all sizes: labtui submit {run.task_id} --halve {run.run_id}")
 
 
 def all_over(state: LabState) -> bool:

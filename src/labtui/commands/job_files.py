@@ -69,8 +69,6 @@ def answers_of(args: argparse.Namespace) -> Answers:
 
 def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
     """Ask on a terminal what the job file does not tell; Enter leaves it to the log. Without a terminal: as it is."""
-    from dataclasses import replace
-
     unknown = {name for run in draft.runs for name in run.unknown}
     if not unknown or sys.stdin is None or not sys.stdin.isatty():
         return answers
@@ -134,10 +132,6 @@ def hours(gpu_hours: Interval) -> str:
 
 def _s(number: int) -> str:
     return "" if number == 1 else "s"
-
-
-def without(preview: Preview, rule: str) -> Preview:
-    return replace(preview, findings=tuple(found for found in preview.findings if found.rule != rule))
 
 
 def blocked(previews: Sequence[Preview], reasons: Collection[str] = ()) -> bool:

@@ -27,7 +27,6 @@ from labtui.commands.job_files import (
     prompt_for_missing,
     reasons_of,
     show_findings,
-    without,
 )
 from labtui.commands.terminal import (
     Open,
@@ -97,13 +96,6 @@ def submit_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="after a run that ran out of memory: the task's plan again with half its batch per GPU",
     )
-    parser.add_argument(
-        "--search-batch",
-        nargs="?",
-        const="256-4096",
-        metavar="SMALLEST-LARGEST",
-        help="one job that finds the largest batch that fits one GPU (default range 256-4096)",
-    )
     add_sending_arguments(parser)
 
 
@@ -131,24 +123,18 @@ def add_sending_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_submit(args: argparse.Namespace) -> int:
     """Plan, check, and (unless it is a dry run) submit."""
-    if args.halve is not None and args.search_batch is not None:
-        raise UsageError("--halve and --search-batch cannot be used together.")
     with Open(args, start=False) as lab:
         drafts, sentence = _drafts(lab, args)
-        return send(lab, args, drafts, sentence, meant="one-epoch" if args.search_batch is not None else "")
+        return send(lab, args, drafts, sentence)
 
 
-def send(
-    lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str, *, meant: str = ""
-) -> int:
-    """Show, check, ask and submit drafts; `meant` is a rule whose findings are as wanted."""
+def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sentence: str) -> int:
+    """Show, check, ask and submit drafts."""
     reasons = reasons_of(args.accept)
     if args.show_commands:
         return _show_commands(lab, args, drafts)
     trouble = None if args.dry_run and args.offline else _look_around(lab, drafts, dry_run=args.dry_run)
     previews = [lab.session.preview(draft) for draft in drafts]
-    if meant:
-        previews = [without(preview, meant) for preview in previews]
     if args.dry_run:
         return _dry_run(lab, args, drafts, previews, trouble)
     if sentence:
@@ -197,7 +183,7 @@ def _drafts(lab: Open, args: argparse.Namespace) -> tuple[list[SubmissionDraft],
         return [_own_draft(lab, args)], sentence
     if args.for_task or args.model:
         raise UsageError("--task and --model need a job file.", "labtui submit job.slurm --task 10.5")
-    if args.halve is not None or args.search_batch is not None:
+    if args.halve is not None:
         proposal = _proposal(lab, args)
         drafts = list(proposal.drafts)
         sentence = proposal.sentence
@@ -224,7 +210,6 @@ def _own_draft(lab: Open, args: argparse.Namespace) -> SubmissionDraft:
         "--run": args.run,
         "--form": args.form,
         "--halve": args.halve,
-        "--search-batch": args.search_batch,
     }
     wrong["--script-args"] = args.script_args
     if named := [name for name, value in wrong.items() if value]:
@@ -245,26 +230,13 @@ def _with_arguments(draft: SubmissionDraft, words: list[str]) -> SubmissionDraft
 
 
 def _proposal(lab: Open, args: argparse.Namespace) -> Proposal:
-    from labtui.session.batches import halve_after, search_largest
+    from labtui.session.batches import halve_after
     from labtui.session.planning import run_of
 
-    if args.halve is not None:
-        task = run_of(lab.state, args.halve).task_id
-        if task != args.task:
-            raise UsageError(f"Run {args.halve} belongs to task {task}.", f"labtui submit {task} --halve ...")
-        return halve_after(lab.session, args.halve, _overrides(args))
-    smallest, largest = _range(args.search_batch)
-    return search_largest(lab.session, args.task, _overrides(args), smallest=smallest, largest=largest)
-
-
-def _range(text: str) -> tuple[int, int]:
-    try:
-        smallest, largest = (int(word) for word in text.split("-"))
-    except ValueError:
-        raise UsageError("--search-batch takes SMALLEST-LARGEST, e.g. 256-4096.") from None
-    if not 1 <= smallest <= largest:
-        raise UsageError("--search-batch goes from a smaller batch to a larger one, both at least 1.")
-    return smallest, largest
+    task = run_of(lab.state, args.halve).task_id
+    if task != args.task:
+        raise UsageError(f"Run {args.halve} belongs to task {task}.", f"labtui submit {task} --halve ...")
+    return halve_after(lab.session, args.halve, _overrides(args))
 
 
 def _show_commands(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft]) -> int:

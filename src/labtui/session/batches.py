@@ -1,4 +1,4 @@
-"""What to submit after a run that failed, or to find the largest batch that fits a GPU, with its cost.
+"""What to submit after a run that failed, with its cost.
 
 Memory needed grows with the per-GPU batch, so what fits and what does not is a boundary between two batches.
 Proposals only: whoever asked shows sentence and GPU-hours, and submits the drafts when the student agrees.
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import UsageError
 from labtui.domain.events import RunState, SubmissionState
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, SubmissionStatus
-from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.plan import PlanOverrides, allocation, expectation, job_name, time_limit
+from labtui.lab.plan import PlanOverrides, allocation, expectation, job_name
 from labtui.results.rows import Results
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.own_jobs import job_file_draft
@@ -23,9 +22,6 @@ from labtui.session.planning import run_of
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
-
-SEARCH_EPOCHS = 1
-"""Whether a batch fits shows in the first step; one epoch is enough, and it is not used for timing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,59 +92,6 @@ def halved(
     return Proposal(drafts=tuple(changed), sentence=sentence, gpu_hours=_cost(changed, edition, results))
 
 
-def search(
-    draft: SubmissionDraft,
-    edition: Edition,
-    profile: Profile,
-    *,
-    smallest: int = 256,
-    largest: int = 4096,
-    known: Boundary | None = None,
-) -> Proposal | None:
-    """One job on one GPU that tries doubled batches between what fits and what does not, small ones first.
-
-    None when nothing is left to try in the range. The trainings run in turn; the ones that do not fit fail
-    within their first steps, and the job goes on.
-    """
-    if not draft.runs or draft.runs[0].device != "gpu" or smallest < 1:
-        return None
-    low, high = (known.fits if known else None) or 0, known.too_large if known else None
-    batches = [b for b in _doublings(smallest, largest) if b > low and (high is None or b < high)]
-    if not batches and high is not None and low and high - low > max(1, low // 8):
-        batches = [(low + high) // 2]
-    if not batches:
-        return None
-    runs = tuple(_trial(draft.runs[0], batch) for batch in batches)
-    job = replace(
-        draft,
-        form="one-job",
-        runs=runs,
-        gpus=1,
-        nodes=1,
-        cpus=profile.cpus_per_gpu,
-        job_name=f"{job_name(runs[:1])}-batch",
-    )
-    job = replace(job, time_limit_minutes=time_limit(job, edition, profile))
-    sentence = (
-        f"One job tries {', '.join(f'{b:,}' for b in batches)} images on one GPU, one epoch each, "
-        "and shows the largest that fits."
-    )
-    return Proposal(drafts=(job,), sentence=sentence, gpu_hours=_cost([job], edition, None))
-
-
-def _trial(run: RunSpec, batch: int) -> RunSpec:
-    return replace(run, n_gpus=1, nodes=1, batch_size=batch, epochs=SEARCH_EPOCHS)
-
-
-def _doublings(smallest: int, largest: int) -> list[int]:
-    batches = []
-    batch = smallest
-    while batch <= largest:
-        batches.append(batch)
-        batch *= 2
-    return batches
-
-
 def _cost(drafts: Iterable[SubmissionDraft], edition: Edition, results: Results | None) -> Interval | None:
     costs = [expectation(draft, edition, results)[1] for draft in drafts]
     if any(cost is None for cost in costs):
@@ -195,44 +138,9 @@ def _of_model(draft: SubmissionDraft, model: str) -> SubmissionDraft | None:
     return replace(draft, runs=runs, nodes=nodes, gpus=gpus)
 
 
-def search_largest(
-    session: Session,
-    task_id: str,
-    overrides: PlanOverrides | None = None,
-    *,
-    smallest: int = 256,
-    largest: int = 4096,
-) -> Proposal:
-    """One job on one GPU that tries doubled batches for the task's model, between what is known to fit and what not.
-
-    Raises:
-        UsageError: the task trains nothing on a GPU, or the boundary is known closely enough already.
-    """
-    draft = _first_on_gpu(session, task_id, overrides)
-    model = draft.runs[0].model
-    known = known_boundary(session, model)
-    proposal = search(
-        draft, session.edition, session.profile, smallest=smallest, largest=largest, known=known
-    )
-    if proposal is None:
-        raise UsageError(
-            f"Nothing is left to try for {model} between {smallest:,} and {largest:,}: {known.sentence}",
-            "--search-batch SMALLEST-LARGEST searches another range.",
-        )
-    return proposal
-
-
 def known_boundary(session: Session, model: str) -> Boundary:
     """What this folder's runs of a model tell about the batch that fits."""
     return boundary(session.state.runs.values(), model)
-
-
-def _first_on_gpu(session: Session, task_id: str, overrides: PlanOverrides | None) -> SubmissionDraft:
-    for draft in session.drafts(task_id, overrides):
-        for run in draft.runs:
-            if run.device == "gpu":
-                return replace(draft, runs=(run,))
-    raise UsageError(f"Task {task_id} trains nothing on a GPU.", "`labtui labs show` says what each plans.")
 
 
 def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: int | None = None) -> Proposal:

@@ -167,13 +167,6 @@ ACTIONS: tuple[Action, ...] = (
         also="oom out of memory gpu memory smaller batch",
     ),
     _run(
-        "search_batch",
-        "B",
-        "search batch",
-        "plan one job that finds the largest batch that fits one GPU",
-        also="oom memory largest maximum",
-    ),
-    _run(
         "cancel_run",
         "ctrl+k",
         "cancel run",

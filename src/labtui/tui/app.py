@@ -295,19 +295,6 @@ class LabApp(SessionApp):
             Confirm(f"Cancel job {job_id} ({name})?", yes="Cancel the job", no="Keep it"), answered
         )
 
-    async def action_search_batch(self) -> None:
-        """The plan of one job that finds the largest batch that fits one GPU, with what it costs."""
-        from labtui.session.batches import search_largest
-
-        task_id = self.view_model.task_id
-        try:
-            proposal = search_largest(self.session, task_id)
-        except LabError as error:
-            self.report(error)
-            return
-        self.notify(proposal.sentence, timeout=8, markup=False)
-        await self._show_plan(task_id, proposal.drafts)
-
     def on_runs_submitted(self, message: RunsSubmitted) -> None:
         """Show the runs that were just put into the submission queue."""
         self.view_model.arrived(self.session.state)
