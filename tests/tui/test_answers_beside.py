@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.events import Paste
 from textual.widgets import Static
 
 from labtui.results.charts import ChartSpec, Point, Series
@@ -162,20 +160,6 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
         written = (filled_session.folder.answers / "10.5.md").read_text()
         assert "**sublinear**" in written.split("## 2.")[1].split("## 3.")[0]
         assert "<!-- your answer -->" in written.split("## 1.")[1].split("## 2.")[0]
-
-
-async def test_a_pasted_path_of_a_picture_becomes_the_picture(
-    filled_session: FedSession, app_of: Make, tmp_path: Path
-) -> None:
-    picture = tmp_path / "my chart.png"
-    picture.write_bytes(b"\x89PNG")
-    app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "No answer yet" in text_of(app))
-        await pilot.press("enter")
-        app.screen.post_message(Paste(f"'{picture}' "))
-        await until(pilot, lambda: "![my chart](10.5-1.png)" in pane_of(app).editor.text)
-        assert (filled_session.folder.answers / "10.5-1.png").read_bytes() == b"\x89PNG"
 
 
 async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(

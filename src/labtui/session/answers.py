@@ -80,9 +80,6 @@ def read_text(path: Path) -> str:
         raise FolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-MAX_PICTURE_BYTES = 16 << 20
-
-
 class OpenFolder(Protocol):
     """What of a session the answer files need: its folder, and whether and why nothing may be changed there."""
 
@@ -145,26 +142,6 @@ class AnswerFiles:
             return f"{error.sentence} {self._save_beside(task_id, text)}"
         self._known[task_id] = text
         return ""
-
-    def keep_picture(self, task_id: str, path: Path) -> tuple[str, str]:
-        """Copy a picture into `answers/`: its name there and "", or "" and why not. Equal ones are kept once."""
-        if self._session.read_only:
-            return "", self._session.why_read_only.sentence
-        try:
-            data = path.read_bytes()
-            if len(data) > MAX_PICTURE_BYTES:
-                return "", f"{path.name} is larger than {MAX_PICTURE_BYTES >> 20} MB. Make it smaller first."
-            for number in range(1, 1000):
-                name = f"{task_id}-{number}{path.suffix.lower()}"
-                there = self._folder.inside(f"answers/{name}")
-                if not there.exists():
-                    write_private(there, data)
-                    return name, ""
-                if there.read_bytes() == data:
-                    return name, ""
-        except (LabError, OSError) as error:
-            return "", f"{path.name} cannot be copied: {error}"
-        return "", "There are too many pictures in answers/."
 
     def _save_beside(self, task_id: str, text: str) -> str:
         name = f"answers/{task_id}.yours.md"

@@ -8,11 +8,8 @@ when the text is left, and on quitting; a file changed by another editor meanwhi
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import ClassVar
-from urllib.parse import unquote
 
 from rich.console import Group
 from rich.markdown import Markdown
@@ -21,7 +18,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
-from textual.events import Click, Paste
+from textual.events import Click
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
@@ -36,28 +33,11 @@ from labtui.tui.widgets.tables import frame_texts
 SAVE_AFTER = 1.0
 WIDE, HIGH = 120, 16
 """From this width of the window and this height of the pane on a chart stands beside the answers."""
-PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".svg"}
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class AnswerFacts(VerticalScroll):
     """Facts and numbers. `tab` comes here and arrow keys scroll."""
-
-
-class AnswerText(TextArea):
-    """One answer. A pasted path of a picture becomes the picture, copied beside the answers."""
-
-    take_picture: Callable[[Path], str] = staticmethod(lambda path: "")
-
-    async def _on_paste(self, event: Paste) -> None:
-        path = picture_path(event.text)
-        markdown = self.take_picture(path) if path is not None and not self.read_only else ""
-        if markdown:
-            event.stop()
-            event.prevent_default()
-            self.insert(markdown)
-        else:
-            await super()._on_paste(event)
 
 
 class AnswerCard(Static):
@@ -143,18 +123,17 @@ class AnswersPane(Container):
             yield AnswerCards(id="answer-cards")
             with Vertical(id="answer-edit", classes="panel"):
                 yield Static(Text(""), id="answer-question", markup=False)
-                yield AnswerText(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
+                yield TextArea(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
 
     def on_mount(self) -> None:
         """The cards first; the editor when it is asked for."""
         self.query_one("#answer-edit").display = False
         self.query_one("#answer-facts").border_title = "Facts and numbers"
-        self.editor.take_picture = self._take_picture
 
     @property
-    def editor(self) -> AnswerText:
+    def editor(self) -> TextArea:
         """The answer that is being written."""
-        return self.query_one("#answer-text", AnswerText)
+        return self.query_one("#answer-text", TextArea)
 
     @property
     def writing(self) -> bool:
@@ -349,35 +328,8 @@ class AnswersPane(Container):
             self.stored()
         self._show_state()
 
-    def _take_picture(self, path: Path) -> str:
-        """Copy a picture beside the answers; the Markdown that shows it, or "" when it cannot be copied."""
-        if self.files is None or self._asked is None:
-            return ""
-        name, problem = self.files.keep_picture(self._asked.id, path)
-        if problem:
-            self.report(problem)
-        return f"![{path.stem}]({name})" if name else ""
-
     def _show_state(self) -> None:
         empty = not self.query_one("#answer-text", TextArea).text.strip()
         state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
         title = f"Answer to question {self.question + 1}"
         frame_texts(self.query_one("#answer-edit"), title, state)
-
-
-def picture_path(text: str) -> Path | None:
-    """The picture that a pasted text names, as terminals paste a file dropped on them; None for any other text."""
-    text = text.strip()
-    if not text or "\n" in text or len(text) > 1024:
-        return None
-    if text.startswith("file://"):
-        text = unquote(text.removeprefix("file://"))
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return None
-    for candidate in (text, words[0] if len(words) == 1 else ""):
-        path = Path(candidate).expanduser() if candidate else None
-        if path is not None and path.suffix.lower() in PICTURES and path.is_file():
-            return path
-    return None
