@@ -99,44 +99,6 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
 # ------------------------------------------------------------------ selecting
 
 
-async def test_lines_are_selected_with_keys_and_only_they_are_copied(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    write_log(
-        filled_session, LIVE, "".join(f"line {n}\n" for n in range(100)) + "\x1b]52;c;b3duZWQ=\x07last\n"
-    )
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: "following" in text_of(app))
-        await pilot.press("C")
-        await until(pilot, lambda: "Select lines first" in text_of(app))
-        assert not app.clipboard
-        await pilot.press("V", "up", "k")
-        await until(pilot, lambda: "3 lines selected" in title(app))
-        await pilot.press("C")
-        await until(pilot, lambda: "3 lines copied" in text_of(app))
-        assert app.clipboard == "line 98\nline 99\nlast\n"
-        assert "selected" not in title(app)
-        await pilot.press("V", "home")
-        await until(pilot, lambda: "line 0" in app.main._log().active.selected_text)  # type: ignore[union-attr]
-        assert app.main._log().active.scroll_y == 0  # type: ignore[union-attr]
-        await pilot.press("escape")
-        await until(pilot, lambda: "selected" not in title(app))
-
-
-async def test_a_part_is_saved_into_a_new_file_each_time(filled_session: FedSession, app_of: Make) -> None:
-    write_log(filled_session, LIVE, "the end\n")
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await until(pilot, lambda: "following" in text_of(app))
-        await pilot.press("V", "S")
-        await until(pilot, lambda: "Saved as saved/run-4-out-from-line-" in text_of(app))
-        await pilot.press("V", "S")
-        await until(pilot, lambda: "-2.txt" in text_of(app))
-    saved = sorted((filled_session.folder.path / "saved").iterdir())
-    assert [path.read_text() for path in saved] == ["the end\n"] * 2
-
-
 async def test_the_editor_gets_a_copy_of_the_log(
     filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,60 +144,3 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession,
         app.repaint()
         await until(pilot, lambda: "Run 2" in title(app) and "following" in title(app))
         assert f"text {line + 199}" in text_of(app)
-
-
-# ------------------------------------------------------------------ long lines, two logs
-
-
-async def test_long_lines_are_wrapped_on_a_page_of_their_own(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    long = "begin " + "x" * 200 + " [bold]end[/]"
-    write_log(filled_session, LIVE, f"first\n{long}\nlast\n")
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "following" in text_of(app))
-        assert "[bold]end[/]" not in text_of(app)
-        await pilot.press("W")
-        await until(pilot, lambda: "Run 4, lines 1 to 13 of the log, wrapped" in text_of(app))
-        assert "[bold]end[/]" in text_of(app) and "first" in text_of(app)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
-        await pilot.press("V", "up", "W")
-        await until(pilot, lambda: "lines 12 to 13 of the log" in text_of(app))
-        assert "first" not in text_of(app)
-
-
-async def test_a_marked_runs_output_stands_beside_the_selected_ones(
-    filled_session: FedSession, app_of: Make
-) -> None:
-    write_log(filled_session, LIVE, "of four\n")
-    write_log(filled_session, "lt000000000000000ccc", "of two\n")
-    app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "following" in text_of(app))
-        for _ in range(3):  # err, both, out again
-            await pilot.press("o")
-        assert "of two" not in text_of(app) and "out + err" not in title(app)
-        app.view_model.choose_run(3)
-        await pilot.press("asterisk")
-        app.view_model.choose_run(4)
-        app.repaint()
-        for _ in range(3):
-            await pilot.press("o")
-        await until(pilot, lambda: "out | Run 3 out" in title(app))
-        left, right = (
-            next(line.index(text) for line in text_of(app).splitlines() if text in line)
-            for text in ("of four", "of two")
-        )
-        assert left < 5 and right > 38
-        await pilot.press("tab", "V", "S")
-        await until(pilot, lambda: (filled_session.folder.path / "saved").is_dir())
-        (saved,) = (filled_session.folder.path / "saved").iterdir()
-        assert saved.name.startswith("run-3-out-") and saved.read_text() == "of two\n"
-        await pilot.press("W")
-        await until(pilot, lambda: "Run 3, lines 1 to" in text_of(app))
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
-        await pilot.press("escape")  # no mark, no second log
-        await until(pilot, lambda: "of two" not in text_of(app) and "of four" in text_of(app))

@@ -117,7 +117,7 @@ CHANGING = frozenset(
             "test_only",
             "refresh_now",
         ),
-        *("doctor", "edit", "start_copy", "export", "write_answer", "next_question", "save_lines"),
+        *("doctor", "edit", "start_copy", "export", "write_answer", "next_question"),
         "notifications",
     }
 )
@@ -239,9 +239,8 @@ ACTIONS: tuple[Action, ...] = (
         "streams",
         "o",
         "out/err",
-        "show standard output, standard error, or both; with another run marked (*), its output beside this one's",
+        "show standard output, standard error, or both",
         foot=True,
-        also="beside compare two logs",
     ),
     _log("search", "slash", "search", "find a text in the log", foot=True),
     _log(
@@ -253,26 +252,6 @@ ACTIONS: tuple[Action, ...] = (
     ),
     _log("search_next(1)", "n", "next match", "go to the next match"),
     _log("search_next(-1)", "N", "previous match", "go to the previous match"),
-    _log(
-        "select_lines",
-        "V",
-        "select",
-        "select lines of the log: the arrow keys, page up and down, home and end extend the selection",
-        foot=True,
-        also="mark visual lines",
-    ),
-    _log("copy_lines", "C", "copy", "copy the selected lines to the clipboard", also="clipboard"),
-    _log(
-        "save_lines", "S", "save", "write the selected lines into a file in the lab folder", also="file part"
-    ),
-    _log(
-        "wrap_lines",
-        "W",
-        "wrap",
-        "show the selected lines, or those on the screen, on a page that wraps long ones",
-        foot=True,
-        also="wrap long lines full width",
-    ),
     _log("follow", "end", "follow", "follow the end of the log; scrolling up stops it", foot=True),
     Action(
         "edit",

@@ -214,12 +214,6 @@ class ViewModel:
             return dict.fromkeys(STREAMS)
         return {stream: self.session.log_path(run.token, stream) for stream in STREAMS}
 
-    def log_beside(self) -> tuple[int, Path | None] | None:
-        """The marked run whose output can stand beside the selected one's, with the mirror; None without a mark."""
-        others = sorted(self.marked - {self.run_id})
-        run = self.state.runs.get(others[0]) if others else None
-        return (run.run_id, self.session.log_path(run.token, "out")) if run is not None else None
-
     def tokens_on_screen(self) -> set[str]:
         """The submissions whose logs are worth reading often: the selected run's, and those of this task that live.
 

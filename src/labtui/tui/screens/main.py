@@ -11,7 +11,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from labtui.domain.errors import LabError
 from labtui.tui import actions
 from labtui.tui.guidance import context_keys, next_task
 from labtui.tui.messages import PaneAsked, RunChosen, TaskChosen
@@ -127,7 +126,7 @@ class MainScreen(StateScreen):
             from labtui.tui.widgets.run_panes import LogPane
 
             model = self.app.view_model
-            return LogPane(model.log_paths, model.log_beside, id="pane-log", classes="panel")
+            return LogPane(model.log_paths, id="pane-log", classes="panel")
         if name == "charts":
             return self._make_charts()
         if name == "answers":
@@ -219,8 +218,7 @@ class MainScreen(StateScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of a pane work only there."""
-        selecting = {"select_lines", "copy_lines", "save_lines"}
-        if action in {"streams", "records", "search", "search_next", "follow", "wrap_lines"} | selecting:
+        if action in {"streams", "records", "search", "search_next", "follow"}:
             return self.pane == "log"
         if action == "write_answer":
             return self.pane == "answers"
@@ -302,7 +300,7 @@ class MainScreen(StateScreen):
         side = self.query_one("#body")
         if side.has_class("-open"):
             side.remove_class("-open")
-        elif self.pane == "log" and (self._log().close_search() or self._log().end_selecting()):
+        elif self.pane == "log" and self._log().close_search():
             return
         elif self.pane == "answers":
             self._answers().leave()
@@ -332,24 +330,6 @@ class MainScreen(StateScreen):
     def action_search_next(self, step: int) -> None:
         """Next or previous match."""
         self._log().search_next(step)
-
-    def action_select_lines(self) -> None:
-        self._log().select()
-
-    def action_wrap_lines(self) -> None:
-        """Long lines in full, on a page of their own."""
-        self._log().wrap_lines()
-
-    def action_copy_lines(self) -> None:
-        """What is selected, to the clipboard."""
-        self._log().copy_selected()
-
-    def action_save_lines(self) -> None:
-        """What is selected, into a file."""
-        try:
-            self._log().save_selected(self.app.session.folder)
-        except LabError as error:
-            self.app.report(error)
 
     def edit_log(self) -> None:
         """A copy of the log in the student's editor."""

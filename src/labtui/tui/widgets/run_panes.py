@@ -9,9 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import on
@@ -37,11 +35,7 @@ from labtui.tui.view import (
 )
 from labtui.tui.widgets.chart import ChartView
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn, frame_texts
-from labtui.tui.widgets.tail_view import COPIED_MAX, TailView
-
-if TYPE_CHECKING:
-    from labtui.session.folder import LabFolder
-
+from labtui.tui.widgets.tail_view import TailView
 
 COLUMNS = (
     TableColumn("number", "#", right=True, width=3),
@@ -236,40 +230,35 @@ def _cells(row: RunRow, styles: Roles, *, timed: bool = False) -> tuple[str | Te
     return (row.number, *(f" {each}" for each in first), state, *(f" {each}" for each in last))
 
 
-BESIDE = ("out", "beside")
-SHOWN: tuple[tuple[str, ...], ...] = (("out",), ("err",), ("out", "err"), BESIDE)
-"""What is shown in turn; the last only while another run is marked: its output beside the selected run's."""
-VIEWS = ("out", "err", "beside")
-_SELECT_FIRST = "Select lines first: V, then the arrow keys."
+STREAMS = ("out", "err")
+SHOWN: tuple[tuple[str, ...], ...] = (("out",), ("err",), ("out", "err"))
+"""What is shown in turn."""
 
 
 class LogPane(Vertical):
-    """Three tail views; one or two are shown. Follow and search work on the one that has the focus."""
+    """Two tail views; one or both are shown. Follow and search work on the one that has the focus."""
 
     _last: ViewState | None = None
 
     def __init__(
         self,
         paths: Callable[[], LogPaths],
-        beside: Callable[[], tuple[int, Path | None] | None],
         *,
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """`paths` gives the mirrors of the selected run's logs, `beside` the marked run's number and its output."""
+        """`paths` gives the mirrors of the selected run's logs."""
         super().__init__(id=id, classes=classes)
-        self._paths, self._marked = paths, beside
+        self._paths = paths
         self._choice = 0
         self._title = ""
         self._run_id: int | None = None
         self._why_in_err = False  # what explains the run's end is in standard error
-        self._beside: int | None = None  # the marked run, while there is one
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="log-views"):
             yield TailView(id="log-out")
             yield TailView(id="log-err")
-            yield TailView(id="log-beside")
         yield Input(
             placeholder="search, then enter; n and N for next and previous", id="log-search", compact=True
         )
@@ -302,30 +291,18 @@ class LogPane(Vertical):
             self._view(stream).show_file(paths.get(stream))
         if chosen:
             self._view("out").show_end_of(last_line(view_state, view_state.run))
-        self._show_beside(view_state, self._marked())
         self._show_title()
-
-    def _show_beside(self, view_state: ViewState, beside: tuple[int, Path | None] | None) -> None:
-        before, self._beside = self._beside, beside[0] if beside is not None else None
-        view = self._view("beside")
-        view.show_file(beside[1] if beside is not None else None)
-        if beside is None:
-            if SHOWN[self._choice] == BESIDE:
-                self._choice = 0
-                self._apply_choice()
-        elif self._beside != before:
-            view.show_end_of(last_line(view_state, view_state.state.runs.get(beside[0])))
 
     def _view(self, stream: str) -> TailView:
         return self.query_one(f"#log-{stream}", TailView)
 
     def _apply_choice(self) -> None:
-        for stream in VIEWS:
+        for stream in STREAMS:
             self._view(stream).display = stream in SHOWN[self._choice]
         self._show_title()
 
     def toggle_streams(self) -> None:
-        self._choice = (self._choice + 1) % (len(SHOWN) - (self._beside is None))
+        self._choice = (self._choice + 1) % len(SHOWN)
         self._apply_choice()
         self.active.focus()
 
@@ -344,8 +321,6 @@ class LogPane(Vertical):
         view, streams = self.active, SHOWN[self._choice]
         path = view.file.path if view.file is not None else None
         name = path.name if path is not None and len(streams) == 1 else " + ".join(streams)
-        if streams == BESIDE:
-            name = f"out | Run {self._beside} out"
         which = "err: " if streams == ("err",) else ""  # first, as a long name is cut
         hint = "why it failed: o   " if self._why_in_err and "err" not in streams else ""
         frame_texts(self, f"{which}{self._title}  {name}".strip(), hint + _state(view))
@@ -380,65 +355,9 @@ class LogPane(Vertical):
 
     def toggle_records(self) -> None:
         """Fold machine-readable records away, or show them."""
-        for stream in VIEWS:
+        for stream in STREAMS:
             self._view(stream).toggle_folding()
         self._show_title()
-
-    def select(self) -> None:
-        """Begin to select lines."""
-        self.active.focus()
-        self.active.select()
-
-    def wrap_lines(self) -> None:
-        """The selected lines, or those on the screen, on a page that wraps them."""
-        from labtui.tui.screens.pages import TextScreen
-
-        view = self.active
-        lines = view.selected or view.seen
-        text = view.text_of(lines)
-        if not text:
-            self.notify("No log has been read yet.", severity="warning", markup=False)
-        elif len(text) > COPIED_MAX:
-            text = "The selection is too large for a page. Press S to save it to a file."
-            self.notify(text, severity="warning", markup=False)
-        else:
-            run = self._beside if view is self._view("beside") else self._run_id
-            title = f"Run {run}, lines {lines.start + 1:,} to {lines.stop:,} of the log, wrapped"
-            self.app.push_screen(TextScreen(title, text.removesuffix("\n"), copy=True))
-
-    def copy_selected(self) -> None:
-        """The selected lines to the clipboard, and nothing else."""
-        text = self.active.selected_text
-        if not text:
-            self.notify(_SELECT_FIRST, severity="warning", markup=False)
-        elif len(text) > COPIED_MAX:
-            text = "The selection is too large for the clipboard. Press S to save it to a file."
-            self.notify(text, severity="warning", markup=False)
-        else:
-            self.app.copy_to_clipboard(text)
-            lines = text.count("\n")
-            self.notify(f"{lines} line{'s' * (lines != 1)} copied.", markup=False)
-            self.end_selecting()
-
-    def save_selected(self, folder: LabFolder) -> None:
-        """The selected lines into a new file in the lab folder.
-
-        Raises:
-            FolderError: it cannot be written.
-        """
-        text, first = self.active.selected_text, self.active.selected.start + 1
-        if not text:
-            self.notify(_SELECT_FIRST, severity="warning", markup=False)
-            return
-        run, streams = self._run_id, "-".join(SHOWN[self._choice])
-        if SHOWN[self._choice] == BESIDE:
-            run, streams = (self._beside if self.active is self._view("beside") else run), "out"
-        stem = f"saved/run-{run}-{streams}-from-line-{first}"
-        names = chain([stem], (f"{stem}-{number}" for number in count(2)))
-        data = text.encode()
-        name = next(name for each in names if folder.write_new(name := f"{each}.txt", data))
-        self.notify(f"Saved as {name}.", markup=False)
-        self.end_selecting()
 
     def edit_copy(self, open_editor: Callable[[Path], object]) -> None:
         """A copy of the log in the editor: the log itself stays as the cluster wrote it."""
@@ -455,10 +374,6 @@ class LogPane(Vertical):
                 return
             open_editor(copy)
 
-    def end_selecting(self) -> bool:
-        """Select nothing; says whether something was selected."""
-        return self.active.end_selecting()
-
     def follow(self) -> None:
         for stream in SHOWN[self._choice]:
             self._view(stream).action_follow()
@@ -469,9 +384,6 @@ def _state(view: TailView) -> str:
     if view.file is None:
         return "nothing read yet"
     parts = []
-    if view.selected:
-        rows = view.folding.row_of(view.selected[-1]) - view.folding.row_of(view.selected[0]) + 1
-        return f"{rows} line{'s' if rows != 1 else ''} selected: C copies, S saves, esc ends"
     if view.folding.hidden:
         parts.append(f"{view.folding.hidden} folded (z)")
     if view.needle:

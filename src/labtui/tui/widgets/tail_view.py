@@ -30,8 +30,6 @@ _TELLING = re.compile(
 )
 """Lines that a reader looks for; the first group that fits names the style."""
 Side = Literal["", "below", "above"]
-COPIED_MAX = 100_000
-"""Characters that go to the clipboard at most: terminals drop more."""
 
 
 class TailView(ScrollView, can_focus=True):
@@ -45,7 +43,7 @@ class TailView(ScrollView, can_focus=True):
     TailView { height: 1fr; scrollbar-size: 1 1; overflow-x: auto; overflow-y: scroll; }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"tail--{part}" for part in ("match", "current", "selected", "record", "epoch", "error", "warning")
+        f"tail--{part}" for part in ("match", "current", "record", "epoch", "error", "warning")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("end", "follow", "follow", show=False),
@@ -87,9 +85,6 @@ class TailView(ScrollView, can_focus=True):
         self.match_line: int | None = None
         self.not_found = False
         self.none_more: Side = ""
-        self._selected: tuple[int, int] | None = (
-            None  # where selecting began and where it is, as lines of the file
-        )
         self._ticket = 0
         self._placing = False
         self._widest = 1
@@ -118,7 +113,6 @@ class TailView(ScrollView, can_focus=True):
 
     def _begin(self) -> None:
         self._forget_match()
-        self._selected = None
         self.folding.forget()
         self._widest = 1
         self._ticket += 1
@@ -173,8 +167,6 @@ class TailView(ScrollView, can_focus=True):
         self._place(top + moved)
         if self.match_line is not None:
             self.match_line += moved
-        if self._selected is not None:
-            self._selected = (self._selected[0] + moved, self._selected[1] + moved)
         self.not_found, self.none_more = False, ""  # it was looked for without the front
         self.post_message(self.Moved(self))
 
@@ -239,108 +231,25 @@ class TailView(ScrollView, can_focus=True):
         self.call_after_refresh(self.on_resize)
 
     def action_follow(self) -> None:
-        """Follow the end of the log; while selecting, select to the end."""
-        if self._reached(self.rows):
-            return
+        """Follow the end of the log."""
         self.follow = True
         self._jump(self.max_scroll_y)
 
     def action_top(self) -> None:
-        """Go to the beginning of the first line; while selecting, select up to it."""
-        if self._reached(-self.rows):
-            return
+        """Go to the beginning of the first line."""
         self.follow = False
         self.scroll_to(x=0, animate=False, immediate=True, force=True)
         self._jump(0)
 
-    # ------------------------------------------------------------------ selecting
-
-    @property
-    def selected(self) -> range:
-        """The selected lines of the file; none as an empty range."""
-        return range(min(self._selected), max(self._selected) + 1) if self._selected else range(0)
-
-    @property
-    def selected_text(self) -> str:
-        """What is selected as it is shown, one line after the other; folded records are left out."""
-        return self.text_of(self.selected)
-
-    @property
-    def seen(self) -> range:
-        """The rows on the screen, as lines of the file from the first to the last."""
-        if self.file is None or not self.rows:
-            return range(0)
-        top = min(int(self.scroll_y), self.rows - 1)
-        bottom = min(self.rows, top + max(1, self.scrollable_content_region.height)) - 1
-        return range(self.folding.line_of(top), self.folding.line_of(bottom) + 1)
-
-    def text_of(self, lines: range) -> str:
-        """These lines of the file as they are shown, one after the other; folded records are left out."""
-        if self.file is None:
-            return ""
-        shown = (number for number in lines if not self.folding.hides(number))
-        return "".join(f"{self.file.line(number)}\n" for number in shown)
-
-    def select(self) -> None:
-        """Begin with the match or the last line on the screen; following ends."""
-        if self.file is None or not self.file.lines:
-            return
-        rows = min(self.rows, int(self.scroll_y) + self.size.height)
-        begin = self.match_line if self.match_line is not None else self.folding.line_of(max(0, rows - 1))
-        self.follow = False
-        self._selected = (begin, begin)
-        self._reach(begin)
-
-    def end_selecting(self) -> bool:
-        """Select nothing any more; says whether something was selected."""
-        was = self._selected is not None
-        self._selected = None
-        self.refresh()
-        self.post_message(self.Moved(self))
-        return was
-
-    def _reach(self, line: int) -> None:
-        """Select up to this line and bring it into view."""
-        if self._selected is None or self.file is None:
-            return
-        line = min(max(0, line), self.file.lines - 1)
-        self._selected = (self._selected[0], line)
-        row, height = self.folding.row_of(line), max(1, self.scrollable_content_region.height)
-        top = int(self.scroll_y)
-        if not top <= row < top + height:
-            self._jump(row if row < top else row - height + 1)
-        self.refresh()
-        self.post_message(self.Moved(self))
-
-    def _reached(self, rows: int) -> bool:
-        """While selecting, go so many rows on; says whether that was what the key meant."""
-        if self._selected is None:
-            return False
-        row = self.folding.row_of(self._selected[1]) + rows
-        self._reach(self.folding.line_of(min(max(0, row), max(0, self.rows - 1))))
-        return True
-
     def action_scroll_up(self) -> None:
-        """One line up, or one more selected."""
-        if not self._reached(-1):
-            self._stop_following()
-            super().action_scroll_up()
-
-    def action_scroll_down(self) -> None:
-        """One line down, or one more selected."""
-        if not self._reached(1):
-            super().action_scroll_down()
+        """One line up."""
+        self._stop_following()
+        super().action_scroll_up()
 
     def action_page_up(self) -> None:
-        """A page up, selected or not."""
-        if not self._reached(-self.size.height):
-            self._stop_following()
-            super().action_page_up()
-
-    def action_page_down(self) -> None:
-        """A page down, selected or not."""
-        if not self._reached(self.size.height):
-            super().action_page_down()
+        """A page up."""
+        self._stop_following()
+        super().action_page_up()
 
     # ------------------------------------------------------------------ search
 
@@ -444,10 +353,6 @@ class TailView(ScrollView, can_focus=True):
         empty = f" {self.when_empty}" if y == 0 else ""
         text = self.file.line(number) if self.file is not None else empty
         strip = Strip(self._segments(text, number))
-        if self._selected is not None and number in self.selected and scroll_y + y < self.rows:
-            chosen = self.get_component_rich_style("tail--selected")
-            strip = Strip([Segment(segment.text, chosen) for segment in strip])
-            style = chosen
         if strip.cell_length > self._widest:
             self._widest = strip.cell_length
             self.call_later(self._resize)
