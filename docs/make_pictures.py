@@ -42,7 +42,7 @@ SHOTS = (
     Shot("charts", (120, 40), ("c",), "9,301"),
     Shot("charts-light", (120, 40), ("c",), "9,301", "labtui-light"),
     Shot("charts-80x24", (80, 24), ("c",), "2.53"),
-    Shot("charts-200x55", (200, 55), ("c",), "9,301", "labtui-dusk"),
+    Shot("charts-200x55", (200, 55), ("c",), "9,301"),
     Shot("answers", (120, 40), ("a", "down"), "ideal"),
     Shot("plan", (120, 40), ("s",), "#!/bin/bash"),
     Shot("help", (120, 40), ("question_mark",), "On this screen"),

@@ -262,7 +262,7 @@ async def test_leaving_stores_what_was_typed(filled_session: FedSession, app_of:
 # ------------------------------------------------------------------ colours
 
 
-@pytest.mark.parametrize("theme", ["labtui-light", "ansi-dark", "ansi-light", "textual-light"])
+@pytest.mark.parametrize("theme", ["labtui-dark", "labtui-light"])
 async def test_every_theme_draws_every_pane(filled_session: FedSession, app_of: Make, theme: str) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -11,7 +11,7 @@ from textual.theme import Theme
 from labtui.tui import themes
 from labtui.tui.widgets import plot_values
 
-TEXTS = ("foreground", "primary", "secondary", "accent", "success", "warning", "error")
+TEXTS = ("foreground", "soft", "quiet", "accent", "success", "warning", "error")
 GROUNDS = ("background", "surface", "panel")
 LEAST_TEXT, LEAST_MARK = 4.5, 3.0
 
@@ -28,6 +28,10 @@ def contrast(one: str, other: str) -> float:
     return (bright + 0.05) / (dark + 0.05)
 
 
+def colour(theme: Theme, name: str) -> str:
+    return theme.variables.get(name) or str(getattr(theme, name))
+
+
 def test_the_contrast_is_that_of_the_standard() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
@@ -36,23 +40,40 @@ def test_the_contrast_is_that_of_the_standard() -> None:
 @pytest.mark.parametrize("theme", themes.OURS, ids=lambda theme: theme.name)
 def test_every_text_of_our_themes_has_enough_contrast_on_every_ground(theme: Theme) -> None:
     low = {
-        f"{text} on {ground}": round(contrast(str(getattr(theme, text)), str(getattr(theme, ground))), 2)
-        for text, ground in product(TEXTS, GROUNDS)
-        if contrast(str(getattr(theme, text)), str(getattr(theme, ground))) < LEAST_TEXT
+        f"{text} on {ground}": round(contrast(colour(theme, text), colour(theme, ground)), 2)
+        for text, ground in (*product(TEXTS, GROUNDS), ("error", "error-ground"), ("soft", "tint"))
+        if contrast(colour(theme, text), colour(theme, ground)) < LEAST_TEXT
     }
     assert not low
 
 
 @pytest.mark.parametrize("theme", themes.OURS, ids=lambda theme: theme.name)
 def test_text_on_a_ground_of_colour_can_be_read(theme: Theme) -> None:
-    for ground in ("primary", "accent"):  # the focused button, the practice mark
-        assert contrast(str(theme.background), str(getattr(theme, ground))) >= LEAST_TEXT, ground
+    assert contrast(colour(theme, "on-accent"), colour(theme, "accent")) >= LEAST_TEXT
+
+
+async def test_a_crash_shows_where_it_was_and_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crashing(themes.SanitizedApp[None]):
+        def on_mount(self) -> None:
+            themes.register(self)
+            secret = "4" * 8
+            raise ValueError("\x1b]0;title\x07 it broke" if secret else "")
+
+    app, shown = Crashing(), []
+    monkeypatch.setattr(app, "_print_error_renderables", lambda: shown.extend(app._exit_renderables))
+    with pytest.raises(ValueError, match="it broke"):
+        async with app.run_test():
+            pass
+    (text,) = map(str, shown)
+    assert "it broke" in text and "on_mount" in text
+    assert "44444444" not in text and "\x1b" not in text
+    assert sorted(app.available_themes) == ["labtui-dark", "labtui-light"]
 
 
 @pytest.mark.parametrize(
     ("theme", "palette"),
-    [(themes.DARK, plot_values.DARK), (themes.DUSK, plot_values.DARK), (themes.LIGHT, plot_values.LIGHT)],
-    ids=["dark", "dusk", "light"],
+    [(themes.DARK, plot_values.DARK), (themes.LIGHT, plot_values.LIGHT)],
+    ids=["dark", "light"],
 )
 def test_marks_and_words_of_charts_stand_out(theme: Theme, palette: plot_values.Palette) -> None:
     for colour in (*palette.series, palette.quiet):

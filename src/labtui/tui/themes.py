@@ -1,15 +1,18 @@
-"""What every app of ours is made from: the last gate, three calm themes, and what a student prefers."""
+"""What every app of ours is made from: the last gate, a dark and a light theme, and what a student prefers."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.segment import Segment
+from rich.text import Text
 from textual.app import App
 from textual.color import Color
 from textual.filter import LineFilter
@@ -60,6 +63,13 @@ class SanitizedApp(App[_Result]):
         self.theme = name
         self._read_with = self.current_theme
         self.stylesheet.set_variables(self.get_css_variables())
+
+    def _fatal_error(self) -> None:
+        """A crash in plain text: Textual's own page shows local variables, so text from outside and secrets."""
+        self.bell()
+        lines = "".join(traceback.format_exception(*sys.exc_info())).splitlines()
+        self._exit_renderables.append(Text("\n".join(map(inert, lines))))
+        self._close_messages_no_wait()
 
     def refresh_css(self, animate: bool = True) -> None:
         """Textual asks for it at every start, to read all stylesheets again in the theme; ours were read in it."""
@@ -123,56 +133,56 @@ def keep_theme(name: str) -> None:
         path.write_text(tomlkit.dumps(document), encoding="utf-8")
 
 
-DARK = Theme(
-    name="labtui-dark",
-    primary="#56b4e9",
-    secondary="#8fa1b3",
-    accent="#e69f00",
-    foreground="#d8dee6",
-    background="#14181d",
-    surface="#191e24",
-    panel="#222a33",
-    success="#3fbf8f",
-    warning="#e6b450",
-    error="#ec6a5e",
-    dark=True,
-    variables={"block-cursor-text-style": "none", "border": "#56b4e9", "border-blurred": "#34404d"},
+def _theme(name: str, *, dark: bool, colours: str) -> Theme:
+    """A theme from its colours, in the order of `_NAMES`."""
+    named: dict[str, Any] = dict(zip(_NAMES, colours.split(), strict=True))
+    extra = {key.replace("_", "-"): named.pop(key) for key in _NAMES[10:]}
+    return Theme(
+        name=name,
+        dark=dark,
+        **named,
+        variables={
+            **extra,
+            "block-cursor-text-style": "none",
+            "block-cursor-background": named["panel"],
+            "block-cursor-foreground": named["foreground"],
+            "block-cursor-blurred-background": named["panel"],
+            "border": extra["axis"],
+            "border-blurred": extra["line"],
+            "button-color-foreground": extra["on-accent"],
+            "footer-background": named["surface"],
+            "footer-description-foreground": extra["soft"],
+            "footer-key-foreground": named["accent"],
+            "input-cursor-background": named["accent"],
+            "scrollbar": extra["axis"],
+            "scrollbar-background": named["surface"],
+        },
+    )
+
+
+_NAMES = (
+    *("background", "surface", "panel", "foreground", "primary", "accent", "secondary", "success", "warning"),
+    *("error", "tint", "line", "axis", "soft", "quiet", "on_accent", "error_ground"),
 )
-DUSK = Theme(
-    name="labtui-dusk",
-    primary="#c6a0f0",
-    secondary="#a6a0b8",
-    accent="#f0b866",
-    foreground="#e2dcea",
-    background="#1d1a24",
-    surface="#24202d",
-    panel="#2e2939",
-    success="#7fc99b",
-    warning="#f0b866",
-    error="#f0868c",
+DARK = _theme(
+    "labtui-dark",
     dark=True,
-    variables={"block-cursor-text-style": "none", "border": "#c6a0f0", "border-blurred": "#453e55"},
+    colours="#11151a #161b22 #222b35 #e3e9f0 #62b6f7 #62b6f7 #8996a4 #6fcf9f #e8b94e "
+    "#f47f77 #1b2f42 #2b3540 #5a6979 #abb7c3 #8996a4 #0d1116 #2c1a1c",
 )
-LIGHT = Theme(
-    name="labtui-light",
-    primary="#0a5f97",
-    secondary="#4f5f6e",
-    accent="#8f4700",
-    foreground="#1f2830",
-    background="#fafbfc",
-    surface="#f1f4f7",
-    panel="#e3e9ef",
-    success="#006b46",
-    warning="#7a4f00",
-    error="#a8201a",
+LIGHT = _theme(
+    "labtui-light",
     dark=False,
-    variables={"block-cursor-text-style": "none", "border": "#0a5f97", "border-blurred": "#b9c4ce"},
+    colours="#fcfcfd #f1f4f7 #dfe7ef #16202a #0a62a6 #0a62a6 #566471 #0d6b41 #7c5300 "
+    "#b3261e #dcebf8 #d3dbe3 #84929f #3f4d5a #566471 #ffffff #fbe9e7",
 )
-OURS = (DARK, DUSK, LIGHT)
+OURS = (DARK, LIGHT)
 
 
 def register(app: SanitizedApp[Any], chosen: str = "") -> None:
-    """Make our themes known and choose the preferred one, else the dark one."""
+    """Our two themes instead of Textual's; the preferred one first, else the dark one."""
+    for name in app.available_themes:
+        app.unregister_theme(name)
     for theme in OURS:
         app.register_theme(theme)
     app.choose_first_theme(chosen if chosen in app.available_themes else DARK.name)
@@ -187,22 +197,22 @@ class Roles:
     bad: str
     busy: str
     quiet: str
-    stale: str
-
-
-_ANSI_ROLES = Roles("green", "yellow", "bold red", "blue", "dim", "magenta")
+    soft: str
+    axis: str
+    chip: str
 
 
 def roles(app: App[Any]) -> Roles:
-    """The styles of the theme in use; named terminal colours where the theme is the terminal's own."""
+    """The styles of the theme in use."""
     theme = app.current_theme
-    if app.native_ansi_color or not theme.success or not theme.success.startswith("#"):
-        return _ANSI_ROLES
+    variables = theme.variables
     return Roles(
-        good=theme.success,
-        warn=theme.warning or "",
-        bad=f"bold {theme.error or ''}".strip(),
-        busy=theme.primary,
-        quiet=theme.secondary if theme.secondary and theme.secondary.startswith("#") else "dim",
-        stale=theme.accent or "",
+        good=str(theme.success),
+        warn=str(theme.warning),
+        bad=str(theme.error),
+        busy=str(theme.accent),
+        quiet=variables["quiet"],
+        soft=variables["soft"],
+        axis=variables["axis"],
+        chip=f"bold {variables['on-accent']} on {theme.accent}",
     )

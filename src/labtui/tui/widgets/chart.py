@@ -169,8 +169,6 @@ class ChartView(Widget, can_focus=False):
     def _palette(self) -> Palette:
         if self.app.no_color:
             return plot_values.NO_COLOUR
-        if self.app.native_ansi_color:
-            return plot_values.ANSI
         return plot_values.DARK if self.app.current_theme.dark else plot_values.LIGHT
 
 

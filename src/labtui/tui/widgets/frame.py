@@ -140,7 +140,7 @@ def _age(view_state: ViewState, *, short: bool) -> str:
     return f", {ago}"
 
 
-STATUS_ROLES = {"done": "good", "partial": "warn", "stale": "stale"}
+STATUS_ROLES = {"done": "good", "partial": "busy", "stale": "warn"}
 
 
 def task_text(row: TaskRow, roles: Roles, *, current: bool = False, width: int = 0) -> Text:

@@ -69,14 +69,6 @@ LIGHT = Palette(
     text=(31, 40, 48),
     faint=(176, 184, 192),
 )  # fmt: skip
-ANSI = Palette(
-    (
-        "blue+", "yellow", "green", "red",
-        "default",
-        "magenta", "red+", "yellow+", "cyan",
-        "cyan", "yellow", "green", "magenta",
-    )
-)  # fmt: skip
 NO_COLOUR = Palette(("default",))
 
 
