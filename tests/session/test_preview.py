@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from pathlib import Path
 
-import pytest
-
-from labtui.domain.errors import RemoteFailure
-from labtui.session.preview import FileChange, Preview, SharedCopy
+from labtui.session.preview import FileChange, Preview
 from tests.session.conftest import Bench, draft
 
 
@@ -77,41 +73,6 @@ def test_a_job_script_is_compared_with_the_newest_job_like_it(bench: Bench) -> N
     assert set(standings(preview).values()) == {"unchanged"}
 
 
-def test_what_lies_in_the_shared_directory_is_asked_and_only_asked(bench: Bench) -> None:
-    session = bench.session
-    assert session.look_at_shared() is None, "nobody to ask"
-    bench.online()
-    future = session.look_at_shared()
-    assert future is not None
-    bench.run(5, future.done)
-    assert change_of(session.preview(draft()), "ResNet50.py").pushed == "new"
-    pushed = session.push()
-    bench.run(5, pushed.done)
-    assert change_of(session.preview(draft()), "ResNet50.py").pushed is None, "the old word is forgotten"
-    future = session.look_at_shared()
-    assert future is not None
-    bench.run(5, future.done)
-    assert session.look_at_shared() is None, "it was just asked"
-    assert change_of(session.preview(draft()), "ResNet50.py").pushed == "unchanged"
-    assert change_of(session.preview(draft()), "job.slurm").pushed is None, "job scripts do not go there"
-    (scripts_of(bench) / "ResNet50.py").write_text("edited\n")
-    assert change_of(session.preview(draft()), "ResNet50.py").pushed == "changed"
-    bench.clock.sleep(3600)
-    assert change_of(session.preview(draft()), "ResNet50.py").pushed is None, "an hour later nobody knows"
-
-
-def test_a_cluster_that_does_not_say_leaves_it_out(bench: Bench) -> None:
-    bench.online()
-    bench.cluster.fail("digests", RemoteFailure("No answer.", "It may be slow."))
-    future = bench.session.look_at_shared()
-    assert future is not None
-    bench.run(5, future.done)
-    with pytest.raises(RemoteFailure):
-        future.result()
-    assert change_of(bench.session.preview(draft()), "ResNet50.py").pushed is None
-    assert bench.session.look_at_shared() is not None, "it may be asked again"
-
-
 def test_a_preview_writes_and_sends_nothing(bench: Bench) -> None:
     bench.online()
     accepted(bench)
@@ -133,19 +94,3 @@ def test_old_texts_that_are_not_kept_or_not_readable_are_named_and_not_shown(ben
     (scripts_of(bench) / "data.bin").write_bytes(b"\0\2")
     found = change_of(bench.session.preview(draft()), "data.bin")
     assert (found.since, found.difference) == ("changed", "")
-
-
-def test_an_answer_is_kept_before_whoever_waits_for_it_goes_on() -> None:
-    class Unannounced(Future):  # type: ignore[type-arg]
-        """Its result is set, its callbacks have not been called: where a waiting thread can already go on."""
-
-        def _invoke_callbacks(self) -> None:
-            return
-
-    pending = Unannounced()
-    shared = SharedCopy()
-    kept = shared.ask(lambda _: pending, ["ResNet50.py"], lambda: 100.0)
-    pending.set_result({"ResNet50.py": "digest"})
-    assert kept is not None and pending.done() and not kept.done()
-    Future._invoke_callbacks(pending)
-    assert kept.result(timeout=0) == shared.digests(100.0) == {"ResNet50.py": "digest"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -92,23 +91,6 @@ async def test_before_the_first_job_there_is_nothing_to_compare_with(
         await open_plan(app, pilot)
         await pilot.press("v", "v", "v")
         await until(pilot, lambda: "there is nothing to compare with" in " ".join(text_of(app).split()))
-
-
-async def test_what_the_cluster_says_of_the_pushed_copy_comes_into_the_plan(
-    session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    messages: Future[object] = Future()
-    monkeypatch.setattr(session, "look_at_shared", lambda: messages)
-    app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await open_plan(app, pilot)
-        assert all(change.pushed is None for change in screen.previews[0].files)  # type: ignore[union-attr]
-        session.shared.ask(lambda _: messages, ["ResNet50.py"], session.clock.wall)  # type: ignore[arg-type]
-        messages.set_result({"ResNet50.py": None})
-        await until(
-            pilot,
-            lambda: any(change.pushed == "new" for change in screen.previews[0].files),  # type: ignore[union-attr]
-        )
 
 
 async def test_numbers_are_edited_in_place(session: FedSession, app_of: Make) -> None:

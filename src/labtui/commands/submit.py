@@ -6,7 +6,6 @@ A dry run takes the same path and stops before sending.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shlex
 from collections.abc import Sequence
@@ -38,7 +37,7 @@ from labtui.commands.terminal import (
     say,
     say_error,
 )
-from labtui.domain.errors import LabError, RemoteFailure, UsageError
+from labtui.domain.errors import LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.domain.model import PROCESS_PER_GPU, AcceptedFinding, SubmissionDraft, SubmissionStatus
 from labtui.results.report import devices
@@ -133,7 +132,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     reasons = reasons_of(args.accept)
     if args.show_commands:
         return _show_commands(lab, args, drafts)
-    trouble = None if args.dry_run and args.offline else _look_around(lab, drafts, dry_run=args.dry_run)
+    trouble = None if args.dry_run and args.offline else _look_around(lab, drafts)
     previews = [lab.session.preview(draft) for draft in drafts]
     if args.dry_run:
         return _dry_run(lab, args, drafts, previews, trouble)
@@ -153,14 +152,7 @@ def send(lab: Open, args: argparse.Namespace, drafts: list[SubmissionDraft], sen
     return _submit(lab, args, drafts, accepted)
 
 
-def _look_at_copies(lab: Open) -> None:
-    """Ask what the cluster has of the scripts; without an answer that is left out."""
-    with contextlib.suppress(RemoteFailure, TimeoutError):
-        if (answer := lab.session.look_at_shared()) is not None:
-            answer.result(timeout=60)
-
-
-def _look_around(lab: Open, drafts: list[SubmissionDraft], *, dry_run: bool) -> LabError | None:
+def _look_around(lab: Open, drafts: list[SubmissionDraft]) -> LabError | None:
     """Connect and ask about the paths the jobs need, so that the findings know of them; what kept it from that."""
     try:
         lab.session.start()
@@ -169,8 +161,6 @@ def _look_around(lab: Open, drafts: list[SubmissionDraft], *, dry_run: bool) -> 
         answer = lab.session.look_at(tuple(dict.fromkeys(paths)))
         if answer is not None:
             answer.result(timeout=60)
-        if dry_run:
-            _look_at_copies(lab)
     except (LabError, TimeoutError) as error:
         return error if isinstance(error, LabError) else None
     return None

@@ -207,15 +207,6 @@ class ClusterWorker:
             lambda found: self._context.journal.commit([PathsSeen(at=self._context.at(), paths=found)]),
         )
 
-    def look_at_shared(self, paths: Sequence[str]) -> Future[Mapping[str, str | None]]:
-        """Ask what lies under these paths of the lab's shared directory, aside: SHA-256, or None for nothing."""
-
-        def question() -> Callable[[], dict[str, str | None]]:
-            directory = absolute(self._context, self._shared_dir)
-            return lambda: self._context.cluster.digests(directory, paths)
-
-        return self._look_in_background(question, lambda _: None)
-
     def _look_in_background(
         self, prepare: Callable[[], Callable[[], dict[str, _T]]], keep: Callable[[dict[str, _T]], None]
     ) -> Future[Mapping[str, _T]]:

@@ -1,23 +1,19 @@
 """What submitting a draft would do: its findings, its cost, and its files beside what the cluster has.
 
-Two words stand beside each file that would be sent: whether it differs from the newest submission that Slurm accepted
-(its files lie in their own directory there and are known here too), and from the lab's shared copy, which `labtui push`
-fills.
+A word stands beside each file that would be sent: whether it differs from the newest submission that Slurm accepted
+(its files lie in their own directory there and are known here too).
 
 Nothing here asks the cluster. What was sent with accepted jobs is known from the store, so most of it works without a
-connection. What lies in the lab's shared directory is known once `SharedCopy` has the cluster's answer.
+connection.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from labtui.cluster.slurm_cluster import plan_push
-from labtui.domain.errors import UsageError
 from labtui.domain.events import LabState, SubmissionState
 from labtui.domain.model import Interval, JobForm, SubmissionDraft, SubmissionStatus
 from labtui.session.folder import SCRIPT_NAME
@@ -47,7 +43,7 @@ class Preview:
     left_out: tuple[str, ...] = ()
 
 
-def preview(session: OpenLab, draft: SubmissionDraft, script: str | None, shared: SharedCopy) -> Preview:
+def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.plan import expectation
     from labtui.preflight import preflight
@@ -58,9 +54,7 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None, shared
     now = session.clock.wall()
     session.look_at(unknown_paths(session.state, needed, now))
     remote = fresh_paths(session.state, needed, now)
-    files, left_out = changes(
-        planned, session.state.submissions.values(), session.files_of, shared.digests(now)
-    )
+    files, left_out = changes(planned, session.state.submissions.values(), session.files_of)
     findings = preflight(
         planned.files,
         draft,
@@ -123,15 +117,6 @@ def unknown_paths(state: LabState, paths: Iterable[str], now: float) -> tuple[st
     )
 
 
-Asked = Future[Mapping[str, "str | None"]]
-Question = Callable[[Sequence[str]], Asked]
-
-SHARED_FRESH_S = 30.0
-"""How soon the cluster is asked again what lies in the shared directory."""
-SHARED_KNOWN_S = 600.0
-"""How long its answer is worth something: only `labtui push` fills that directory."""
-
-
 Standing = Literal["new", "changed", "unchanged"]
 """A file beside another copy of it: that one is not there, is another text, is the same."""
 
@@ -158,8 +143,8 @@ class FileChange:
 
     `changed` says that it differs from the one that came with labtui. `since` compares it with what the job
     `since_job` was sent with, the newest that Slurm accepted ("new" and no job when there is none); for the job script
-    that is the newest job like this one, and its token, name and directory do not count. `pushed` compares it with the
-    copy that `labtui push` made. None where nobody knows. `difference` is the unified one since that job, empty
+    that is the newest job like this one, and its token, name and directory do not count.
+    None where nobody knows. `difference` is the unified one since that job, empty
     where nothing changed or the old text is not kept.
     """
 
@@ -168,65 +153,17 @@ class FileChange:
     changed: bool
     since: Standing | None = None
     since_job: str = ""
-    pushed: Standing | None = None
     difference: str = ""
-
-
-class SharedCopy:
-    """What the cluster last said about the files in the lab's shared directory: SHA-256 by path, and when."""
-
-    def __init__(self) -> None:
-        self._digests: Mapping[str, str | None] = {}
-        self._at: float | None = None
-        self._asking: Future[Mapping[str, str | None]] | None = None
-
-    def ask(self, question: Question, paths: Iterable[str], wall: Callable[[], float]) -> Asked | None:
-        """Ask unless it is being asked or was just answered; the answer is kept. `wall` gives UNIX seconds.
-
-        None when there is nothing to ask now. The future is done when the answer is kept, not before: whoever waits
-        on the question's own future can be quicker than its callbacks.
-        """
-        fresh = self._at is not None and 0 <= wall() - self._at <= SHARED_FRESH_S
-        busy = self._asking is not None and not self._asking.done()
-        wanted = tuple(paths)
-        if busy or not wanted or (fresh and set(wanted) <= set(self._digests)):
-            return None
-
-        kept: Asked = Future()
-
-        def answered(future: Asked) -> None:
-            if future.cancelled():
-                kept.cancel()
-            elif (error := future.exception()) is not None:
-                kept.set_exception(error)
-            else:
-                if self._asking is future:
-                    self._digests, self._at = dict(future.result()), wall()
-                kept.set_result(future.result())
-
-        self._asking = question(wanted)
-        self._asking.add_done_callback(answered)
-        return kept
-
-    def forget(self) -> None:
-        """Something was sent there: what was said before is old, and so is what is being said."""
-        self._at, self._asking = None, None
-
-    def digests(self, now: float) -> Mapping[str, str | None]:
-        """What is known now; empty when nothing is."""
-        known = self._at is not None and 0 <= now - self._at <= SHARED_KNOWN_S
-        return self._digests if known else {}
 
 
 def changes(
     planned: Planned,
     submissions: Collection[SubmissionState],
     files_of: Callable[[str], dict[str, bytes]],
-    shared: Mapping[str, str | None],
 ) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
     """Each file of a planned submission beside what the cluster has; and the names that are not sent any more.
 
-    `files_of` gives the files of an earlier submission by its token, `shared` is `SharedCopy.digests`.
+    `files_of` gives the files of an earlier submission by its token.
     """
 
     def sent(item: SubmissionState | None) -> Sent | None:
@@ -235,16 +172,14 @@ def changes(
     scripts = sent(newest_sent(submissions))
     job = sent(nearest_sent(submissions, planned.event.form, planned.event.gpus))
     files = tuple(
-        _change(name, data, planned, job if name == SCRIPT_NAME else scripts, shared)
+        _change(name, data, planned, job if name == SCRIPT_NAME else scripts)
         for name, data in sorted(planned.files.items())
     )
     before = scripts.submission.script_hashes if scripts is not None else {}
     return files, tuple(sorted(set(before) - set(planned.files)))
 
 
-def _change(
-    name: str, data: bytes, planned: Planned, sent: Sent | None, shared: Mapping[str, str | None]
-) -> FileChange:
+def _change(name: str, data: bytes, planned: Planned, sent: Sent | None) -> FileChange:
     old = sent.files.get(name) if sent is not None else None
     if sent is not None and old is not None and name == SCRIPT_NAME:
         old = as_if_now(old, sent.submission, planned.event.token, planned.event.job_name)
@@ -253,18 +188,12 @@ def _change(
     shown = ""
     if sent is not None and old is not None and since == "changed":
         shown = difference(old, data, name, f"job {sent.job_id}")
-    pushed: Standing | None = None
-    if name in shared:
-        there = shared[name]
-        same = there is not None and there == pushed_digest(name, data)
-        pushed = "new" if there is None else "unchanged" if same else "changed"
     return FileChange(
         path=name,
         size=len(data),
         changed=_is_changed(name, data),
         since=since,
         since_job=sent.job_id if sent is not None else "",
-        pushed=pushed,
         difference=shown,
     )
 
@@ -309,15 +238,6 @@ def standing(data: bytes, digest: str | None, old: bytes | None = None) -> Stand
     if digest is None:
         return "new"
     return "unchanged" if hashlib.sha256(data).hexdigest() == digest else "changed"
-
-
-def pushed_digest(path: str, data: bytes) -> str:
-    """The digest of a file as a push puts it there; empty when its name cannot be pushed."""
-    try:
-        (planned,) = plan_push({path: data})
-    except UsageError:
-        return ""
-    return planned.digest
 
 
 def as_if_now(old: bytes, sent: SubmissionState, token: str, job_name: str) -> bytes:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from labtui.results.rows import Results
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
-    from labtui.session.preview import Preview, SharedCopy
+    from labtui.session.preview import Preview
     from labtui.slurm.job_control import JobEfficiency
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
@@ -73,13 +73,6 @@ class Session:
         self._load: tuple[float, Future[SiteLoad]] | None = None
         self.opened_read_only: LabError | None = None
         """Why nothing may be changed here, where the folder was opened only to be looked at."""
-
-    @functools.cached_property
-    def shared(self) -> SharedCopy:
-        """What the cluster's copy of the scripts is known to hold."""
-        from labtui.session.preview import SharedCopy
-
-        return SharedCopy()
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -312,7 +305,7 @@ class Session:
         """
         from labtui.session.preview import preview
 
-        return preview(self, draft, script, self.shared)
+        return preview(self, draft, script)
 
     def paths_to_ask(self, draft: SubmissionDraft, *, script: str | None = None) -> tuple[str, ...]:
         """Remote paths a draft needs and the cluster said nothing about lately; for `look_at`.
@@ -473,12 +466,6 @@ class Session:
         future.add_done_callback(lambda _: self._looking.difference_update(wanted))
         return future
 
-    def look_at_shared(self) -> Future[Mapping[str, str | None]] | None:
-        """Ask the cluster what it has of `scripts/` where `push` puts them, for previews; None as `look_at`."""
-        if self._worker is None or self.state.connection.status != "online":
-            return None
-        return self.shared.ask(self._worker.look_at_shared, self.folder.script_files(), self.clock.wall)
-
     def note_paths(self, paths: Mapping[str, bool]) -> None:
         """Keep what somebody else (the doctor) saw on the cluster; nothing is kept in a folder open elsewhere."""
         if not self.read_only:
@@ -487,9 +474,7 @@ class Session:
     def push(self) -> Future[PushReport]:
         """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
         self._must_write()
-        future = self._running_worker().push(self.folder.script_files())
-        future.add_done_callback(lambda _: self.shared.forget())
-        return future
+        return self._running_worker().push(self.folder.script_files())
 
     def watch_logs(self, tokens: set[str]) -> None:
         """These submissions' logs are on screen: read them first and often."""

@@ -415,15 +415,14 @@ _SIZE = 10
 
 
 def files_page(preview: Preview, session: Session, styles: Roles) -> Text:
-    """Each file with its standing beside the last job and the pushed copy; below, one's own changes to the scripts."""
+    """Each file with its standing beside the last job; below, one's own changes to the scripts."""
     last = _last_job(preview)
     since = f"since job {last}" if last else "sent before"
     wide = max([len(change.path) for change in preview.files] + [4])
-    text = Text(f"{'file':<{wide}} {'size':>{_SIZE}}  {since:<16} pushed\n", style=styles.quiet)
+    text = Text(f"{'file':<{wide}} {'size':>{_SIZE}}  {since}\n", style=styles.quiet)
     for change in preview.files:
         text.append(f"{change.path:<{wide}} {words.bytes_size(change.size):>{_SIZE}}  ")
         text.append(f"{_since(change, last):<16} ", style=_style(change.since, styles))
-        text.append(f"{change.pushed or words.NOTHING:<9}", style=_style(change.pushed, styles))
         text.append(" changed by you\n" if change.changed else "\n", style=styles.warn)
     for name in preview.left_out:
         text.append(f"{name:<{wide}} {words.NOTHING:>{_SIZE}}  no longer sent\n", style=styles.warn)

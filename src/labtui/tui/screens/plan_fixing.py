@@ -158,12 +158,8 @@ class PlanFixing(Screen[None]):
         try:
             paths = self._ask_about_paths(drafts, scripts)
             made = self._show_previews(ticket, drafts, scripts)
-            copies = None
-            with contextlib.suppress(LabError):
-                copies = self.session.look_at_shared()
-            for answer in (paths, copies):
-                if answer is not None and self._answered(ticket, answer):
-                    made = self._show_previews(ticket, drafts, scripts)
+            if paths is not None and self._answered(ticket, paths):
+                made = self._show_previews(ticket, drafts, scripts)
         except Exception as error:  # nobody looks at the end of this thread
             self.post_message(Previewed(ticket, made, error))
 
