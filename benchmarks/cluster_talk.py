@@ -30,7 +30,7 @@ from labtui.domain.model import JobPhase
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
 from tests.real_cluster.cluster import wait_until
-from tests.session.campaign import draft, make_lab
+from tests.session.small_job import draft, make_lab
 
 HEAD = (
     "#!/bin/bash\n#SBATCH --account={account}\n#SBATCH --qos=gp_training\n#SBATCH --time=00:20:00\n"

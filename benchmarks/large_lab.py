@@ -128,7 +128,7 @@ def queue_looks(others: int) -> dict[str, float]:
     """Seconds of one look at the queue of a real Slurm, without and with so many jobs of somebody else."""
     from labtui.session.session import Session
     from tests.real_cluster import Cluster, missing_requirements
-    from tests.session.campaign import make_lab as make_real_lab
+    from tests.session.small_job import make_lab as make_real_lab
 
     if missing_requirements():
         return {}

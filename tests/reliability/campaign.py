@@ -14,7 +14,6 @@ equal.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import random
@@ -27,10 +26,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labtui.domain.events import LabState, SubmissionState
@@ -41,25 +40,21 @@ from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.store import Store
 from tests.real_cluster import Cluster, ClusterSettings, FaultProxy
+from tests.real_cluster.cluster import wait_until
 from tests.real_cluster.proxy import Fault
-from tests.session.campaign import _complete as complete
-from tests.session.campaign import make_lab
+from tests.session.small_job import complete, make_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVES = 20
 """Lives in one lab folder before it is settled."""
-
 SETTLE_S = 1800.0
 """An sbatch that was killed on the login node is given up after 300 s of the cluster's clock; then, and after a frozen
 controller, Slurm has to say for as long as it was silent that there is no job."""
-
-SIGNALS = tuple(
-    number.name.removeprefix("SIG")
-    for number in signal.Signals
-    if number.name not in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGRTMIN", "SIGRTMAX")
-)
+GUARD_S = 40.0
+"""The longest life: one that waits for a word that never comes."""
+HARMLESS = ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGRTMIN", "SIGRTMAX")
+SIGNALS = tuple(one.name.removeprefix("SIG") for one in signal.Signals if one.name not in HARMLESS)
 """What ends or stops a program; one that was stopped goes on a second later."""
-
 SIGNALLED = """\
 for order in "$HOME"/faults/{name}.*; do
     mine="$HOME/faults/taken.$$"
@@ -72,15 +67,8 @@ done
 exec /usr/bin/{name} "$@"
 """
 """A wrapper of a Slurm program that executes one order: a signal, so many seconds after the start."""
-
-REBOOTING = threading.Lock()
-"""The lanes share one login node: it comes back before it goes down again."""
-
-FREEZING = threading.Lock()
-"""One daemon suffers at a time: what one lane thaws another must not believe frozen."""
-
-GUARD_S = 40.0
-"""The longest life: one that waits for a word that never comes."""
+ONE_DAEMON = threading.Lock()
+"""One daemon suffers at a time: what one lane thaws another must not believe frozen; the lanes share a login node."""
 
 
 @dataclass(frozen=True)
@@ -99,25 +87,20 @@ class Plan:
         luck = chooser.random()
         if luck < 0.35:
             return cls(None, None, "sending", chooser.uniform(0, 0.12))
-        if luck < 0.55:
-            return cls(None, aimed_fault(chooser), "sending", chooser.uniform(0, 5))
+        fault = Fault.random(chooser)
+        if (
+            luck < 0.55
+        ):  # between the request to submit (some 2,300 bytes) and the end of its answer (some 1,400)
+            at_byte = chooser.randrange(2_600 if fault.direction == "up" else 1_700)
+            return cls(None, replace(fault, at_byte=at_byte), "sending", chooser.uniform(0, 5))
         after = chooser.choice(("", "", "planned", "accepted"))
-        fault = None if luck < 0.6 else anywhere(chooser)
-        return cls(fault, None, after, chooser.uniform(0, 0.3 if after else 1.5))
-
-
-def anywhere(chooser: random.Random) -> Fault:
-    """A fault somewhere in a connection that logs in, pushes, submits twice and reads logs."""
-    fault = Fault.random(chooser)
-    if chooser.random() < 0.3:
-        return fault
-    return replace(fault, at_byte=chooser.randrange(1_500, 75_000 if fault.direction == "up" else 30_000))
-
-
-def aimed_fault(chooser: random.Random) -> Fault:
-    """A fault between the request to submit (some 2,300 bytes) and the end of its answer (some 1,400)."""
-    fault = Fault.random(chooser)
-    return replace(fault, at_byte=chooser.randrange(0, 2_600 if fault.direction == "up" else 1_700))
+        if (
+            chooser.random() < 0.7
+        ):  # anywhere in a connection that logs in, pushes, submits twice and reads logs
+            fault = replace(
+                fault, at_byte=chooser.randrange(1_500, 75_000 if fault.direction == "up" else 30_000)
+            )
+        return cls(None if luck < 0.6 else fault, None, after, chooser.uniform(0, 0.3 if after else 1.5))
 
 
 class AimedProxy(FaultProxy):
@@ -130,84 +113,52 @@ class AimedProxy(FaultProxy):
                 link.fault = replace(fault, at_byte=fault.at_byte + link.passed[fault.direction])
 
 
-@dataclass
-class Tally:
-    """What was done and found; every lane adds to its own."""
-
-    rounds: int = 0
-    killed: int = 0
-    killed_after: Counter[str] = field(default_factory=Counter)
-    faults_struck: Counter[str] = field(default_factory=Counter)
-    troubles: Counter[str] = field(default_factory=Counter)
-    frozen_s: float = 0.0
-    intents: int = 0
-    jobs: int = 0
-    duplicates: int = 0
-    lost: int = 0
-    looked_up: int = 0
-    mirrors: int = 0
-    mirror_bytes: int = 0
-    prefixes_compared: int = 0
-
-    def add(self, other: Tally) -> None:
-        """Sum up."""
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
-
-
 class Zygote:
     """A running `tests.reliability.zygote`."""
 
     def __init__(self) -> None:
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.reliability.zygote"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            text=True,
-            cwd=ROOT,
-        )
-        assert self._line() == "ready"
+            [sys.executable, "-m", "tests.reliability.zygote"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self.stderr, text=True, cwd=ROOT,
+        )  # fmt: skip
+        assert self._line() == ["ready"]
 
-    def _line(self) -> str:
+    def _line(self) -> list[str]:
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        words = self.process.stdout.readline().split()
+        assert words, "the zygote is gone"
+        return words
 
     def live(self, order: dict[str, object], plan: Plan, heard: Callable[[str], None]) -> list[list[str]]:
         """One life as planned; `heard` is told each word."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
-        answer = self._line().split()
-        while answer[:1] != ["pid"]:
-            assert answer, "the zygote is gone"
-            answer = self._line().split()
-        pid = int(answer[1])
-        messages: list[list[str]] = []
-        timer: threading.Timer | None = None
-        guard = threading.Timer(GUARD_S, _kill, (pid,))
-        guard.start()
+        words = self._line()
+        while words[0] != "pid":
+            words = self._line()
+        pid = int(words[1])
+        timers = [threading.Timer(GUARD_S, _kill, (pid,))]
         if not plan.kill_after:
-            timer = threading.Timer(plan.patience, _kill, (pid,))
+            timers.append(threading.Timer(plan.patience, _kill, (pid,)))
+        for timer in timers:
             timer.start()
-        while (words := self._line().split()) != ["gone"]:
-            assert words, "the zygote is gone"
+        messages: list[list[str]] = []
+        while (words := self._line()) != ["gone"]:
             heard(words[0])
             messages.append(words)
-            if words[0] == plan.kill_after and timer is None:
-                timer = threading.Timer(plan.patience, _kill, (pid,))
-                timer.start()
-        for started in (guard, timer):
-            if started is not None:
-                started.cancel()
+            if words[0] == plan.kill_after and len(timers) == 1:
+                timers.append(threading.Timer(plan.patience, _kill, (pid,)))
+                timers[1].start()
+        for timer in timers:
+            timer.cancel()
         return messages
 
     def close(self) -> None:
-        """End it."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(60)
         self.stderr.seek(0)
         text = self.stderr.read()
         self.stderr.close()
@@ -222,24 +173,25 @@ def _kill(pid: int) -> None:
 class Troubles:
     """What the cluster suffers while a life goes on; the other lanes suffer with it."""
 
-    def __init__(self, cluster: Cluster, chooser: random.Random, tally: Tally) -> None:
+    def __init__(self, cluster: Cluster, chooser: random.Random, tally: Counter[str]) -> None:
         self.cluster, self.chooser, self.tally = cluster, chooser, tally
 
     def strike(self) -> list[threading.Thread]:
         """Order signals now and then, and start at most one of the greater troubles; the threads to wait for."""
+        uniform = self.chooser.uniform
         if self.chooser.random() < 0.6:
             self._order_a_signal()
-        acts = (
-            (0.004, self._reboot),
-            (0.012, functools.partial(self._freeze, self.chooser.uniform(1, 12))),
-            (0.004, functools.partial(self._freeze, 12 * (200 / 12) ** self.chooser.random())),
-            (0.010, functools.partial(self._kill, "munged", self.chooser.uniform(0.2, 6))),
-            (0.010, functools.partial(self._kill, "slurmdbd", self.chooser.uniform(0.2, 20))),
+        acts: tuple[tuple[float, Callable[..., None], tuple[object, ...]], ...] = (
+            (0.004, self._reboot, ()),
+            (0.012, self._freeze, (uniform(1, 12),)),
+            (0.004, self._freeze, (12 * (200 / 12) ** self.chooser.random(),)),
+            (0.010, self._kill, ("munged", uniform(0.2, 6))),
+            (0.010, self._kill, ("slurmdbd", uniform(0.2, 20))),
         )
-        luck, wait_s = self.chooser.random(), self.chooser.uniform(0, 1.5)
-        for share, act in acts:
+        luck, wait_s = self.chooser.random(), uniform(0, 1.5)
+        for share, act, words in acts:
             if luck < share:
-                thread = threading.Timer(wait_s, act)
+                thread = threading.Timer(wait_s, act, words)
                 thread.start()
                 return [thread]
             luck -= share
@@ -253,14 +205,15 @@ class Troubles:
             (place / f"{name}.{self.chooser.randrange(1 << 30):x}").write_text(order)
 
     def _reboot(self) -> None:
-        with REBOOTING:
-            self.tally.troubles["login node rebooted"] += 1
+        with ONE_DAEMON:
+            self.tally["login node rebooted"] += 1
             self.cluster.kill_logins()
-            deadline = time.monotonic() + 240
-            while not self._sshd_answers():
-                assert time.monotonic() < deadline, "sshd does not come back"
+
+            def back() -> bool:
                 self.cluster.start_sshd()
-                time.sleep(0.2)
+                return self._sshd_answers()
+
+            wait_until(back, what="sshd")
 
     def _sshd_answers(self) -> bool:
         student = self.cluster.student
@@ -271,97 +224,78 @@ class Troubles:
             return False
 
     def _freeze(self, seconds: float) -> None:
-        with FREEZING:
-            self.tally.troubles["slurmctld frozen"] += 1
-            self.tally.frozen_s += seconds
+        with ONE_DAEMON:
+            self.tally["slurmctld frozen"] += 1
             self.cluster.daemon("slurmctld", "pause")
             time.sleep(seconds)
             self.cluster.daemon("slurmctld", "resume")
 
     def _kill(self, name: str, seconds: float) -> None:
-        with FREEZING:
-            self.tally.troubles[f"{name} killed"] += 1
+        with ONE_DAEMON:
+            self.tally[f"{name} killed"] += 1
             self.cluster.daemon(name, "kill")
             time.sleep(seconds)
             self.cluster.daemon(name, "start")
             self.cluster.as_root("scontrol", "update", "NodeName=ALL", "State=RESUME")
 
 
-def wrap_programs(cluster: Cluster) -> None:
-    """Let the student's Slurm programs execute the orders of `Troubles`."""
-    place = cluster.outside(f"{cluster.settings.home}/faults")
-    place.mkdir(exist_ok=True)
-    place.chmod(0o777)
-    for name in ("sbatch", "squeue", "sacct"):
-        cluster.wrap_program(name, SIGNALLED.format(name=name))
-
-
-def signals_sent(cluster: Cluster) -> Counter[str]:
-    """How many signals met each program so far."""
-    log = cluster.outside(f"{cluster.settings.home}/faults/log")
-    return Counter(line.split()[0] for line in log.read_text().splitlines()) if log.exists() else Counter()
-
-
 class Lane:
     """One lab folder after the other; several lanes share a cluster."""
 
-    def __init__(self, cluster: Cluster, place: Path, seed: str, *, cluster_faults: bool) -> None:
+    def __init__(self, cluster: Cluster, place: Path, seed: str) -> None:
         self.cluster, self.place, self.seed = cluster, place, seed
         self.chooser = random.Random(seed)
-        self.cluster_faults = cluster_faults
-        self.tally = Tally()
+        self.tally: Counter[str] = Counter()
         self.troubles = Troubles(cluster, self.chooser, self.tally)
         self._fault: Fault | None = None
         self._found: list[BaseException] = []
 
-    def run(self, rounds: int) -> Tally:
+    def run(self, rounds: int) -> Counter[str]:
         """So many lives."""
         student = self.cluster.student
-        zygote, self._guest = Zygote(), Zygote()
+        self._zygote, self._guest = Zygote(), Zygote()
         try:
             with AimedProxy((student.host, student.port), lambda _: self._fault) as proxy:
                 for number, first in enumerate(range(0, rounds, LIVES)):
                     folder = make_lab(self.place / f"{self.seed}-{number}", student, proxy.port)
                     try:
-                        self._folder(folder, zygote, proxy, min(LIVES, rounds - first))
+                        self._folder(folder, proxy, min(LIVES, rounds - first))
                     except BaseException as error:
                         raise AssertionError(f"lane seed {self.seed!r}, folder {number}: {error}") from error
         finally:
-            zygote.close()
+            self._zygote.close()
             self._guest.close()
         return self.tally
 
-    def _folder(self, folder: LabFolder, zygote: Zygote, proxy: AimedProxy, lives: int) -> None:
+    def _folder(self, folder: LabFolder, proxy: AimedProxy, lives: int) -> None:
         shown: dict[str, str] = {}
         for _ in range(lives):
-            self._life(folder, zygote, proxy, shown)
+            self._life(folder, proxy, shown)
             self._check_after_a_life(folder, shown)
         self._settle(folder)
         self._accounts(folder, shown)
 
     # ------------------------------------------------------------------ lives
 
-    def _life(self, folder: LabFolder, zygote: Zygote, proxy: AimedProxy, shown: dict[str, str]) -> None:
-        chooser, tally = self.chooser, self.tally
+    def _life(self, folder: LabFolder, proxy: AimedProxy, shown: dict[str, str]) -> None:
+        chooser = self.chooser
         plan = Plan.random(chooser)
         self._fault = plan.fault
-        tally.rounds += 1
         struck_before = len(proxy.faults_struck)
         jobs = [chooser.choice((0, 10, 3000, 40_000)) for _ in range(chooser.choice((0, 1, 1, 1, 2)))]
         order = {"path": str(folder.path), "account": self.cluster.settings.account, "jobs": jobs}
-        threads = self.troubles.strike() if self.cluster_faults else []
-        threads += self._beside(folder, order, shown) if self.cluster_faults else []
+        threads = self.troubles.strike() + self._beside(folder, order, shown)
 
         def heard(word: str) -> None:
             if word == "sending" and plan.aimed is not None:
                 proxy.aim(plan.aimed)
 
-        self._note(zygote.live(order, plan, heard), shown)
+        self._note(self._zygote.live(order, plan, heard), shown)
         for thread in threads:
             thread.join()
-        tally.killed += 1
-        tally.killed_after[plan.kill_after or "any moment"] += 1
-        tally.faults_struck.update(fault.kind for fault in proxy.faults_struck[struck_before:])
+        self.tally["rounds"] += 1
+        self.tally[f"killed after {plan.kill_after or 'any moment'}"] += 1
+        self.tally.update(f"line: {fault.kind}" for fault in proxy.faults_struck[struck_before:])
         proxy.cut()
         self._fault = None
 
@@ -372,7 +306,7 @@ class Lane:
                 token, job_id = words[1], words[2] if len(words) > 2 else ""
                 shown[token] = job_id or shown.get(token, "")
             elif words[0] in ("taken", "read-only", "copy-read-only", "copy-written", "copy-damaged"):
-                self.tally.troubles[words[0]] += 1
+                self.tally[words[0]] += 1
 
     def _beside(
         self, folder: LabFolder, order: dict[str, object], shown: dict[str, str]
@@ -385,43 +319,36 @@ class Lane:
         wait_s = chooser.uniform(0.1, 1.0)
 
         def same_folder() -> None:
-            time.sleep(wait_s)
             folder.lock_path.unlink(missing_ok=True)
             if luck >= 0.06:  # removed, and nobody else comes
-                self.tally.troubles["lock removed"] += 1
+                self.tally["lock removed"] += 1
                 return
-            self.tally.troubles["two processes"] += 1
+            self.tally["two processes"] += 1
             self._note(self._guest.live({**order, "jobs": [10]}, plan, lambda _: None), shown)
 
-        if luck < 0.06:
-            order["beside"] = True
-
         def copy() -> None:
-            time.sleep(wait_s)
             place = folder.path.with_name(f"{folder.path.name}-copy")
             with suppress(shutil.Error, OSError):  # files come and go while it works
                 shutil.copytree(folder.path, place)
-            self.tally.troubles["copies"] += 1
+            self.tally["copies"] += 1
             if (place / "labtui.db").exists():
                 text = self._guest.live({"path": str(place), "copy": True}, plan, lambda _: None)
                 self._note(text, {})
                 assert ["copy-written"] not in text, "a copy was written"
             shutil.rmtree(place, ignore_errors=True)
 
-        thread = threading.Thread(target=self._kept(copy if luck >= 0.08 else same_folder))
-        thread.start()
-        return [thread]
-
-    def _kept(self, work: Callable[[], None]) -> Callable[[], None]:
-        """What a thread finds wrong is raised where the accounts are made."""
-
         def run() -> None:
+            time.sleep(wait_s)
             try:
-                work()
-            except BaseException as error:
+                (copy if luck >= 0.08 else same_folder)()
+            except BaseException as error:  # raised where the accounts are made
                 self._found.append(error)
 
-        return run
+        if luck < 0.06:
+            order["beside"] = True
+        thread = threading.Thread(target=run)
+        thread.start()
+        return [thread]
 
     # ------------------------------------------------------------------ what must hold
 
@@ -437,81 +364,63 @@ class Lane:
                 assert job.job_id == job_id, f"{token}: {job_id} was shown, {job.job_id} is stored"
         for submission in state.submissions.values():
             assert submission.status is not SubmissionStatus.REFUSED, submission.sentence
-            self._check_prefix(folder, submission)
+            for local, remote in self._copies(folder, submission):
+                self.tally["prefixes compared"] += 1
+                assert remote.startswith(local), f"a mirror of {submission.job_name} is no prefix"
 
-    def _check_prefix(self, folder: LabFolder, submission: SubmissionState) -> None:
+    def _copies(self, folder: LabFolder, submission: SubmissionState) -> list[tuple[bytes, bytes]]:
+        """Mirror and remote log of each stream; empty when the job never made it, as when slurmd could not start."""
+        found = []
         for stream in ("out", "err"):
-            mirror = mirrors.current_path(folder, submission, stream)
-            remote = mirrors.remote_path(submission, stream)
-            if mirror is None or remote is None or not mirror.exists():
-                continue
-            local = mirror.read_bytes()
-            self.tally.prefixes_compared += 1
-            assert self._remote(remote)[: len(local)] == local, f"{mirror.name} is no prefix"
-
-    def _remote(self, path: str) -> bytes:
-        """A remote log; empty when its job never made one, as when slurmd could not start it."""
-        place = self.cluster.outside(path)
-        return place.read_bytes() if place.exists() else b""
+            mirror = mirrors.current_path(folder, submission, stream)  # type: ignore[arg-type]
+            remote = mirrors.remote_path(submission, stream)  # type: ignore[arg-type]
+            if mirror is not None and remote is not None:
+                local = mirror.read_bytes() if mirror.exists() else b""  # first: the log may go on growing
+                place = self.cluster.outside(remote)
+                found.append((local, place.read_bytes() if place.exists() else b""))
+        return found
 
     def _settle(self, folder: LabFolder) -> None:
-        deadline = time.monotonic() + SETTLE_S
         with Session.open(folder.path) as session:
             assert not session.read_only
             session.watch_logs(set(session.state.submissions))
-            while not all(complete(item) for item in session.state.submissions.values()):
-                assert time.monotonic() < deadline, f"not settled: {session.state}"
-                time.sleep(0.2)
+            wait_until(
+                lambda: all(complete(item) for item in session.state.submissions.values()),
+                what="the folder to settle", deadline_s=SETTLE_S,
+            )  # fmt: skip
 
     def _accounts(self, folder: LabFolder, shown: dict[str, str]) -> None:
-        tally, state = self.tally, stored_state(folder)
+        state = stored_state(folder)
         jobs = self._jobs_by_token(set(state.submissions))
         assert set(shown) <= set(state.submissions)
         for token, submission in state.submissions.items():
             found = jobs.get(token, [])
-            tally.intents += 1
-            tally.jobs += len(found)
-            tally.duplicates += max(0, len(found) - 1)
-            tally.lost += not found
+            self.tally.update(intents=1, jobs=len(found))
             assert submission.status is SubmissionStatus.ACCEPTED, f"{token}: {submission}"
             assert submission.job is not None
-            assert found == [submission.job.job_id], (
-                f"{token}: jobs {found}, known {submission.job.job_id}, of which accounting says "
-                f"{self._said_of(submission.job.job_id)}"
-            )
+            assert found == [submission.job.job_id], f"{token}: jobs {found}, known {submission.job.job_id}"
             control = self.cluster.outside(submission.remote_dir) / ".labtui"
-            tally.looked_up += len(list(control.glob("attempt-*"))) > 1
-            for stream in ("out", "err"):
-                self._check_equal(folder, submission, stream)
-
-    def _check_equal(self, folder: LabFolder, submission: SubmissionState, stream: str) -> None:
-        mirror = mirrors.current_path(folder, submission, stream)  # type: ignore[arg-type]
-        remote = mirrors.remote_path(submission, stream)  # type: ignore[arg-type]
-        assert mirror is not None
-        assert remote is not None
-        assert mirrors.current_segment(submission, stream) == 0, "nothing was truncated"  # type: ignore[arg-type]
-        expected = self._remote(remote)
-        assert (mirror.read_bytes() if mirror.exists() else b"") == expected, mirror.name
-        self.tally.mirrors += 1
-        self.tally.mirror_bytes += len(expected)
+            self.tally["looked up"] += len(list(control.glob("attempt-*"))) > 1
+            copies = self._copies(folder, submission)
+            assert len(copies) == 2
+            for local, remote in copies:
+                self.tally.update(mirrors=1, mirror_bytes=len(remote))
+                assert local == remote, f"a mirror of {submission.job_name} differs"
 
     def _jobs_by_token(self, wanted: set[str]) -> dict[str, list[str]]:
         """By the comment in accounting, which nothing of labtui writes but sbatch; it may be late, or down just now."""
-        ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
-        deadline = time.monotonic() + 360
-        while True:
-            done = self.cluster.as_root(*ask)
-            jobs: dict[str, list[str]] = {}
-            for line in done.out.splitlines():
+        jobs: dict[str, list[str]] = {}
+
+        def known() -> bool:
+            jobs.clear()
+            ask = ("sacct", "-a", "-X", "-n", "-P", "-S", "2020-01-01", "-o", "JobIDRaw,Comment")
+            for line in self.cluster.as_root(*ask).out.splitlines():
                 job_id, _, comment = line.partition("|")
                 jobs.setdefault(comment.removeprefix("labtui:"), []).append(job_id)
-            if (done.status == 0 and wanted <= jobs.keys()) or time.monotonic() > deadline:
-                return jobs
-            time.sleep(1)
+            return wanted <= jobs.keys()
 
-    def _said_of(self, job_id: str) -> str:
-        ask = ("sacct", "-n", "-P", "-j", job_id, "-o", "JobIDRaw,JobName,State,Submit,End,Comment")
-        return self.cluster.as_root(*ask).out
+        wait_until(known, what="accounting to know every job", deadline_s=360)
+        return jobs
 
 
 def stored_state(folder: LabFolder) -> LabState:
@@ -523,30 +432,21 @@ def stored_state(folder: LabFolder) -> LabState:
         store.close()
 
 
-def campaign(
-    cluster: Cluster,
-    place: Path,
-    seeds: Sequence[int],
-    rounds: int,
-    lanes: int,
-    *,
-    cluster_faults: bool = False,
-) -> Tally:
-    """So many lives for each seed, in so many lanes each; the total. Raises AssertionError with the lane's seed."""
-    total, each = Tally(), -(-rounds // lanes)
-    before: Counter[str] = Counter()
-    if cluster_faults:
-        wrap_programs(cluster)
-        before = signals_sent(cluster)
-    workers = [
-        Lane(cluster, place, f"{seed}.{n}", cluster_faults=cluster_faults)
-        for seed in seeds
-        for n in range(lanes)
-    ]
-    with ThreadPoolExecutor(len(workers)) as pool:
-        for future in [pool.submit(worker.run, each) for worker in workers]:
-            total.add(future.result())
-    total.troubles.update({f"{name} signalled": n for name, n in (signals_sent(cluster) - before).items()})
+def campaign(cluster: Cluster, place: Path, seed: int, rounds: int, lanes: int) -> Counter[str]:
+    """So many lives in so many lanes; what was done and found. Raises AssertionError with the lane's seed."""
+    faults = cluster.outside(f"{cluster.settings.home}/faults")
+    faults.mkdir(exist_ok=True)
+    faults.chmod(0o777)
+    (faults / "log").unlink(missing_ok=True)
+    for name in ("sbatch", "squeue", "sacct"):
+        cluster.wrap_program(name, SIGNALLED.format(name=name))
+    workers = [Lane(cluster, place, f"{seed}.{number}") for number in range(lanes)]
+    total: Counter[str] = Counter()
+    with ThreadPoolExecutor(lanes) as pool:
+        for future in [pool.submit(worker.run, -(-rounds // lanes)) for worker in workers]:
+            total.update(future.result())
+    if (faults / "log").exists():
+        total.update(f"{line.split()[0]} signalled" for line in (faults / "log").read_text().splitlines())
     return total
 
 
@@ -559,18 +459,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--lanes", type=int, default=12)
     args = parser.parse_args()
-    print(f"seed {args.seed}", flush=True)
-    batch, done, total, began = 20 * args.lanes, 0, Tally(), time.monotonic()
+    batch, total, began, seed = 20 * args.lanes, Counter(), time.monotonic(), args.seed
     cluster = Cluster.start(settings=ClusterSettings(min_job_age_s=20))
     try:
         with tempfile.TemporaryDirectory() as place:
-            for number in range(-(-args.rounds // batch)):
-                seed = args.seed + number
-                rounds = min(batch, args.rounds - done)
-                part = campaign(cluster, Path(place), (seed,), rounds, args.lanes, cluster_faults=True)
-                total.add(part)
-                done += part.rounds
-                print(f"{time.monotonic() - began:.0f} s, batch seed {seed}: {total}", flush=True)
+            while (left := args.rounds - total["rounds"]) > 0:
+                total.update(campaign(cluster, Path(place), seed, min(batch, left), args.lanes))
+                print(f"{time.monotonic() - began:.0f} s, batch seed {seed}: {dict(total)}", flush=True)
+                seed += 1
     finally:
         cluster.down()
 

@@ -16,7 +16,7 @@ from labtui.domain.model import JobPhase
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.proxy import Fault
-from tests.session.campaign import draft, make_lab
+from tests.session.small_job import draft, make_lab
 from tests.session.test_real_cluster import HEAD, phase, requests_in_a_minute, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("reliability")]

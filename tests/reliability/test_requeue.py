@@ -18,8 +18,8 @@ from labtui.domain.events import EpochSeen, JobObserved, RunEnded
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.session.session import Session, Update
 from tests.real_cluster import Cluster, Student
-from tests.session.campaign import draft, make_lab
 from tests.session.segments import segments_of
+from tests.session.small_job import draft, make_lab
 from tests.session.test_real_cluster import complete, mirror, of, phase, remote, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("requeue")]

@@ -22,7 +22,7 @@ from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.campaign import SCRIPT, draft, make_lab
+from tests.session.small_job import SCRIPT, draft, make_lab
 
 pytestmark = [
     pytest.mark.cluster,

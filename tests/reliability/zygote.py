@@ -18,7 +18,7 @@ import paramiko  # noqa: F401  (imported before the fork, not in each child)
 from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.events import SubmissionChanged, SubmissionPlanned
 from labtui.session.session import Session, Update
-from tests.session.campaign import SCRIPT, draft
+from tests.session.small_job import SCRIPT, draft
 
 
 def say(*words: str) -> None:

@@ -13,7 +13,7 @@ from labtui.session.batches import retry_after
 from labtui.session.session import Session
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.campaign import draft, make_lab
+from tests.session.small_job import draft, make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

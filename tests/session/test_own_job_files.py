@@ -15,7 +15,7 @@ from labtui.session.session import Session
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.campaign import make_lab
+from tests.session.small_job import make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

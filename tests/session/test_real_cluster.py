@@ -16,8 +16,8 @@ from labtui.session.session import Session
 from labtui.session.worker_context import SystemClock
 from tests.real_cluster import Cluster, FaultProxy, Student
 from tests.real_cluster.cluster import wait_until
-from tests.session.campaign import draft, make_lab
 from tests.session.segments import segments_of
+from tests.session.small_job import draft, make_lab
 
 pytestmark = pytest.mark.cluster
 
