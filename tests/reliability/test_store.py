@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -80,37 +82,82 @@ def test_killed_in_any_write_what_was_told_is_stored(tmp_path: Path) -> None:
     assert count > 0
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_path: Path, seed: int) -> None:
-    """Bytes overwritten, pages zeroed, the end cut off: never a traceback, never half a truth without a word."""
-    chooser = random.Random(seed)
-    fed_session.make_folder(tmp_path / "lab")
-    session = fed_session.open_session(tmp_path / "lab", start=False)
-    session.requests = []
-    fed_session.lab_session(session)
-    runs = {run_id: run.epochs for run_id, run in session.state.runs.items()}
-    session.close()
-    database = tmp_path / "lab" / "labtui.db"
-    data = bytearray(database.read_bytes())
-    if seed % 3 == 0:
+ROUNDS = int(os.environ.get("LABTUI_DAMAGE_ROUNDS", "60"))
+
+
+def damage(path: Path, chooser: random.Random) -> str:
+    """One random damage of a database: of its bytes, or of a row as SQLite itself would write it."""
+    kind = chooser.choice(("bytes", "zeros", "cut", "row", "table"))
+    if kind in ("row", "table"):
+        table, column = chooser.choice(
+            [
+                ("events", "data"),
+                ("events", "at"),
+                ("meta", "value"),
+                ("blobs", "data"),
+                ("snapshots", "hash"),
+            ]
+        )
+        value = chooser.choice((None, "", "{}", 7, 1.5, b"\xff\x00"))
+        with contextlib.suppress(sqlite3.IntegrityError), contextlib.closing(sqlite3.connect(path)) as db:
+            if kind == "table":
+                db.execute(f"DROP TABLE {table}")
+            else:
+                db.execute("PRAGMA writable_schema = ON")
+                db.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')")
+                db.commit()
+                db.close()
+                db = sqlite3.connect(path)
+                row = f"(SELECT rowid FROM {table} ORDER BY rowid LIMIT 1 OFFSET {chooser.randrange(3)})"
+                db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = {row}", (value,))
+            db.commit()
+            db.close()
+        return f"{kind} {table}.{column} {value!r}"
+    data = bytearray(path.read_bytes())
+    if kind == "cut":
         del data[chooser.randrange(1, len(data)) :]
     for _ in range(chooser.randrange(1, 4)):
-        at = chooser.randrange(len(data))
-        length = chooser.choice((1, 64, 4096, 20_000))
-        data[at : at + length] = chooser.randbytes(len(data[at : at + length]))
-    database.write_bytes(bytes(data))
-    try:
-        opened = Session.open(tmp_path / "lab", start=False)
-        seen = {run_id: run.epochs for run_id, run in opened.state.runs.items()}
-        opened.close()
-        assert seen == runs, "opened without a word, so it must be whole"
-    except StoreError as error:
-        assert "repair" in error.hint
-    repair(LabFolder.open(tmp_path / "lab"))
-    again = Session.open(tmp_path / "lab", start=False)
-    kept = {run_id: run.epochs for run_id, run in again.state.runs.items()}
-    again.close()
-    assert set(kept) <= set(runs), "nothing is invented"
+        at, length = chooser.randrange(len(data)), chooser.choice((1, 64, 4096, 20_000))
+        size = len(data[at : at + length])
+        data[at : at + length] = bytes(size) if kind == "zeros" else chooser.randbytes(size)
+    path.write_bytes(bytes(data))
+    return kind
+
+
+def test_a_damaged_database_is_refused_or_whole_and_repair_brings_it_back(tmp_path: Path) -> None:
+    """Never a traceback, never half a truth without a word; `LABTUI_DAMAGE_ROUNDS` asks for more rounds."""
+    fed_session.make_folder(tmp_path / "whole")
+    session = fed_session.open_session(tmp_path / "whole", start=False)
+    session.requests = []
+    fed_session.lab_session(session)
+    before = session.state
+    session.close()
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    chooser = random.Random(seed)
+    for number in range(ROUNDS):
+        lab = tmp_path / "lab"
+        shutil.copytree(tmp_path / "whole", lab)
+        kind = damage(lab / "labtui.db", chooser)
+        try:
+            with Session.open(lab, start=False) as opened:
+                assert opened.state.runs == before.runs, (
+                    number,
+                    kind,
+                    "opened without a word, so it is whole",
+                )
+                for token in before.submissions:
+                    opened.files_of(token)
+        except StoreError as error:
+            assert "labtui repair" in error.hint, (number, kind)
+        repair(LabFolder.open(lab))
+        with Session.open(lab, start=False) as again:
+            kept = again.state
+        assert kept.submissions.keys() == before.submissions.keys(), (number, kind)
+        assert [run.spec for run in kept.runs.values()] == [run.spec for run in before.runs.values()]
+        for old, new in zip(before.submissions.values(), kept.submissions.values(), strict=True):
+            assert (old.job and old.job.job_id) == (new.job and new.job.job_id), (number, kind)
+        shutil.rmtree(lab)
 
 
 def test_two_processes_one_writes(tmp_path: Path) -> None:

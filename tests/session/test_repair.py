@@ -12,12 +12,11 @@ import pytest
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.model import RunPhase, SubmissionStatus
 from labtui.session.folder import LabFolder
-from labtui.session.labs import labs_folder
 from labtui.session.manual_commands import commands_of_draft
-from labtui.session.own_jobs import read_script_facts
 from labtui.session.repair import repair
 from labtui.session.session import Session
 from labtui.session.settings import changed
+from labtui.session.store import backup_path
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
 
@@ -40,11 +39,13 @@ def finished(bench: Bench) -> None:
 
 @pytest.mark.parametrize("damage", ["gone", "text", "emptied"])
 def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: str) -> None:
+    """From the files beside the job scripts, the scripts and the mirrors alone."""
     first = open_bench()
     finished(first)
     before = first.session.state
     first.session.close()
     path = first.path / "labtui.db"
+    backup_path(path).unlink()
     if damage == "gone":
         path.unlink()
     elif damage == "text":
@@ -54,8 +55,7 @@ def test_a_lost_database_is_rebuilt(open_bench: Callable[..., Bench], damage: st
     else:
         path.write_bytes(b"")
     report = repair(LabFolder.open(first.path))
-    assert report.submissions_rebuilt == 1
-    assert report.epochs_read == 10
+    assert (report.submissions, report.rebuilt, report.epochs) == (1, 1, 10)
     second = open_bench(first.cluster)
     assert [run.spec for run in second.session.state.runs.values()] == [
         run.spec for run in before.runs.values()
@@ -87,23 +87,10 @@ def test_the_times_of_a_program_are_read_again(lab_path: Path, open_bench: Calla
     assert [len(run.epochs) for run in before.values()] == [1] * 6
     first.session.close()
     (lab_path / "labtui.db").unlink()
-    assert repair(folder).epochs_read == 6
+    assert repair(folder).epochs == 6
     after = open_bench(first.cluster).session.state.runs
     assert [run.spec for run in after.values()] == [run.spec for run in before.values()]
     assert [run.epochs for run in after.values()] == [run.epochs for run in before.values()]
-
-
-def test_a_programs_run_is_kept_without_its_lab(lab_path: Path, open_bench: Callable[..., Bench]) -> None:
-    folder = LabFolder.open(lab_path)
-    own = lab_path / "own.toml"
-    own.write_bytes((labs_folder() / "hpc4ai-ch4.toml").read_bytes())
-    folder.save_settings(changed(folder.settings(), edition="own.toml"))
-    bench = open_bench()
-    bench.session.submit(bench.session.drafts("4.4")[0])
-    bench.session.close()
-    (lab_path / "labtui.db").unlink()
-    own.unlink()
-    assert repair(folder).submissions_rebuilt == 1
 
 
 def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Bench]) -> None:
@@ -111,6 +98,7 @@ def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Be
     first.cluster.reachable = False
     first.session.submit(draft())
     first.session.close()
+    (first.path / "labtui.db").write_bytes(b"nothing")
     repair(LabFolder.open(first.path))
     first.cluster.reachable = True
     first.cluster.calls.clear()
@@ -123,31 +111,61 @@ def test_what_waited_is_looked_up_before_it_is_sent(open_bench: Callable[..., Be
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_only_a_script_tells_of_is_looked_up_and_never_sent(
-    open_bench: Callable[..., Bench], there: bool
+@pytest.mark.parametrize("changed_since", [True, False])
+def test_what_was_not_known_to_be_sent_is_looked_up_first(
+    open_bench: Callable[..., Bench], there: bool, changed_since: bool
 ) -> None:
+    """It is sent then only as it was planned: not with scripts that have changed since."""
     first = open_bench()
-    first.cluster.reachable = there
     if there:
         first.online()
-    sent = first.session.submit(draft())
-    first.run(20, (lambda: sent.done()) if there else None)
+        first.cluster.submit_then_cut = 1
+    first.cluster.reachable = there
+    first.session.submit(draft())
+    first.run(20, (lambda: len(first.cluster.jobs) == 1) if there else None)
     first.session.close()
+    backup_path(first.path / "labtui.db").unlink()
     (first.path / "labtui.db").write_bytes(b"nothing")
-    assert repair(LabFolder.open(first.path)).submissions_rebuilt == 1
+    if changed_since:
+        (first.path / "scripts" / "mine.py").write_text("print(1)\n")
+    assert repair(LabFolder.open(first.path)).rebuilt == 1
     first.cluster.reachable = True
     first.cluster.calls.clear()
     second = open_bench(first.cluster)
     second.run(60)
     (submission,) = second.session.state.submissions.values()
-    assert "submit" not in [verb for verb, _ in second.cluster.calls]
-    if there:
-        assert submission.job is not None
-        assert submission.job.job_id == "100"
-    else:
+    assert len(second.cluster.jobs) == (0 if changed_since and not there else 1)
+    assert (submission.job is not None) == bool(second.cluster.jobs)
+    if submission.job is None:
         assert submission.status is SubmissionStatus.WITHDRAWN
         assert "the cluster has no job of it" in submission.sentence
         assert "Submit the task again" in submission.hint
+
+
+def test_what_happened_after_the_backup_comes_from_the_files_beside_it(
+    open_bench: Callable[..., Bench],
+) -> None:
+    first = open_bench()
+    finished(first)
+    first.session.close()
+    second = open_bench(first.cluster)
+    second.online()
+    second.session.submit(draft(qos="acc_debug"))
+    second.session.submit(draft(qos="acc_debug"))
+    second.run(20, lambda: len(second.cluster.jobs) == 2)
+    done = second.session.hold(4)
+    second.run(5, done.done)
+    before = second.session.state
+    second.session.close()
+    (first.path / "labtui.db").write_bytes(b"nothing")
+    report = repair(LabFolder.open(first.path))
+    assert (report.submissions, report.rebuilt, report.damaged) == (3, 2, True)
+    third = open_bench(first.cluster)
+    after = third.session.state
+    assert [run.epochs for run in after.runs.values()] == [run.epochs for run in before.runs.values()]
+    assert [item.job and item.job.job_id for item in after.submissions.values()] == ["100", "101", None]
+    assert [item.held for item in after.submissions.values()] == [False, False, True]
+    assert after.submissions.keys() == before.submissions.keys()
 
 
 def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[..., Bench]) -> None:
@@ -161,7 +179,7 @@ def test_a_dry_run_and_commands_by_hand_are_no_submissions(open_bench: Callable[
     assert len(list((first.path / "slurm/by-hand").glob("*.slurm"))) == 1
     first.session.close()
     (first.path / "labtui.db").unlink()
-    assert repair(LabFolder.open(first.path)).submissions_rebuilt == 0
+    assert repair(LabFolder.open(first.path)).rebuilt == 0
 
 
 def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., Bench]) -> None:
@@ -170,7 +188,7 @@ def test_a_healthy_database_survives_repair_unchanged(open_bench: Callable[..., 
     before = first.session.state
     first.session.close()
     report = repair(LabFolder.open(first.path))
-    assert report.submissions_rebuilt == 0
+    assert report.rebuilt == 0
     second = open_bench(first.cluster)
     assert second.session.state.runs == before.runs
     assert report.old_database is not None
@@ -193,20 +211,3 @@ def test_an_event_that_cannot_be_read_is_damage(open_bench: Callable[..., Bench]
 def test_repair_does_not_touch_a_folder_that_is_open(bench: Bench) -> None:
     with pytest.raises(FolderError, match="open"):
         repair(LabFolder.open(bench.path))
-
-
-def test_a_script_that_is_not_ours_is_nobodys() -> None:
-    for text in ("", "#!/bin/bash\nsay token ../../x\n", "#SBATCH --job-name=a\n", "say run-1 '"):
-        assert read_script_facts(text) is None
-
-
-def test_a_rendered_script_tells_what_it_was_made_from(bench: Bench) -> None:
-    plan = replace(draft(2), runs=(replace(draft(2).runs[0], learning_rate=0.02),))
-    bench.session.submit(plan)
-    (submission,) = bench.session.state.submissions.values()
-    facts = read_script_facts((bench.path / submission.script_file).read_text())
-    assert facts is not None
-    assert facts.runs == plan.runs
-    assert (facts.token, facts.job_name, facts.task_id) == (submission.token, submission.job_name, "10.5")
-    assert (facts.account, facts.queue, facts.gpus, facts.cpus) == ("nct_000", "acc_training", 2, 40)
-    assert facts.time_limit_minutes == 30

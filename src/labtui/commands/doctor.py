@@ -311,9 +311,10 @@ def run_repair(args: argparse.Namespace) -> int:
     report = repair(LabFolder.open(find_folder(args.folder)))
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")
-    print(f"events read from the old database: {report.events_kept}")
-    print(f"submissions rebuilt from job scripts: {report.submissions_rebuilt}")
-    print(f"epochs read from the copies of the logs: {report.epochs_read}")
+    print(
+        f"submissions: {report.submissions}, of which {report.rebuilt} rebuilt from the files beside job scripts"
+    )
+    print(f"epochs: {report.epochs}")
     if report.old_database is not None:
         say(f"The old database is kept as {report.old_database.name}.")
     return 0

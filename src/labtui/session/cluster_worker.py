@@ -7,14 +7,16 @@ tiny thread watches the worker itself: it notices that the computer slept, and t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure
+from labtui.domain.errors import ConnectionLost, LabError, RemoteFailure, StoreError
 from labtui.domain.events import ConnectionChanged, PathsSeen
+from labtui.session import sidecars
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.log_follower import LogFollower
 from labtui.session.planning import DRY_RUN, Planned
@@ -278,7 +280,10 @@ class ClusterWorker:
                 self._requests.wait(pause, online=self._connection.online)
 
     def resume(self) -> None:
-        """Take up what the last process left."""
+        """Take up what the last process left, and keep what `labtui repair` would need."""
+        sidecars.keep_missing(self._context.folder, self._context.state)
+        with contextlib.suppress(StoreError):
+            self._context.store.back_up()
         self._submitter.resume()
 
     def turn(self) -> float | None:

@@ -65,14 +65,20 @@ Subscriber = Callable[[Update], None]
 class Journal:
     """The only way to change the state."""
 
-    def __init__(self, store: Store, on_subscriber_error: Callable[[BaseException], None]) -> None:
-        """Read what is stored.
+    def __init__(
+        self,
+        store: Store,
+        on_subscriber_error: Callable[[BaseException], None],
+        keep: Callable[[LabState, Sequence[AnyEvent]], None] = lambda state, events: None,
+    ) -> None:
+        """Read what is stored. `keep` is told of what was stored since, at once.
 
         Raises:
             StoreError: when it cannot be read.
         """
         self._store = store
         self._on_error = on_subscriber_error
+        self._keep = keep
         self._changed = threading.Condition(threading.RLock())
         self._state = reduce_all(LabState(), store.events())
         self._unstored: list[AnyEvent] = []
@@ -112,7 +118,8 @@ class Journal:
         except StoreError as error:
             self._note(ErrorRaised(at=at, key=STORE_KEY, sentence=error.sentence, hint=error.hint))
             return
-        self._unstored.clear()
+        stored, self._unstored = tuple(self._unstored), []
+        self._keep(self._state, stored)
         if any(problem.key == STORE_KEY for problem in self._state.problems):
             self._note(ErrorCleared(at=at, key=STORE_KEY))
 
@@ -163,8 +170,9 @@ class Journal:
                 self._taken(error, events[-1].at)
                 self._changed.notify_all()
                 raise
-            self._unstored.clear()
+            stored, self._unstored = (*self._unstored, *events), []
             self._state = state
+            self._keep(state, stored)
             self._news.extend(events)
             self._changed.notify_all()
 

@@ -53,6 +53,17 @@ def current_path(folder: LabFolder, submission: SubmissionState, stream: Stream)
     return segment_path(folder, submission, stream, current_segment(submission, stream))
 
 
+def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
+    """The numbers of the segments that lie in the folder, in order."""
+    if submission.job is None:
+        return []
+    whole = mirror_name(submission.job_name, submission.job.job_id, stream, 0)
+    stem = whole.removesuffix(f".{SUFFIXES[stream]}")
+    pattern = re.compile(rf"{re.escape(stem)}(?:\.restart([0-9]{{1,9}}))?\.{re.escape(SUFFIXES[stream])}")
+    matches = (pattern.fullmatch(path.name) for path in folder.logs.iterdir())
+    return sorted(int(match[1] or 0) for match in matches if match)
+
+
 def segment_paths(folder: LabFolder, submission: SubmissionState, stream: Stream) -> tuple[Path, ...]:
     """The segments that exist, oldest first."""
     paths = (

@@ -1,9 +1,7 @@
-"""Job files of the student's own: found, made into a draft and a job script; and job scripts read back.
+"""Job files of the student's own: found, and made into a draft and a job script.
 
 `sbatch` gets the file's directives and a command that runs the file, which lies beside it unchanged, with the
-interpreter its first line names. In front stand the facts by which `labtui repair` knows the submission. They and the
-heads that `labtui.slurm.job_script` writes (``say token ...``, ``say run-1 ...``, the #SBATCH lines) are read as
-far as they go; a script without a token is nobody's.
+interpreter its first line names. In front stand the facts of the submission, for who reads the script.
 
 What the file's text does not decide of its runs is named in `RunSpec.unknown`, filled from the student's answers, or
 told by the log.
@@ -16,15 +14,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import cast, get_args
 
 from labtui.domain.errors import FolderError
 from labtui.domain.model import (
-    MANY_NODES,
-    BatchOption,
-    Device,
-    JobForm,
-    Launcher,
     RunSpec,
     Stream,
     SubmissionDraft,
@@ -36,104 +28,8 @@ from labtui.slurm.script_commands import FilledCommand
 from labtui.slurm.values import duration_seconds
 from labtui.training_logs.run_headers import read_command
 
-_DIRECTIVE = re.compile(r"^#SBATCH\s+--([a-z-]+)[= ](.+?)\s*$", re.MULTILINE)
-_SAY = re.compile(r"^say\s+(\S+)\s+(.+?)\s*$", re.MULTILINE)
-_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,79}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptFacts:
-    """What a job script tells about the submission it was made for."""
-
-    token: str
-    task_id: str
-    form: JobForm
-    job_name: str
-    runs: tuple[RunSpec, ...]
-    account: str = ""
-    queue: str = ""
-    gpus: int = 0
-    cpus: int = 0
-    nodes: int = 1
-    time_limit_minutes: int = 0
-    practice: bool = False
-    job_file: str = ""
-    log_patterns: tuple[tuple[Stream, str], ...] = ()
-
-
-def read_script_facts(text: str) -> ScriptFacts | None:
-    """The facts in a job script; None when it is not one of ours."""
-    facts = {name: _first_word(value) for name, value in _SAY.findall(text)}
-    options = dict(_DIRECTIVE.findall(text))
-    token, form = facts.get("token", ""), facts.get("form", "")
-    runs = tuple(spec for name, value in facts.items() if name.startswith("run-") and (spec := _spec(value)))
-    if not _TOKEN.fullmatch(token) or form not in get_args(JobForm) or not runs:
-        return None
-    if "job-name" not in options and form != "own":
-        return None
-    return ScriptFacts(
-        token=token,
-        task_id=facts.get("task", ""),
-        form=cast("JobForm", form),
-        job_name=options.get("job-name") or facts.get("name", ""),
-        runs=runs,
-        account=options.get("account", ""),
-        queue=options.get("qos") or options.get("partition") or "",
-        gpus=_number(options.get("gres", "").rpartition(":")[2]),
-        cpus=_number(options.get("cpus-per-task", "")) * max(1, _number(options.get("ntasks-per-node", ""))),
-        nodes=max(1, _number(options.get("nodes", ""))),
-        time_limit_minutes=_minutes(options.get("time", "")),
-        practice=facts.get("practice", "") == "yes",
-        job_file=facts.get("file", ""),
-        log_patterns=tuple((s, facts[f"log-{s}"]) for s in get_args(Stream) if f"log-{s}" in facts),
-    )
-
-
-def _first_word(value: str) -> str:
-    try:
-        words = shlex.split(value)
-    except ValueError:
-        return ""
-    return words[0] if words else ""
-
-
-def _spec(text: str) -> RunSpec | None:
-    values = dict(piece.split("=", 1) for piece in text.split() if "=" in piece)
-    device = values.get("device", "")
-    if (
-        device not in get_args(Device)
-        or not {"model", "n_gpus", "batch_size", "epochs", "script"} <= values.keys()
-    ):
-        return None
-    rate, batch = values.get("learning_rate", ""), values.get("batch_option")
-    return RunSpec(
-        model=values["model"],
-        device=cast("Device", device),
-        n_gpus=_number(values["n_gpus"]),
-        batch_size=_number(values["batch_size"]),
-        epochs=_number(values["epochs"]),
-        script=values["script"],
-        learning_rate=float(rate) if re.fullmatch(r"[0-9.eE+-]+", rate) and rate[0].isdigit() else None,
-        unknown=tuple(name for name in values.get("unknown", "").split(",") if name),
-        nodes=max(1, _number(values.get("nodes", ""))),
-        launcher=cast("Launcher", values["launcher"]) if values.get("launcher") in MANY_NODES else "python",
-        batch_option=cast("BatchOption", batch) if batch in get_args(BatchOption) else "global",
-        data_set=values.get("data_set", ""),
-        variant=values.get("variant", ""),
-        processes=_number(values.get("processes", "")),
-        size=values.get("size", ""),
-        extra_args=tuple(word for word in values.get("options", "").split(",") if word),
-    )
-
-
-def _minutes(text: str) -> int:
-    """A time limit of Slurm's in whole minutes; 0 where there is none."""
-    return int((duration_seconds(text) or 0) // 60)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() else 0
-
+_RENDERED = re.compile(r"^say\s+token\s+\S", re.MULTILINE)
+"""A line in the head of every job script that labtui made."""
 
 FACTS = "labtui-facts"
 """The word that ends the facts; a shell reads them as a text that it gives to no command."""
@@ -214,7 +110,7 @@ def job_file_draft(
         runs=runs_of(script, answers),
         gpus=script.gpus,
         cpus=(script.cpus or 1) * script.tasks_per_node,
-        time_limit_minutes=_minutes(script.value("time")),
+        time_limit_minutes=int((duration_seconds(script.value("time")) or 0) // 60),
         account=script.value("account"),
         qos=script.value("qos"),
         partition=script.value("partition"),
@@ -402,7 +298,7 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        if "#SBATCH" in text and read_script_facts(text) is None:
+        if "#SBATCH" in text and not _RENDERED.search(text):
             found.append(path)
     return tuple(found)
 

@@ -1,42 +1,27 @@
-"""`labtui repair`: a new database from what can still be read.
+"""`labtui repair`: a new database where the old one is damaged or lost.
 
-Three witnesses, in this order: every event that the old file still gives; the job scripts under `slurm/`, whose
-heads say what was submitted; the mirrors under `logs/`, whose names say which job it became and whose bytes say what
-it did. The old file is kept. Nothing on the cluster is touched; what a rebuilt submission became there is found by
-its token the next time there is a connection. One that only its script tells of may have been taken back: when no job
-of it is there, it is not sent, and says so.
+What the old one held is taken from its last backup, if that is whole; the files beside the job scripts tell what
+became of each submission since; the mirrors under `logs/` tell what the runs did. The old file is kept. Nothing on the
+cluster is touched: a submission whose sending may not have ended is looked up by its token the next time there is a
+connection, and is sent then only if its files are still those that it was planned with.
 """
 
 from __future__ import annotations
 
-import re
+import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labtui.domain.errors import FolderError, LabError
-from labtui.domain.events import (
-    AnyEvent,
-    LabState,
-    LogSegmentStarted,
-    PlannedRun,
-    SubmissionChanged,
-    SubmissionPlanned,
-    SubmissionState,
-)
-from labtui.domain.model import JobPhase, RunSpec, SubmissionStatus
-from labtui.domain.profile import Profile
+from labtui.domain.errors import FolderError, StoreError
+from labtui.domain.events import AnyEvent, LabState, LogSegmentStarted, SubmissionState
+from labtui.domain.model import JobPhase
 from labtui.domain.reduce import reduce_all
-from labtui.lab.plan import on_nodes
-from labtui.session import mirrors
+from labtui.session import mirrors, sidecars
 from labtui.session.folder import SCRIPT_NAME, FolderLock, LabFolder, hashes
-from labtui.session.labs import load_edition
-from labtui.session.own_jobs import ScriptFacts, read_script_facts
-from labtui.session.planning import lab_root, logs_of, own_logs_of
 from labtui.session.run_matcher import SubmissionReader
-from labtui.session.settings import Settings, cluster_user, load_profile
-from labtui.session.store import Store, is_whole, raw_events, raw_snapshots
+from labtui.session.store import Store, Stored, backup_path, read_whole
 
 _CHUNK = 4 * 1024 * 1024
 
@@ -45,9 +30,9 @@ _CHUNK = 4 * 1024 * 1024
 class RepairReport:
     """What was saved. `old_database` is where the old file lies now, `damaged` whether something in it was lost."""
 
-    events_kept: int
-    submissions_rebuilt: int
-    epochs_read: int
+    submissions: int
+    rebuilt: int
+    epochs: int
     old_database: Path | None
     damaged: bool
 
@@ -68,163 +53,105 @@ def repair(folder: LabFolder) -> RepairReport:
 
 
 def _repair(folder: LabFolder) -> RepairReport:
-    kept = list(raw_events(folder.database_path)) if folder.database_path.exists() else []
-    damaged = folder.database_path.exists() and not is_whole(folder.database_path)
-    state = reduce_all(LabState(), kept)
-    planned = list(_from_scripts(folder, state))
-    state = reduce_all(state, planned)
-    adopted = list(_from_mirror_names(folder, state))
-    state = reduce_all(state, adopted)
+    stored = _read(folder.database_path)
+    damaged = folder.database_path.exists() and stored is None
+    kept = stored or _read(backup_path(folder.database_path)) or Stored()
+    before = reduce_all(LabState(), kept.events)
+    rebuilt = [] if stored is not None else list(_from_sidecars(folder, before))
+    state = reduce_all(before, rebuilt)
     read = list(_from_mirrors(folder, state))
     state = reduce_all(state, read)
-    blobs, snapshots = _files(folder, state)
+    blobs, snapshots = _files(folder, state, kept)
     old = _set_aside(folder, "damaged" if damaged else "old")
     store = Store(folder.database_path)
     try:
-        store.append([*kept, *planned, *adopted, *read], blobs=blobs, snapshot=snapshots)
+        store.append([*kept.events, *rebuilt, *read], blobs=blobs, snapshot=snapshots)
     finally:
         store.close()
-    epochs = sum(len(run.epochs) for run in state.runs.values())
-    return RepairReport(len(kept), len(planned), epochs, old, damaged)
+    return RepairReport(
+        submissions=len(state.submissions),
+        rebuilt=len(state.submissions.keys() - before.submissions.keys()),
+        epochs=sum(len(run.epochs) for run in state.runs.values()),
+        old_database=old,
+        damaged=damaged,
+    )
 
 
-def _files(folder: LabFolder, state: LabState) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
-    """What a submission that may still have to be sent would send: as stored, or else as it is now."""
-    blobs, snapshots = raw_snapshots(folder.database_path) if folder.database_path.exists() else ({}, {})
-    for token, submission in state.submissions.items():
-        known = snapshots.get(token, {})
-        script = folder.inside(submission.script_file)
-        if (
-            submission.job is not None
-            or submission.rebuilt
-            or (known and blobs.keys() >= set(known.values()))
-            or not script.is_file()
-        ):
-            continue
-        files = {**folder.script_files(), SCRIPT_NAME: script.read_bytes()}
-        snapshots[token] = hashes(files)
-        blobs.update({snapshots[token][name]: data for name, data in files.items()})
-    return blobs, {token: names for token, names in snapshots.items() if blobs.keys() >= set(names.values())}
+def _read(path: Path) -> Stored | None:
+    """Everything in a database; None where it is not there or not whole."""
+    try:
+        return read_whole(path) if path.is_file() else None
+    except StoreError:
+        return None
 
 
 def _set_aside(folder: LabFolder, word: str) -> Path | None:
     path = folder.database_path
-    if not path.exists():
-        return None
     stamp = time.strftime("%Y%m%d-%H%M%S")
     kept = path.with_name(f"{path.name}.{word}-{stamp}")
-    path.replace(kept)
     for suffix in ("-wal", "-shm"):
         side = path.with_name(path.name + suffix)
         if side.exists():
             side.replace(kept.with_name(kept.name + suffix))
+    if not path.exists():
+        return None
+    path.replace(kept)
     return kept
 
 
-# --------------------------------------------------------------------------- job scripts
+# --------------------------------------------------------------------------- submissions
 
 
-def _from_scripts(folder: LabFolder, state: LabState) -> Iterator[SubmissionPlanned]:
-    number = max(state.runs, default=0)
-    for path in sorted(folder.slurm.glob("*.slurm"), key=lambda item: item.stat().st_mtime):
-        facts = read_script_facts(path.read_text(encoding="utf-8", errors="replace"))
-        if facts is None or facts.token in state.submissions:
-            continue
-        yield _planned(folder, path, facts, number)
-        number += len(facts.runs)
-
-
-def _planned(folder: LabFolder, path: Path, facts: ScriptFacts, number: int) -> SubmissionPlanned:
-    settings = folder.settings()
-    profile = load_profile(settings.profile, folder.path)
-    user = cluster_user(settings, profile)
-    runs = _with_programs(folder, settings, profile, facts.runs)
-    remote_dir = f"{lab_root(profile, settings, user=user, account=facts.account)}/{facts.token}"
-    return SubmissionPlanned(
-        at=path.stat().st_mtime,
-        token=facts.token,
-        task_id=facts.task_id,
-        form=facts.form,
-        job_name=facts.job_name,
-        runs=tuple(PlannedRun(run_id=number + i, spec=spec) for i, spec in enumerate(runs, start=1)),
-        account=facts.account,
-        qos=facts.queue,
-        gpus=facts.gpus,
-        cpus=facts.cpus,
-        nodes=facts.nodes,
-        time_limit_minutes=facts.time_limit_minutes,
-        script_file=f"slurm/{path.name}",
-        remote_dir=remote_dir,
-        remote_logs=own_logs_of(remote_dir, facts.log_patterns, user=user)
-        if facts.form == "own"
-        else logs_of(remote_dir, facts.job_name, gpus=facts.gpus),
-        job_file=facts.job_file,
-        practice=facts.practice,
-        rebuilt=True,
-    )
-
-
-def _with_programs(
-    folder: LabFolder, settings: Settings, profile: Profile, runs: tuple[RunSpec, ...]
-) -> tuple[RunSpec, ...]:
-    """The runs with their programs as the lab has them: a job script names a program, and not the lines it prints."""
-    if not any(run.processes for run in runs):
-        return runs
-    try:
-        edition = load_edition(settings.edition, folder)
-    except LabError:
-        return runs  # they are kept, without the times that their programs printed
-    found = []
-    for run in runs:
-        program = edition.program(run.model) if run.processes else None
-        if program is not None:
-            words = program.words(run.processes, run.size)
-            whole = replace(run, program=program, launcher=program.launcher, arguments=words, extra_args=())
-            found.append(on_nodes(whole, profile))
+def _from_sidecars(folder: LabFolder, state: LabState) -> Iterator[AnyEvent]:
+    """What the files beside the job scripts know and the state does not."""
+    numbers = set(state.runs)
+    for sidecar in sidecars.read_all(folder):
+        item = sidecar.submission
+        known = state.submissions.get(item.token)
+        if known is None and numbers.isdisjoint(run.run_id for run in sidecar.runs):
+            numbers.update(run.run_id for run in sidecar.runs)
+            whole = _files_as_planned(folder, item) is not None
+            yield from sidecars.Sidecar(
+                submission=replace(item, rebuilt=not whole), runs=sidecar.runs
+            ).events()
+        elif known is not None and replace(item, logs=known.logs) != known:
+            yield from list(sidecar.events())[1:]
         else:
-            found.append(run)
-    return tuple(found)
+            continue
+        if item.job is not None:
+            yield from _segments(folder, item)
+
+
+def _segments(folder: LabFolder, item: SubmissionState) -> Iterator[AnyEvent]:
+    for stream in mirrors.STREAMS:
+        segments = mirrors.segments_on_disk(folder, item, stream)
+        if segments:
+            yield LogSegmentStarted(at=item.planned_at, token=item.token, stream=stream, segment=segments[-1])
+
+
+def _files_as_planned(folder: LabFolder, item: SubmissionState) -> dict[str, bytes] | None:
+    """The files that a submission was planned with, where they still are what they were."""
+    script = folder.inside(item.script_file)
+    if not script.is_file():
+        return None
+    files = {**folder.script_files(), SCRIPT_NAME: script.read_bytes()}
+    return files if hashes(files) == dict(item.script_hashes) else None
+
+
+def _files(
+    folder: LabFolder, state: LabState, kept: Stored
+) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
+    """The files of the submissions: as stored, else as they lie in the folder if they did not change since."""
+    blobs, snapshots = dict(kept.blobs), {token: dict(files) for token, files in kept.snapshots.items()}
+    for token, item in state.submissions.items():
+        files = None if token in snapshots else _files_as_planned(folder, item)
+        if files is not None:
+            snapshots[token] = hashes(files)
+            blobs.update({hashlib.sha256(data).hexdigest(): data for data in files.values()})
+    return blobs, snapshots
 
 
 # --------------------------------------------------------------------------- mirrors
-
-
-def _from_mirror_names(folder: LabFolder, state: LabState) -> Iterator[AnyEvent]:
-    """A mirror's name holds its job id. A submission without one may be on the cluster: it is looked up there."""
-    for submission in state.submissions.values():
-        if submission.job is not None:
-            continue
-        # Several submissions of a student's own file have one name: only the cluster can tell them apart.
-        jobs = [] if submission.job_file else sorted(_job_ids(folder, submission))
-        at = submission.planned_at
-        if jobs:
-            status, job_id = SubmissionStatus.ACCEPTED, str(jobs[-1])
-        elif submission.status is SubmissionStatus.WAITING:
-            status, job_id = SubmissionStatus.UNKNOWN, ""
-        else:
-            continue
-        yield SubmissionChanged(
-            at=at, token=submission.token, status=status, job_id=job_id, sentence="Rebuilt by labtui repair."
-        )
-        if job_id:
-            yield from _segments(folder, submission, job_id, at)
-
-
-def _job_ids(folder: LabFolder, submission: SubmissionState) -> Iterable[int]:
-    pattern = re.compile(re.escape(submission.job_name) + r"\.(\d+)(?:\.restart\d+)?\.(?:out|err)")
-    for path in folder.logs.iterdir():
-        match = pattern.fullmatch(path.name)
-        if match:
-            yield int(match[1])
-
-
-def _segments(folder: LabFolder, submission: SubmissionState, job_id: str, at: float) -> Iterator[AnyEvent]:
-    for stream in mirrors.STREAMS:
-        segment = 0
-        while (folder.logs / mirrors.mirror_name(submission.job_name, job_id, stream, segment + 1)).exists():
-            segment += 1
-        if (folder.logs / mirrors.mirror_name(submission.job_name, job_id, stream, segment)).exists():
-            yield LogSegmentStarted(at=at, token=submission.token, stream=stream, segment=segment)
 
 
 def _from_mirrors(folder: LabFolder, state: LabState) -> Iterator[AnyEvent]:

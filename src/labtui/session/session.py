@@ -20,7 +20,7 @@ from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
 from labtui.domain.events import LabState, PathsSeen
 from labtui.domain.model import AcceptedFinding, JobPhase, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.session import mirrors
+from labtui.session import mirrors, sidecars
 from labtui.session.folder import FolderLock, LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
 from labtui.session.settings import Settings, cluster_user, load_profile
@@ -60,7 +60,7 @@ class Session:
         self.faults = FaultLog(folder.problem_log)
         self._store = store
         self._lock = lock
-        self._journal = Journal(store, self.faults.write)
+        self._journal = Journal(store, self.faults.write, functools.partial(sidecars.keep, folder))
         self._journal.replay(mirrors.sizes(folder, self._journal.state, clock.wall()))
         self._commands: deque[CommandRecord] = deque(maxlen=_COMMANDS_KEPT)
         self._worker: ClusterWorker | None = None

@@ -7,14 +7,16 @@ one nothing of the transaction is in the file.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -39,6 +41,9 @@ _V3 = tuple(f"DROP TABLE IF EXISTS {table}" for table in ("epochs", "runs", "job
 MIGRATIONS: dict[int, tuple[str, ...]] = {1: _V1, 2: _V2, 3: _V3}
 """What leads to each version from the one before. Versions 1 and 2 also had tables that only repeated the events."""
 SCHEMA_VERSION = max(MIGRATIONS)
+_FILES_SINCE = 2
+_ABSURD_VERSION = 1000
+"""No labtui will ever write it: the number itself is damaged."""
 
 _MIGRATION_S = 3.0
 _WRITER = "writer"
@@ -114,6 +119,9 @@ class Store:
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = _connect(self.path.as_uri())
+        if version_of(connection) > _ABSURD_VERSION:
+            connection.close()
+            raise _damaged("its version")
         if version_of(connection) > SCHEMA_VERSION:
             connection.close()
             raise StoreError(
@@ -236,7 +244,7 @@ class Store:
                     "SELECT id, data FROM events WHERE id > ? ORDER BY id", (after,)
                 ).fetchall()
             )
-            events = [self._decoded(row_id, data) for row_id, data in rows]
+            events = [_decoded(row_id, data) for row_id, data in rows]
             if rows:
                 self._last_id = max(self._last_id, rows[-1][0])
             return events
@@ -245,21 +253,48 @@ class Store:
         """The events stored since the last call, by whichever process."""
         return self.events(self._last_id)
 
-    def _decoded(self, row_id: int, data: str) -> AnyEvent:
-        try:
-            return decode_event(_checked(data))
-        except ValueError as error:
-            raise _damaged(f"event {row_id} cannot be read") from error
-
     def snapshot(self, token: str) -> dict[str, bytes]:
-        """The files of a submission as they were when it was planned, by relative path."""
+        """The files of a submission as they were when it was planned, by relative path.
+
+        Raises:
+            StoreError: when one of them is damaged.
+        """
         with self._lock:
             rows = self._translated(
                 lambda: self._connection.execute(
-                    "SELECT path, data FROM snapshots JOIN blobs USING (hash) WHERE token = ?", (token,)
+                    "SELECT path, hash, data FROM snapshots LEFT JOIN blobs USING (hash) WHERE token = ?",
+                    (token,),
                 ).fetchall()
             )
-        return {str(path): bytes(data) for path, data in rows}
+        return {str(path): _content(digest, data) for path, digest, data in rows}
+
+    def back_up(self) -> None:
+        """Keep a whole copy beside the database, from which `labtui repair` starts.
+
+        Raises:
+            StoreError: it could not be written, or the database is damaged; the copy before stays.
+        """
+        target = backup_path(self.path)
+        part = target.with_name(f"{target.name}.part")
+
+        def work() -> None:
+            if target.exists() and target.stat().st_mtime_ns >= self._changed_at_ns():
+                return
+            os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
+            with self._lock, contextlib.closing(_connect(part.as_uri())) as copy:
+                self._connection.backup(copy)
+            read_whole(part)
+            part.replace(target)
+
+        try:
+            self._translated(work)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def _changed_at_ns(self) -> int:
+        paths = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return max((path.stat().st_mtime_ns for path in paths if path.exists()), default=0)
 
     def close(self) -> None:
         """Close the file; the last one to close folds the write-ahead log into it."""
@@ -269,7 +304,7 @@ class Store:
     def _translated(self, work: Callable[[], _T]) -> _T:
         try:
             return work()
-        except sqlite3.Error as error:
+        except _DAMAGE as error:
             raise _explained(error) from error
         except OSError as error:
             raise StoreError(f"{self.path.name} cannot be opened: {error.strerror}.") from error
@@ -284,7 +319,7 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
     row = db.execute("SELECT value FROM meta WHERE key = ?", (_WRITER,)).fetchone()
     try:
         return msgspec.json.decode(row[0], type=Writer) if row else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, TypeError):
         return None
 
 
@@ -299,7 +334,11 @@ def _connect(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-def _explained(error: sqlite3.Error) -> StoreError:
+_DAMAGE = (sqlite3.Error, UnicodeError)
+"""What SQLite raises; names inside a damaged file may not even be text."""
+
+
+def _explained(error: Exception) -> StoreError:
     text = str(error).lower()
     if "disk is full" in text or "disk i/o" in text:
         return StoreError(
@@ -325,56 +364,59 @@ def _damaged(what: str) -> StoreError:
     )
 
 
-def raw_snapshots(path: Path) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
-    """Blobs by digest and path -> digest by token, as far as a (perhaps damaged) database still gives them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Everything in a database: events, file contents by digest, and path -> digest by token."""
+
+    events: tuple[AnyEvent, ...] = ()
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    snapshots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def read_whole(path: Path) -> Stored:
+    """Everything in a database, whichever version made it; nothing is changed.
+
+    Raises:
+        StoreError: when any of it is damaged.
+    """
+    try:
+        with contextlib.closing(_connect(f"{path.as_uri()}?mode=ro")) as db:
+            if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise _damaged("quick_check")
+            rows = db.execute("SELECT id, data FROM events ORDER BY id").fetchall()
+            events = tuple(_decoded(row_id, data) for row_id, data in rows)
+            if version_of(db) < _FILES_SINCE:
+                return Stored(events=events)
+            blobs = {digest: _content(digest, data) for digest, data in db.execute("SELECT * FROM blobs")}
+            snapshots: dict[str, dict[str, str]] = {}
+            for token, name, digest in db.execute("SELECT token, path, hash FROM snapshots"):
+                if digest not in blobs:
+                    raise _damaged(f"the files of {token}")
+                snapshots.setdefault(str(token), {})[str(name)] = digest
+    except _DAMAGE as error:
+        raise _explained(error) from error
+    return Stored(events=events, blobs=blobs, snapshots=snapshots)
+
+
+def backup_path(path: Path) -> Path:
+    """Where the last whole copy of a database lies."""
+    return path.with_name(f"{path.name}.backup")
+
+
+def _decoded(row_id: int, data: object) -> AnyEvent:
+    try:
+        return decode_event(_checked(data))
+    except ValueError as error:
+        raise _damaged(f"event {row_id} cannot be read") from error
+
+
+def _content(digest: object, data: object) -> bytes:
+    """A file's content as it was stored."""
     import hashlib  # costs time, and the first paint needs no digest
 
-    blobs: dict[str, bytes] = {}
-    snapshots: dict[str, dict[str, str]] = {}
-    try:
-        connection = _connect(f"{path.as_uri()}?mode=ro")
-        for digest, data in connection.execute("SELECT hash, data FROM blobs"):
-            if hashlib.sha256(data).hexdigest() == digest:
-                blobs[digest] = data
-        for token, name, digest in connection.execute("SELECT token, path, hash FROM snapshots"):
-            snapshots.setdefault(token, {})[name] = digest
-        connection.close()
-    except (sqlite3.Error, TypeError):
-        pass
-    return blobs, snapshots
-
-
-def is_whole(path: Path) -> bool:
-    """Whether everything in a database can be read, whichever version made it."""
-    try:
-        connection = _connect(f"{path.as_uri()}?mode=ro")
-        try:
-            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                return False
-            for (data,) in connection.execute("SELECT data FROM events"):
-                decode_event(_checked(data))
-        finally:
-            connection.close()
-    except (sqlite3.Error, ValueError):
-        return False
-    return True
-
-
-def raw_events(path: Path) -> Iterable[AnyEvent]:
-    """Every event that can still be read from a (perhaps damaged) database; never raises for damage."""
-    try:
-        connection = _connect(f"{path.as_uri()}?mode=ro")
-        last = int(connection.execute("SELECT max(id) FROM events").fetchone()[0] or 0)
-    except sqlite3.Error:
-        return
-    for row_id in range(1, last + 1):
-        try:
-            row = connection.execute("SELECT data FROM events WHERE id = ?", (row_id,)).fetchone()
-            if row is not None:
-                yield decode_event(_checked(row[0]))
-        except (sqlite3.Error, ValueError):
-            continue
-    connection.close()
+    if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
+        raise _damaged("a stored file differs")
+    return data
 
 
 def _with_checksum(line: bytes) -> str:
@@ -382,12 +424,14 @@ def _with_checksum(line: bytes) -> str:
     return f"{line.decode()}\n{zlib.crc32(line):08x}"
 
 
-def _checked(data: str) -> str:
+def _checked(data: object) -> str:
     """The event's line of a stored row. Rows of earlier versions have no checksum.
 
     Raises:
         ValueError: when the line is not the one that was stored.
     """
+    if not isinstance(data, str):
+        raise ValueError("it is no text")
     line, mark, checksum = data.partition("\n")
     if mark and f"{zlib.crc32(line.encode()):08x}" != checksum:
         raise ValueError("its checksum differs")

@@ -1,0 +1,54 @@
+"""Lab folders written by earlier versions open with everything that was in them.
+
+`tests/fixtures/folders/schema-3.zip` was written by a session against the scripted cluster: two runs of one job done,
+an own job file whose job runs, a job with the student's own limit, and submissions held, withdrawn, refused, and
+being sent when the process died.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from labtui.session.session import Session
+
+FOLDERS = Path(__file__).parents[1] / "fixtures" / "folders"
+
+
+@pytest.mark.parametrize("name", ["schema-3"])
+def test_a_folder_of_an_earlier_version_opens_whole(tmp_path: Path, name: str) -> None:
+    zipfile.ZipFile(FOLDERS / f"{name}.zip").extractall(tmp_path)
+    for part in ("scripts", "logs", "slurm", "answers"):
+        (tmp_path / part).mkdir(exist_ok=True)
+    with Session.open(tmp_path, start=False) as session:
+        state = session.state
+        files = [sorted(session.files_of(token)) for token in state.submissions]
+    submissions = list(state.submissions.values())
+    assert [(item.run_ids, item.status.value) for item in submissions] == [
+        ((1, 2), "accepted"),
+        ((3,), "accepted"),
+        ((4,), "accepted"),
+        ((5,), "waiting"),
+        ((6,), "withdrawn"),
+        ((7,), "refused"),
+        ((8,), "sending"),
+    ]
+    jobs = [(item.job.job_id, item.job.phase.value) for item in submissions if item.job is not None]
+    assert jobs == [("100", "finished"), ("101", "running"), ("102", "queued")]
+    assert [(item.held, item.early_end_minutes) for item in submissions[2:4]] == [(False, 20), (True, 0)]
+    assert submissions[0].accepted[0].reason == "A test."
+    assert submissions[1].job_file == "mine.slurm"
+    assert submissions[5].sentence.startswith("Slurm does not accept this account")
+    runs = state.runs
+    assert [(run.outcome, len(run.epochs)) for run in runs.values()] == [
+        ("completed", 5),
+        ("completed", 5),
+        (None, 3),
+        *[(None, 0)] * 5,
+    ]
+    assert [sample.seconds.value for sample in runs[1].epochs] == [9, 8, 8, 8, 8]
+    assert [sample.printed_seconds for sample in runs[3].epochs] == [7, 6, 6]
+    assert (runs[2].spec.n_gpus, runs[2].spec.batch_size, runs[3].spec.batch_size) == (2, 512, 128)
+    assert all("job.slurm" in names and "ResNet50.py" in names for names in files)
