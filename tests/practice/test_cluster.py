@@ -16,8 +16,8 @@ import paramiko
 import pytest
 
 from labtui.practice.cluster import PracticeCluster
-from labtui.practice.layout import STATE_FILE
 from labtui.practice.runner import JobRunner
+from labtui.practice.saved import STATE_FILE
 from labtui.practice.slurm.job import MIN_JOB_AGE_S, Call, Job
 from labtui.practice.slurm.options import build_request
 from labtui.practice.sshd import Outside, confined

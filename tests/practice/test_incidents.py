@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labtui.domain.errors import UsageError
-from labtui.practice.cluster import PracticeClock
+from labtui.practice.clock import PracticeClock
 from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller

@@ -117,7 +117,6 @@ def test_without_nv_the_gpus_are_not_there(lab):
         (["quotes.py"], "SyntaxError: invalid character"),
         (["module.py"], "ModuleNotFoundError: No module named 'no_such_module'"),
         (["weights.py"], "Network is unreachable"),
-        (["beyond.py"], "not part of the rehearsal"),
     ],
 )
 def test_mistakes_fail_as_they_would_there(lab, words, text):
@@ -126,7 +125,6 @@ def test_mistakes_fail_as_they_would_there(lab, words, text):
     (lab / "weights.py").write_text(
         "import tensorflow as tf\ntf.keras.applications.ResNet50V2(weights='imagenet')\n"
     )
-    (lab / "beyond.py").write_text("import tensorflow as tf\ntf.linalg.inv([[1.0]])\n")
     done = rehearse(lab, *words)
     assert done.returncode != 0
     assert text in done.stderr
@@ -204,7 +202,6 @@ TUNED = ("--num_workers", "10", "--mixed_precision", "bf16", "--compile")
 def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     done = torchrun(lab, *VIT, *TUNED, "--dataset", image_folder(lab), each=4, nodes=8, SLURM_NODEID="0")
     assert done.returncode == 0, done.stderr
-    assert "Setting OMP_NUM_THREADS" in done.stderr
     assert "### Total number of parameters 631021000" in done.stdout
     assert "### Total training samples (batches): 384 (3)" in done.stdout
     (run,) = parse_log(done.stdout.encode()).runs
@@ -248,10 +245,7 @@ def test_a_worker_of_tensorflow_on_each_node(lab):
         )
         rates[workers] = run.images / run.epochs[1].seconds.value
         assert json.loads((lab / "gpu.json").read_text())["gpus"] == 0, "idle again"
-    assert (
-        "Started server with target: grpc://as01r1b01:20007" in done.stderr
-        and "num_workers = 4" in done.stderr
-    )
+    assert "num_workers = 4" in done.stderr
     assert rates[1] == pytest.approx(49_152 / 5.376, rel=0.15), "as MirroredStrategy on one node"
     assert rates[1] < rates[2] < 2 * rates[1] and rates[2] < rates[4] < 4 * rates[1], rates
     second = rehearse(lab, *words, *batch, SLURM_PROCID="1", **job)
@@ -300,8 +294,12 @@ def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
     assert run.gpu_memory.value == 62.34
 
 
-def test_what_pytorch_has_and_the_rehearsal_has_not_says_so(lab):
-    (lab / "mine.py").write_text("import torch\nprint(torch.fft)\n")
+def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):
+    (lab / "mine.py").write_text(
+        "import torch, tensorflow as tf\nfrom torch.fft import rfft\nfrom keras.layers import Dense\n"
+        "class Mine(tf.keras.layers.Layer):\n    pass\n"
+        "print(rfft(torch.ones(3)) + 1, Mine(Dense(3)).built, tf.linalg.inv([[1.0]])[0])\n"
+    )
     done = rehearse(lab, "mine.py")
-    assert done.returncode == 1
-    assert "AttributeError: torch.fft is not part of the rehearsal of PyTorch." in done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("practice: yes") == 2 and "recorded" in done.stdout

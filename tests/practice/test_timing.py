@@ -5,8 +5,7 @@ import statistics
 
 import pytest
 
-from labtui.practice import rehearse
-from labtui.practice.rehearse import Training
+from labtui.practice.pace import Training, tables
 
 PUBLISHED = [
     # network, GPUs, global batch, milliseconds per step as printed, steps
@@ -24,7 +23,7 @@ PUBLISHED = [
 def test_published_epochs_come_out(network, gpus, batch, ms, steps):
     training = Training(network, gpus, batch)
     assert training.steps == steps
-    assert rehearse.steady_seconds(training) == pytest.approx(ms * steps / 1000, abs=0.0005 * steps)
+    assert training.steady_s == pytest.approx(ms * steps / 1000, abs=0.0005 * steps)
 
 
 @pytest.mark.parametrize(
@@ -37,27 +36,27 @@ def test_published_epochs_come_out(network, gpus, batch, ms, steps):
     ],
 )
 def test_published_first_epochs_come_out(network, gpus, batch, seconds):
-    assert rehearse.first_seconds(Training(network, gpus, batch)) == pytest.approx(seconds, abs=0.5)
+    assert Training(network, gpus, batch).first_s == pytest.approx(seconds, abs=0.5)
 
 
 def test_the_cpu_baseline_comes_out():
     training = Training("ResNet50V2", 0, 256, cores=20, mirrored=False)
-    assert round(rehearse.steady_seconds(training)) == 215
-    assert round(rehearse.first_seconds(training)) == 220
+    assert round(training.steady_s) == 215
+    assert round(training.first_s) == 220
 
 
 def test_batches_that_do_not_fit_64_gb():
-    assert rehearse.fits(Training("ResNet50V2", 1, 2048))
-    assert not rehearse.fits(Training("ResNet50V2", 1, 4096))
-    assert rehearse.fits(Training("ResNet152V2", 4, 4096))
-    assert not rehearse.fits(Training("ResNet152V2", 1, 2048)), "the reason why the lab uses 1024 per GPU"
-    assert rehearse.fits(Training("ResNet152V2", 0, 8192)), "the CPU has the node's memory"
+    assert Training("ResNet50V2", 1, 2048).fits
+    assert not Training("ResNet50V2", 1, 4096).fits
+    assert Training("ResNet152V2", 4, 4096).fits
+    assert not Training("ResNet152V2", 1, 2048).fits, "the reason why the lab uses 1024 per GPU"
+    assert Training("ResNet152V2", 0, 8192).fits, "the CPU has the node's memory"
 
 
-@pytest.mark.parametrize("network", list(rehearse.NETWORKS))
+@pytest.mark.parametrize("network", list(tables()["tensorflow"]))
 def test_more_gpus_are_faster_and_less_efficient(network):
     per_gpu = 1024
-    times = {n: rehearse.steady_seconds(Training(network, n, per_gpu * n)) for n in (1, 2, 4, 8)}
+    times = {n: Training(network, n, per_gpu * n).steady_s for n in (1, 2, 4, 8)}
     assert times[1] > times[2] > times[4]
     efficiencies = [times[1] / times[n] / n for n in (1, 2, 4)]
     assert efficiencies[0] == 1 and efficiencies[1] > efficiencies[2]
@@ -65,8 +64,8 @@ def test_more_gpus_are_faster_and_less_efficient(network):
 
 def test_noise_is_small_and_follows_its_seed():
     training = Training("ResNet50V2", 2, 4096)
-    times = [rehearse.epoch_seconds(training, 2, random.Random(seed)) for seed in range(400)]
-    steady = rehearse.steady_seconds(training)
+    times = [training.epoch_s(2, random.Random(seed)) for seed in range(400)]
+    steady = training.steady_s
     assert statistics.fmean(times) == pytest.approx(steady, rel=0.002)
     assert 0.002 < statistics.stdev(times) / steady < 0.008
-    assert rehearse.epoch_seconds(training, 2, random.Random(7)) == times[7]
+    assert training.epoch_s(2, random.Random(7)) == times[7]

@@ -13,7 +13,6 @@ import secrets
 import socketserver
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,43 +21,14 @@ from typing import Any
 import paramiko
 
 from labtui.domain.errors import UsageError
-from labtui.practice.layout import Layout, StateFile, make_layout
+from labtui.practice.clock import PracticeClock
+from labtui.practice.layout import Layout, make_layout, program_environment
 from labtui.practice.runner import JobRunner, find_bash
+from labtui.practice.saved import StateFile
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import MIN_JOB_AGE_S, Answer, Call, Site, stamp
 from labtui.practice.sshd import PracticeSSHServer
-
-
-@dataclass(frozen=True, slots=True)
-class PracticeClock:
-    """At `began` (UNIX seconds of ours) it shows `ahead` seconds more; it goes `factor` cluster seconds per second."""
-
-    began: float
-    factor: float
-    ahead: float = 0.0
-
-    @classmethod
-    def started_now(cls, factor: float, not_before: float = 0.0) -> PracticeClock:
-        """A clock that shows our time, or `not_before` if that is later: Slurm's records never lie in its future."""
-        began = time.time()
-        return cls(began, factor, max(0.0, not_before - began))
-
-    def now(self) -> float:
-        """UNIX seconds on the cluster's clock."""
-        return self.began + self.ahead + (time.time() - self.began) * self.factor
-
-    def real(self, seconds: float) -> float:
-        """Real seconds for `seconds` on the cluster's clock."""
-        return seconds / self.factor
-
-    def sleep(self, seconds: float, wake: threading.Event | None = None) -> None:
-        """Wait for `seconds` on the cluster's clock, or until `wake` is set."""
-        if wake is None:
-            time.sleep(max(0.0, self.real(seconds)))
-        else:
-            wake.wait(max(0.0, self.real(seconds)))
-
 
 MAX_REQUEST = 8 * 2**20
 
@@ -295,12 +265,10 @@ class PracticeCluster:
             "SHELL": "/bin/bash",
             "CIFAR10_DATA": str(self.layout.data),
             "LABTUI_PRACTICE": "yes",
-            "LABTUI_PRACTICE_BEGAN": repr(self.clock.began),
-            "LABTUI_PRACTICE_AHEAD": repr(self.clock.ahead),
-            "LABTUI_PRACTICE_FACTOR": repr(self.clock.factor),
+            **self.clock.environment,
+            **program_environment(self.layout),
             "LABTUI_PRACTICE_SEED": str(seed),
             "LABTUI_PRACTICE_TRAIN": "yes" if self.train else "no",
-            "LABTUI_PRACTICE_BIN": str(self.layout.programs),
             "LABTUI_PRACTICE_CONTROL": f"{self._control.port}:{self._control.secret}",
         }
 

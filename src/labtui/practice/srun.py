@@ -23,6 +23,7 @@ from typing import IO, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from labtui.practice.clock import PracticeClock
 from labtui.practice.slurm.job import KILL_WAIT_S, VERSION, compressed, expand_log_name, stamp
 from labtui.practice.slurm.steps import STEPS, JobStep, StepProblem, plan_step, read_words, task_ranges
 
@@ -210,7 +211,9 @@ class Running:
         if not self.ends or seconds == 0 or self._killing:
             return
         self._first_end = self._first_end or time.monotonic()
-        if time.monotonic() - self._first_end < max(seconds / _factor(), min(seconds, LEAST_WAIT_S)):
+        if time.monotonic() - self._first_end < max(
+            seconds / PracticeClock.from_environment().factor, min(seconds, LEAST_WAIT_S)
+        ):
             return
         bad = [task for task, status in self.ends.items() if status]
         self.say(f"srun: First task exited {limit}s ago")
@@ -312,16 +315,9 @@ class Running:
         return self._files[path]
 
 
-def _factor() -> float:
-    return max(1e-6, float(os.environ.get("LABTUI_PRACTICE_FACTOR", "1")))
-
-
 def _stamp() -> str:
     """The cluster's time, as slurmstepd writes it."""
-    began = float(os.environ.get("LABTUI_PRACTICE_BEGAN", time.time()))
-    factor = _factor()
-    ahead = float(os.environ.get("LABTUI_PRACTICE_AHEAD", "0"))
-    return stamp(began + ahead + (time.time() - began) * factor, {}, "")
+    return stamp(PracticeClock.from_environment().now(), {}, "")
 
 
 def _is_empty(descriptor: int) -> bool:

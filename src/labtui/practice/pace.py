@@ -1,0 +1,265 @@
+"""How long trainings and programs would take on MareNostrum 5, and their memory: `pace.toml` as formulas.
+
+Pure, and of the standard library alone: small programs of the cluster use it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+IMAGES = 50_000
+FULL_SIZE = 128
+GPU_MEMORY_GIB = 63.4
+"""What a framework can use of a 64 GB H100 of MareNostrum 5."""
+NOISE = 0.004
+"""Spread between epochs (standard deviation, as a fraction): steady epochs of the course's logs differ by under 1 %."""
+SEQUENTIAL_WARM_UP = {"cpu": 1.023, "gpu": 24 / 14.308}
+"""First epoch over steady epoch where the input pipeline, not graph building, is what is warmed up (220 s and 24 s)."""
+
+Options = Mapping[str, str]
+"""Options of a script by name, as `named_options` reads them from its command."""
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """`pace.toml`; keys that are numbers are numbers."""
+    found: dict[str, Any] = _numbered(tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+    return found
+
+
+def _numbered(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {int(key) if key.isdecimal() else key: _numbered(item) for key, item in value.items()}
+
+
+def interpolated(table: Mapping[int, float], at: float) -> float:
+    """The table's value; between and beyond its rows along straight lines."""
+    if at in table:
+        return table[int(at)]
+    low, high = _neighbours(table, at)
+    return table[low] + (table[high] - table[low]) / (high - low) * (at - low)
+
+
+def _neighbours(table: Mapping[int, float], at: float) -> tuple[int, int]:
+    """The two rows of a table whose line goes through `at`."""
+    rows = sorted(table)
+    place = min(max(1, sum(row < at for row in rows)), len(rows) - 1)
+    return rows[place - 1], rows[place]
+
+
+# ------------------------------------------------------------------------------------------- TensorFlow
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What TensorFlow trains: `gpus` 0 is the CPU with `cores` cores; `batch` is the global batch."""
+
+    network: str
+    gpus: int
+    batch: int
+    images: int = IMAGES
+    image_size: int = FULL_SIZE
+    cores: int = 20
+    mirrored: bool = True
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch; the last batch may be short."""
+        return math.ceil(self.images / self.batch)
+
+    @property
+    def _table(self) -> dict[str, Any]:
+        found: dict[str, Any] = tables()["tensorflow"][self.network]
+        return found
+
+    @property
+    def _scale(self) -> float:
+        """Arithmetic of an image relative to the full size."""
+        return (self.image_size / FULL_SIZE) ** 2
+
+    @property
+    def _image_s(self) -> float:
+        """Seconds that the GPUs compute in an epoch."""
+        return float(self.images * self._table["image_ms"] * self._scale / self.gpus / 1000)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are trained."""
+        return int(self._table["parameters"])
+
+    @property
+    def steady_s(self) -> float:
+        """Seconds of an epoch after the first, without noise."""
+        if self.gpus == 0:
+            per_image_ms = self._table["cpu_image_ms"] * (20 / max(1, self.cores)) ** 0.75
+            return float(self.images * per_image_ms * self._scale / 1000)
+        return self.steps * interpolated(self._table["step_ms"], self.gpus) / 1000 + self._image_s
+
+    @property
+    def first_s(self) -> float:
+        """Seconds of the first epoch: graph building, device set-up, resizing and caching the images."""
+        if not self.mirrored or self.gpus == 0:
+            return self.steady_s * SEQUENTIAL_WARM_UP["gpu" if self.gpus else "cpu"]
+        return self.steady_s + max(0.0, interpolated(self._table["first_s"], self.gpus))
+
+    def epoch_s(self, epoch: int, chance: random.Random) -> float:
+        """Seconds of epoch `epoch` (from 1) with the noise a real node shows."""
+        return (self.first_s if epoch == 1 else self.steady_s) * math.exp(chance.gauss(0.0, NOISE))
+
+    @property
+    def memory_gib(self) -> float:
+        """GPU memory of one replica: activations of its share of the batch, and the network's own copies."""
+        share = math.ceil(self.batch / max(1, self.gpus))
+        images = share * self._table["memory_mib"] * self._scale
+        return float((images + self.parameters * 16 / 2**20 + 900) / 1024)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the batch fits into the GPU; on the CPU the node's memory is large enough."""
+        return self.gpus == 0 or self.memory_gib <= GPU_MEMORY_GIB
+
+    @property
+    def busy_percent(self) -> float:
+        """Percent of an epoch in which a GPU computes: the images' share of the time."""
+        return min(99.0, 100 * self._image_s / self.steady_s) if self.gpus else 0.0
+
+    def metrics(self, epoch: int, chance: random.Random) -> dict[str, float]:
+        """Loss and accuracy after `epoch`: learning slows with the number of updates, as large batches do."""
+        accuracy = 0.10 + 0.86 * (1 - math.exp(-((epoch * self.steps / 3000) ** 0.55)))
+        accuracy = min(0.999, max(0.08, accuracy + chance.gauss(0, 0.004)))
+        return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + chance.gauss(0, 0.01)), "accuracy": accuracy}
+
+
+# ---------------------------------------------------------------------------------------------- PyTorch
+
+
+def torch_step_s(options: Options, gpus: int, batch: int) -> float:
+    """Seconds of a training step of train_ddp.py on `gpus` GPUs, `batch` images on each, without noise."""
+    known = tables()["torch"]
+    precision = options.get("mixed_precision", "fp32")
+    if precision == "bf16" and "compile" in options and batch == known["per_gpu"]:
+        return _scaled(gpus)[1]
+    workers = int(options.get("num_workers", "0"))
+    loader = interpolated(known["loader"], min(workers, 20)) if workers else math.inf
+    if options.get("model_name", "").startswith("resnet"):
+        return float(batch / known["resnet"] * interpolated(known["horovod"], gpus))
+    if options.get("model_name") == "custom":
+        rate = loader if workers else known["custom"].get(batch) or 1 / (1 / 1864.0 + 0.0036 / batch)
+    else:
+        table = known["vit"].get(precision, known["vit"]["fp32"])
+        rate = table[min(table, key=lambda row: abs(row - batch))]
+        rate *= known["compiled"] if "compile" in options else 1.0
+        rate = min(rate, loader) if workers else 1 / (1 / rate + 1 / known["reads_itself"])
+    spread = _scaled(gpus)[1] / _scaled(1)[1] if gpus > 1 else 1.0
+    return float(spread * batch / rate)
+
+
+def torch_epoch_s(options: Options, gpus: int) -> float:
+    """Seconds that each epoch takes beside its steps: the loader's workers begin anew."""
+    return _scaled(gpus)[0] if "compile" in options else 0.0
+
+
+def torch_first_s(options: Options) -> float:
+    """Seconds that the first epoch takes longer."""
+    return float(tables()["torch"]["compiling_s" if "compile" in options else "first_s"])
+
+
+def torch_memory_gib(options: Options, batch: int) -> float:
+    """GPU memory of train_ddp.py (tables 11.1, 11.5 and 12.1)."""
+    if options.get("model_name") == "custom":
+        return 3.4
+    if options.get("model_name", "").startswith("resnet"):
+        return 1.5 + 0.09 * batch
+    if options.get("mixed_precision", "fp32") in ("fp16", "bf16"):
+        return (7.0 if "compile" in options else 4.2) + 0.36 * batch
+    return 3.6 + 0.67 * batch
+
+
+def _scaled(gpus: int) -> tuple[float, float]:
+    """Seconds once an epoch, and of a step, of ViT-H/14 in bf16, compiled, with chapter 12's batch.
+
+    Both data sets take the same step: their two epochs give both numbers.
+    """
+    known = tables()["torch"]
+    near = min(known["scaled"], key=lambda row: abs(row - gpus))
+    micro, few, tiny, many = known["scaled"][near]
+    short, long = (
+        batches * known["per_gpu"] * near / (rate + 0.5) for rate, batches in ((micro, few), (tiny, many))
+    )
+    step = (long - short) / (many - few)
+    return max(0.0, short - few * step), step
+
+
+def tokens_step_s(options: Options, gpus: int) -> float:
+    """Seconds of a step of benchmark_lm.py."""
+    batch, known = _sequences(options), tables()["tokens"]
+    rate = _near_tokens(options)[5] * interpolated(known["kept"], gpus)
+    return float(batch * int(options.get("sequence_length", "8192")) / rate)
+
+
+def tokens_memory_gib(options: Options) -> float:
+    """GPU memory of benchmark_lm.py; beyond the published rows each sequence takes what it took between two of them."""
+    near = _near_tokens(options)
+    kind = "liger" if near[4] else f"{near[1]} {near[3]}"
+    each = (
+        tables()["tokens"]["sequence_gib"].get(kind, 7.4) * int(options.get("sequence_length", "8192")) / 1024
+    )
+    return float(near[6] + (_sequences(options) - near[0]) * each)
+
+
+def _near_tokens(options: Options) -> list[Any]:
+    """The published row that is next to this training."""
+    given = [("model_precision", "fp32"), ("mixed_precision", "no"), ("attn", "sdpa")]
+    kind = [*(options.get(name, usual) for name, usual in given), "use_liger_kernel" in options]
+    rows: list[list[Any]] = tables()["tokens"]["rows"]
+    return min(rows, key=lambda row: (row[1:5] != kind, abs(row[0] - _sequences(options))))
+
+
+def _sequences(options: Options) -> int:
+    return int(options.get("per_device_train_batch_size", "8"))
+
+
+# --------------------------------------------------------------------------------------------- programs
+
+
+def pi_ms(processes: int, intervals: int, *, sequential: bool, weak: bool) -> float:
+    """Milliseconds of pi_seq.c and pi_mpi.c."""
+    known, share = tables()["pi"], intervals / (1 << 32)
+    if sequential:
+        return _noisy(known["sequential_ms"] * share)
+    if weak:
+        return random.uniform(*known["weak_ms"]) * share / processes
+    return _noisy(share * _between(known["parallel_ms"], processes))
+
+
+def jacobi_s(gpus: int, nx: int, ny: int, iterations: int, build: str) -> tuple[float, float]:
+    """Seconds of jacobi.c on one GPU and on all of them."""
+    known = tables()["jacobi"]
+    side = min(known["size"], key=lambda row: abs(math.log(row * row / (nx * ny))))
+    share, usual = nx * ny / side**2 * iterations / 100_000, known["size"][16384]
+    ratio = {n: seconds / usual[n] for n, seconds in known["build"].get(build, usual).items()}
+    one = _noisy(known["size"][side][1] * share * ratio[1])
+    if gpus == 1:
+        return one, one
+    return one, _noisy(_between(known["size"][side], gpus) * share * ratio.get(gpus, ratio[4]))
+
+
+def _between(table: Mapping[int, float], count: int) -> float:
+    """As `interpolated`, along lines of the logarithms."""
+    if count in table:
+        return table[count]
+    low, high = _neighbours(table, count)
+    slope = math.log(table[high] / table[low]) / math.log(high / low)
+    return table[low] * math.exp(slope * math.log(count / low))
+
+
+def _noisy(value: float) -> float:
+    return value * math.exp(random.gauss(0.0, NOISE / 4))

@@ -1,1 +1,0 @@
-"""The practice cluster's Pillow: it is there, and nobody opens an image."""

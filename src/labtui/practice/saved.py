@@ -1,0 +1,123 @@
+"""What a kept practice cluster keeps: its jobs, job numbers and clock in one small file, as Slurm does.
+
+Times are UNIX seconds of the cluster's own clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from labtui.cluster.atomic_file import write_atomic
+from labtui.domain.errors import DataError, UsageError
+from labtui.practice.slurm.controller import Controller
+from labtui.practice.slurm.job import Job
+
+STATE_FILE = "slurm_state.json"
+SAVE_EVERY_S = 10.0
+"""The clock is saved this often (seconds of ours) when nothing else happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCluster:
+    """A practice cluster as it was at `clock`; `factor` is how fast that clock went."""
+
+    clock: float
+    factor: float
+    ended: bool
+    """Whether the session came to its end; else it was killed up to `SAVE_EVERY_S` later."""
+    next_id: int
+    jobs: list[Job]
+
+    @property
+    def latest_clock(self) -> float:
+        """What the clock showed at most when the cluster ended."""
+        return self.clock if self.ended else self.clock + 2 * SAVE_EVERY_S * self.factor
+
+
+class StateFile:
+    """The state file of one kept cluster, and the lock that lets one process at a time use its folder.
+
+    Raises:
+        UsageError: another practice session is using the folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import fcntl  # not on Windows, where no cluster starts; it has a sentence of its own there
+
+        self._path = folder / STATE_FILE
+        folder.mkdir(parents=True, exist_ok=True)
+        self._held: BinaryIO = (folder / ".lock").open("ab")
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._held.close()
+            raise UsageError(
+                f"A practice session is already open in {folder}.",
+                "Leave that one first, or keep this one in another folder.",
+            ) from error
+        self._lock = threading.Lock()
+        self._written: Hashable = None
+        self._written_at = 0.0
+        self._closed = False
+
+    def load(self) -> SavedCluster | None:
+        """What the last session left; None before the first.
+
+        Raises:
+            DataError: the file is damaged.
+        """
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=SavedCluster)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise DataError(
+                f"The practice cluster's records cannot be read: {error}.",
+                "Delete this file to continue without its earlier jobs.",
+                path=str(self._path),
+            ) from error
+
+    def save(self, controller: Controller, now: float, factor: float, *, ended: bool = False) -> None:
+        """Write the file when a job changed, or now and then for the clock; never again after `ended`.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            with controller.lock:
+                jobs = controller.accounting()
+                found = _changing(jobs)
+                due = time.monotonic() - self._written_at >= SAVE_EVERY_S
+                if not (ended or due or found != self._written):
+                    return
+                saved = SavedCluster(now, factor, ended, controller.next_id, [_slim(job) for job in jobs])
+                data = msgspec.json.encode(saved)
+            self._closed = ended
+            write_atomic(self._path, data)
+            self._written, self._written_at = found, time.monotonic()
+
+    def close(self) -> None:
+        """Let another session use the folder."""
+        self._held.close()
+
+
+def _changing(jobs: Sequence[Job]) -> Hashable:
+    """What changes of jobs during their life."""
+    return tuple(
+        (job.job_id, job.state, job.wanted, job.time_limit_s, job.held, job.restarts) for job in jobs
+    )
+
+
+def _slim(job: Job) -> Job:
+    """A finished job without what it took to start it."""
+    return dataclasses.replace(job, script=b"", environment={}) if job.finished else job

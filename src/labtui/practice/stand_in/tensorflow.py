@@ -1,0 +1,307 @@
+"""What of TensorFlow 2.11 is more than recorded: devices, strategies, optimizers, and `model.fit` with Keras's lines.
+
+`fit` reads from the recorded data set how much is trained, prints and calls back where Keras does, and takes the time
+from `labtui.practice.pace`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from labtui.practice.pace import Training, tables
+from labtui.practice.stand_in.gpus import show_load, visible_gpus
+from labtui.practice.stand_in.recorder import Base, Recorded, known, size_of
+
+Logs = Mapping[str, float]
+_BAR = 30
+
+
+# ---------------------------------------------------------------------------------- devices, strategies
+
+
+def _devices(kind: str | None = None) -> list[SimpleNamespace]:
+    names = ["CPU:0", *(f"GPU:{number}" for number in range(visible_gpus()))]
+    return [
+        SimpleNamespace(name=f"/physical_device:{name}", device_type=name[:3])
+        for name in names
+        if kind in (None, name[:3])
+    ]
+
+
+class Strategy:
+    """Replicas, and on how many GPUs they are; `workers` are processes."""
+
+    def __init__(
+        self, replicas: int = 1, gpus: int | None = None, workers: int = 1, *, mirrored: bool = False
+    ) -> None:
+        self.num_replicas_in_sync, self.workers, self.mirrored = replicas, workers, mirrored
+        self.gpus = min(1, visible_gpus()) if gpus is None else gpus
+
+    def scope(self) -> Strategy:
+        return self
+
+    def __enter__(self) -> Strategy:
+        _SCOPES.append(self)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        _SCOPES.pop()
+
+
+_SCOPES: list[Strategy] = []
+
+
+def _strategy_now() -> Strategy:
+    return _SCOPES[-1] if _SCOPES else Strategy()
+
+
+def _mirrored(devices: list[object] | None = None, **_options: object) -> Strategy:
+    seen, names = visible_gpus(), [str(name).lower() for name in devices or ()]
+    on_cpu = any("cpu" in name for name in names) or (not names and not seen)
+    wanted = len(names) or max(1, seen)
+    if not on_cpu and wanted > seen:
+        raise ValueError(f"Could not find device {names[-1]}: {seen} GPU(s) are visible to TensorFlow.")
+    if on_cpu and not names:  # the lab's scripts hide it where a CPU is named
+        _tell(
+            "WARNING:tensorflow:There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce."
+        )
+    return Strategy(wanted, 0 if on_cpu else wanted, mirrored=True)
+
+
+def _multi_worker(*_args: object, **_options: object) -> Strategy:
+    """A process for each worker, each rehearsing the whole training; the workers are those of TF_CONFIG."""
+    config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+    workers = max(1, len(config.get("cluster", {}).get("worker", ())))
+    here, task = visible_gpus(), int(config.get("task", {}).get("index", 0))
+    _tell(
+        f"INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {config.get('cluster', {})}, task_type = "
+        f"'worker', task_id = {task}, num_workers = {workers}"
+    )
+    return Strategy(workers * max(1, here), workers * here, workers, mirrored=True)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+# --------------------------------------------------------------------------------------------- training
+
+
+class Optimizer:
+    def __init__(self, learning_rate: Any = None, **options: Any) -> None:
+        usual = 0.01 if type(self).__name__ == "SGD" else 0.001
+        rate = options.get("lr", learning_rate)
+        self.learning_rate = self.lr = usual if rate is None else rate
+
+
+class History(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch: list[int] = []
+        self.history: dict[str, list[float]] = {}
+
+
+class Model:
+    """One of the lab's networks. Only what the log shows of it is real."""
+
+    def __init__(self, network: str) -> None:
+        self.network, self.name = network, network.lower()
+        self.distribute_strategy = _strategy_now()
+        self.optimizer = Optimizer()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Recorded(f"model.{name}")
+
+    def count_params(self) -> int:
+        return Training(self.network, 0, 1).parameters
+
+    def summary(self, *_args: object, **_options: object) -> None:
+        print(f'Model: "{self.name}"\nTotal params: {self.count_params():,}', flush=True)
+
+    def compile(self, optimizer: object = None, *_args: object, **_options: object) -> None:
+        self.optimizer = optimizer if isinstance(optimizer, Optimizer) else Optimizer()
+
+    def fit(
+        self,
+        x: Any = None,
+        y: object = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = 1,
+        callbacks: Iterable[Any] | None = None,
+        **_options: object,
+    ) -> History:
+        training, strategy = self._training(x, batch_size), self.distribute_strategy
+        # The job's number belongs to it: a repeat scatters as it would on a cluster, a session replayed does not.
+        seed = [os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID")]
+        chance = random.Random("-".join((*seed, repr(training))))
+        history = History()
+        everyone = [history, *(callbacks or [])]
+        for callback in everyone:
+            callback.params = {"verbose": verbose, "epochs": epochs, "steps": training.steps}
+            callback.model = self
+            callback.on_train_begin({})
+        if not training.fits:
+            self._run_out_of_memory(training)
+        show_load(training.gpus // strategy.workers, training.busy_percent, training.memory_gib)
+        for epoch in range(epochs):
+            metrics = _epoch(
+                training, epoch, epochs, int(verbose in (1, "auto")) or verbose, everyone, chance
+            )
+            history.epoch.append(epoch)
+            for name, value in metrics.items():
+                history.history.setdefault(name, []).append(value)
+        show_load(0, 0.0, 0.0)
+        for callback in everyone:
+            callback.on_train_end({})
+        return history
+
+    def evaluate(self, *_args: object, **_options: object) -> list[float]:
+        time.sleep(2.0)
+        return [2.3, 0.1]
+
+    def _training(self, data: Any, batch_size: int | None) -> Training:
+        """What is trained, from the calls that made the data set."""
+        images, batch, size = size_of(data) or 1, batch_size or 32, 128
+        for call in data._calls if isinstance(data, Recorded) else ():
+            first = call.args[0] if call.args else None
+            if call.name == "batch":
+                batch = first if first is not None else call.kwargs["batch_size"]
+                images -= images % batch if call.kwargs.get("drop_remainder") else 0
+            elif call.name == "take" and first is not None:
+                images = min(images, first * batch)
+            elif call.name == "repeat" and first is not None and first > 0:
+                images *= first
+            elif call.name == "map":
+                size = _image_size(first, size)
+        strategy = self.distribute_strategy
+        cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE", "20"))
+        return Training(self.network, strategy.gpus, batch, images, size, cores, strategy.mirrored)
+
+    def _run_out_of_memory(self, training: Training) -> None:
+        time.sleep(25)
+        share, size = -(-training.batch // max(1, training.gpus)), training.image_size // 4
+        count = share * 256 * size * size * 4
+        _tell(
+            "W tensorflow/tsl/framework/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to "
+            f"allocate {count / 2**30:.2f}GiB (rounded to {count})requested by op "
+            f"{self.name}/conv2_block1_3_conv/Conv2D"
+        )
+        raise known("tensorflow.errors.ResourceExhaustedError")(
+            f"Graph execution error: OOM when allocating tensor with shape[{share},256,{size},{size}] and type float "
+            "on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"
+        )
+
+
+def _image_size(function: Any, usual: int) -> int:
+    """Pixels of each side after resizing: what a function that `map` was given calls `image_size` or `size`."""
+    closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    found = [closure[name] for name in ("image_size", "size") if name in closure]
+    return int(found[0][0] if isinstance(found[0], (tuple, list)) else found[0]) if found else usual
+
+
+def _epoch(
+    training: Training, epoch: int, epochs: int, verbose: Any, everyone: list[Any], chance: random.Random
+) -> dict[str, float]:
+    if verbose and epochs > 1:
+        print(f"Epoch {epoch + 1}/{epochs}", flush=True)
+    for callback in everyone:
+        callback.on_epoch_begin(epoch, {})
+    seconds = training.epoch_s(epoch + 1, chance)
+    metrics = training.metrics(epoch + 1, chance)
+    if verbose == 1:
+        _bars(training.steps, seconds, metrics)
+    else:
+        time.sleep(seconds)
+    if verbose == 2:
+        print(summary_line(training.steps, seconds, metrics), flush=True)
+    for callback in everyone:
+        callback.on_epoch_end(epoch, dict(metrics))
+    return metrics
+
+
+def summary_line(steps: int, seconds: float, metrics: Logs) -> str:
+    """The line Keras 2.11 prints after an epoch with verbose=2."""
+    values = "".join(
+        f" - {name}: {value:.4f}" if value > 1e-3 else f" - {name}: {value:.4e}"
+        for name, value in metrics.items()
+    )
+    return f"{steps}/{steps} - {seconds:.0f}s{values} - {_per(seconds, 'epoch')} - {_per(seconds / steps, 'step')}"
+
+
+def _per(seconds: float, unit: str) -> str:
+    """Keras 2's rounding: whole seconds from 1 s on, whole milliseconds from 1 ms on, else microseconds."""
+    if seconds >= 1 or seconds == 0:
+        return f"{seconds:.0f}s/{unit}"
+    return f"{seconds * 1e3:.0f}ms/{unit}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us/{unit}"
+
+
+def _bars(steps: int, seconds: float, metrics: Logs) -> None:
+    """verbose=1 as it lies in a file: backspaces and carriage returns between the bars."""
+    previous, moments, width = 0, min(steps, 12), len(str(steps))
+    values = "".join(f" - {name}: {value:.4f}" for name, value in metrics.items())
+    for moment in range(1, moments + 1):
+        step = steps * moment // moments
+        time.sleep(seconds / moments)
+        filled = max(1, _BAR * step // steps)
+        bar, timed = (
+            "=" * (filled - 1) + ">" + "." * (_BAR - filled),
+            f"ETA: {seconds * (1 - step / steps):.0f}s",
+        )
+        if step == steps:
+            bar, timed = "=" * _BAR, f"{seconds:.0f}s {_per(seconds / steps, 'step')}"
+        line = f"{step:>{width}}/{steps} [{bar}] - {timed}{values}"
+        sys.stdout.write("\b" * previous + ("\r" if previous else "") + line)
+        sys.stdout.flush()
+        previous = len(line)
+    print(flush=True)
+
+
+def _network(
+    name: str, _top: bool = True, weights: str | None = "imagenet", *_rest: object, **_options: object
+) -> Model:
+    if weights == "imagenet":
+        raise OSError(
+            "URL fetch failure on https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
+            f"{name.lower()}_weights_tf_dim_ordering_tf_kernels.h5: None -- [Errno 101] Network is unreachable"
+        )
+    return Model(name)
+
+
+def _construct(name: str) -> Any:
+    if name not in tables()["tensorflow"]:
+        return Recorded(f"tensorflow.keras.applications.{name}")
+    return functools.partial(_network, name)
+
+
+def _optimizer(name: str) -> Any:
+    return Recorded(f"tensorflow.keras.optimizers.{name}") if name.islower() else type(name, (Optimizer,), {})
+
+
+NAMES: dict[str, Any] = {
+    "tensorflow.__version__": "2.11.0",
+    "tensorflow.keras.__version__": "2.11.0",
+    "tensorflow.config.list_physical_devices": _devices,
+    "tensorflow.config.list_logical_devices": _devices,
+    "tensorflow.config.experimental.list_physical_devices": _devices,
+    "tensorflow.config.experimental.get_device_details": lambda _device: {"device_name": "NVIDIA H100"},
+    "tensorflow.distribute.MirroredStrategy": _mirrored,
+    "tensorflow.distribute.MultiWorkerMirroredStrategy": _multi_worker,
+    "tensorflow.distribute.get_strategy": _strategy_now,
+    "tensorflow.function": lambda function=None, **_options: function or (lambda same: same),
+    "tensorflow.keras.applications.*": _construct,
+    "tensorflow.keras.applications.resnet_v2.*": _construct,
+    "tensorflow.keras.optimizers.*": _optimizer,
+    "tensorflow.keras.optimizers.experimental": Recorded("tensorflow.keras.optimizers"),
+}

@@ -1,0 +1,352 @@
+"""What of PyTorch 2 is more than recorded: devices, loaders, the store, layers' sizes, and the optimizer's step.
+
+One process stands for all ranks: what the others would say in the store is what rank 0 says itself. Time passes in the
+optimizer's step and in validation, as `labtui.practice.pace` says.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
+from typing import Any
+
+from labtui.domain.model import named_options
+from labtui.practice import pace
+from labtui.practice.stand_in.gpus import show_load, visible_gpus
+from labtui.practice.stand_in.recorder import Base, Call, Recorded, known
+
+_VALIDATION = 2.5
+"""Validation takes so many times fewer seconds for an image than training."""
+_PERFECT = 0.92
+"""Accuracy that these trainings would reach in the end; in five epochs they are far from it."""
+
+
+@dataclass(slots=True)
+class State:
+    """Where the training stands: `epoch` from 1, `step` of the loop, `seen` images of rank 0 in the loop."""
+
+    options: dict[str, str]
+    world: int
+    batch: int
+    steps: int = 0
+    epoch: int = 0
+    step: int = 0
+    seen: int = 0
+    training: bool = True
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the script counts tokens."""
+        return "per_device_train_batch_size" in self.options
+
+    @property
+    def memory_gib(self) -> float:
+        """GPU memory that one process holds."""
+        return (
+            pace.tokens_memory_gib(self.options)
+            if self.tokens
+            else pace.torch_memory_gib(self.options, self.batch)
+        )
+
+    def step_s(self) -> float:
+        """Seconds of this step, with the noise of a real node."""
+        noise = math.exp(_CHANCE.gauss(0.0, pace.NOISE) / 4)
+        if self.tokens:
+            return pace.tokens_step_s(self.options, self.world) * noise
+        seconds = pace.torch_step_s(self.options, self.world, self.batch) * noise
+        if self.seen == self.batch:  # the first of an epoch
+            seconds += pace.torch_epoch_s(self.options, self.world)
+            seconds += pace.torch_first_s(self.options) if self.epoch == 1 else 0.0
+        return seconds
+
+    def progress(self) -> tuple[float, float]:
+        """Accuracy and loss by now: learning slows with the number of updates."""
+        updates = max(1, (max(1, self.epoch) - 1) * max(1, self.steps) + self.step)
+        reached = _PERFECT * (1 - math.exp(-((updates / 20000) ** 0.6)))
+        return reached, max(0.05, 5.3 * (1 - reached))
+
+    def sums(self) -> list[float]:
+        """As a rank adds them up: images, right ones, those right among the first five, loss x images."""
+        accuracy, loss = self.progress()
+        count, right = float(max(1, self.seen)), accuracy * (1.0 if self.training else 0.95)
+        return [count, count * right, count * min(1.0, 1.6 * right), count * loss]
+
+
+def _begin() -> State:
+    options = named_options(sys.argv[1:])
+    batch = options.get("batch_size") or options.get("per_device_train_batch_size") or "64"
+    return State(options, int(os.environ.get("WORLD_SIZE", "1")), int(batch) if batch.isdecimal() else 64)
+
+
+STATE = _begin()
+_CHANCE = random.Random(
+    "-".join(os.environ.get(name, "0") for name in ("LABTUI_PRACTICE_SEED", "SLURM_JOB_ID"))
+)
+
+
+def _backward(_loss: object) -> None:
+    """PyTorch's error where the batch is too large for the GPU."""
+    needed, total = STATE.memory_gib, pace.GPU_MEMORY_GIB
+    if needed <= total or STATE.options.get("device") == "cpu":
+        return
+    missing = max(0.5, (needed - total) / 4)
+    raise known("torch.cuda.OutOfMemoryError")(
+        f"CUDA out of memory. Tried to allocate {missing:.2f} GiB. GPU 0 has a total capacity of {total:.2f} GiB of "
+        f"which {max(0.05, missing / 3):.2f} GiB is free."
+    )
+
+
+OF_RESULTS: dict[str, Callable[[Recorded], Any]] = {
+    "backward": _backward,
+    "item": lambda _loss: STATE.progress()[1],
+    "numel": len,
+    "tolist": lambda _sums: STATE.sums(),
+}
+
+
+class Optimizer:
+    """Its step is where a training step's time passes."""
+
+    def __init__(self, _parameters: object = (), lr: float = 0.001, **_options: object) -> None:
+        self.param_groups = [{"lr": lr}]
+
+    def step(self, *_closure: object) -> None:
+        STATE.step += 1
+        if STATE.step == 1 or STATE.seen == STATE.batch:
+            show_load(visible_gpus(), 96.0, STATE.memory_gib)
+        time.sleep(STATE.step_s())
+
+    def state_dict(self) -> dict[str, object]:
+        return {}
+
+    def zero_grad(self, *_args: object, **_options: object) -> None:
+        return None
+
+    load_state_dict = zero_grad
+
+
+class Scaler(Optimizer):
+    """Gradients that are scaled for 16 bits."""
+
+    def scale(self, loss: Any) -> Any:
+        return loss
+
+    def step(self, *optimizer: Any) -> None:
+        optimizer[0].step()
+
+    unscale_ = update = Optimizer.zero_grad
+
+
+class Device:
+    def __init__(self, kind: str, index: int = 0) -> None:
+        self.type, self.index = kind, index
+
+    def __str__(self) -> str:
+        return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
+
+    __repr__ = __str__
+
+
+class NoGrad:
+    """A context, and a decorator."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_error: object) -> None:
+        return None
+
+    def __call__(self, function: Any) -> Any:
+        return function
+
+
+# ------------------------------------------------------------------------------------ networks' sizes
+
+
+class Module(Base):
+    """A layer or a network. It counts its parameters and computes nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._given = [list(each) if isinstance(each, Iterator) else each for each in args], kwargs
+
+    def __call__(self, *inputs: Any, **_options: Any) -> Recorded:
+        return Recorded("output", [Call("forward", inputs, {})], len(inputs[0]) if inputs else None)
+
+    def _same(self, *_args: object, **_options: object) -> Module:
+        return self
+
+    to = cuda = half = float = bfloat16 = train = eval = apply = requires_grad_ = compile = _same
+
+    def modules(self) -> Iterator[Module]:
+        return iter(())
+
+    def parameters(self, *_args: object) -> Iterator[Recorded]:
+        yield Recorded("parameters", [Call("parameters", (), {})], _weights(self))
+
+    def state_dict(self) -> dict[str, object]:
+        return {}
+
+
+class Layer(Module):
+    """A layer of `torch.nn`, by the name of its class."""
+
+
+_WEIGHTS: dict[str, Callable[..., int]] = {
+    "Linear": lambda inputs, outputs, bias=True, **_: inputs * outputs + outputs * bias,
+    "Conv2d": lambda channels, out, size, *_, bias=True, **__: channels * out * size * size + out * bias,
+    "BatchNorm2d": lambda channels, **_: 2 * channels,
+    "LayerNorm": lambda width, **_: 2 * width,
+    "Embedding": lambda words, width, **_: words * width,
+    "Parameter": lambda tensor, **_: math.prod(n for n in tensor._calls[0].args if isinstance(n, int)),
+}
+
+
+def _weights(part: Any) -> int:
+    """How many numbers a part of a network trains."""
+    if isinstance(part, Layer) and type(part).__name__ in _WEIGHTS:
+        return _WEIGHTS[type(part).__name__](*part._given[0], **part._given[1])
+    parts = (
+        vars(part).values() if isinstance(part, Module) else part if isinstance(part, (list, tuple)) else ()
+    )
+    return sum(map(_weights, parts))
+
+
+# --------------------------------------------------------------------------------------- data, ranks
+
+
+class Subset(Base):
+    def __init__(self, dataset: Any, indices: Sized) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class DistributedSampler(Base):
+    def __init__(
+        self, dataset: Any, world: int = 1, rank: int = 0, *, drop_last: bool = False, **_options: Any
+    ) -> None:
+        self.count = len(dataset) // world if drop_last else -(-len(dataset) // world)
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class DataLoader(Base):
+    """Whole batches (training), else all images (validation)."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        *,
+        sampler: Any = None,
+        drop_last: bool = False,
+        **_options: object,
+    ) -> None:
+        self.dataset, self.batch, self.drop_last = dataset, batch_size, drop_last
+        self.count = len(dataset if sampler is None else sampler)
+
+    def __len__(self) -> int:
+        return self.count // self.batch if self.drop_last else -(-self.count // self.batch)
+
+    def __iter__(self) -> Iterator[tuple[Recorded, Recorded]]:
+        STATE.training, STATE.seen = self.drop_last, 0
+        if self.drop_last:
+            STATE.epoch, STATE.step, STATE.steps = STATE.epoch + 1, 0, len(self)
+        for place in range(len(self)):
+            count = min(self.batch, self.count - place * self.batch)
+            STATE.seen += count
+            if not self.drop_last:
+                step_s = pace.torch_step_s(STATE.options, STATE.world, STATE.batch)
+                time.sleep(step_s / STATE.batch * count / _VALIDATION)
+            yield _batch(count), _batch(count)
+
+
+def _batch(count: int) -> Recorded:
+    return Recorded("batch", [Call("batch", (count,), {})], count)
+
+
+class Store:
+    """What the ranks tell each other. Of another rank it holds what rank 0 has said of the same thing."""
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def _key(self, key: str) -> str:
+        return key if key in self.values else re.sub(r"/\d+\Z", "/0", key)
+
+    def set(self, key: str, value: Any) -> None:
+        self.values[key] = value.encode() if isinstance(value, str) else bytes(value)
+
+    def get(self, key: str) -> bytes:
+        return self.values[self._key(key)]
+
+    def add(self, key: str, number: int) -> int:
+        total = int(self.values.get(key, b"0")) + number
+        self.values[key] = str(total).encode()
+        return total
+
+    def check(self, keys: Iterable[str]) -> bool:
+        return all(self._key(key) in self.values for key in keys)
+
+    def wait(self, keys: Iterable[str], *_timeout: object) -> None:
+        if not self.check(keys):
+            raise RuntimeError("wait timeout")
+
+
+def _save(state: Any, file: str) -> None:
+    with open(file, "wb") as stream:
+        pickle.dump({name: value for name, value in state.items() if isinstance(value, (int, str))}, stream)
+
+
+def _load(file: str, **_options: object) -> dict[str, Any]:
+    with open(file, "rb") as stream:
+        return {"model": {}, "optimizer": {}, "scaler": {}, **pickle.load(stream)}
+
+
+def _reserved(*_device: object) -> int:
+    return int(STATE.memory_gib * 2**30)
+
+
+def _as_it_is(thing: Any, *_args: object, **_options: object) -> Any:
+    return thing
+
+
+NAMES: dict[str, Any] = {
+    "torch.__version__": "2.4.0",
+    "torch.compile": _as_it_is,
+    "torch.device": Device,
+    "torch.inference_mode": NoGrad,
+    "torch.no_grad": NoGrad,
+    "torch.save": _save,
+    "torch.load": _load,
+    "torch.amp.GradScaler": Scaler,
+    "torch.cuda.amp.GradScaler": Scaler,
+    "torch.cuda.device_count": visible_gpus,
+    "torch.cuda.is_available": lambda: visible_gpus() > 0,
+    "torch.cuda.get_device_name": lambda *_which: "NVIDIA H100",
+    "torch.cuda.memory_reserved": _reserved,
+    "torch.cuda.max_memory_reserved": _reserved,
+    "torch.cuda.max_memory_allocated": _reserved,
+    "torch.distributed.HashStore": Store,
+    "torch.distributed.TCPStore": Store,
+    "torch.distributed.PrefixStore": lambda _prefix, store: store,
+    "torch.nn.*": lambda name: Recorded(f"torch.nn.{name}") if name.islower() else type(name, (Layer,), {}),
+    "torch.nn.Module": Module,
+    "torch.nn.parallel.DistributedDataParallel": _as_it_is,
+    "torch.optim.*": lambda name: (
+        Recorded(f"torch.optim.{name}") if name.islower() else type(name, (Optimizer,), {})
+    ),
+    "torch.utils.data.DataLoader": DataLoader,
+    "torch.utils.data.DistributedSampler": DistributedSampler,
+    "torch.utils.data.distributed.DistributedSampler": DistributedSampler,
+    "torch.utils.data.Subset": Subset,
+}
