@@ -26,11 +26,11 @@ CHILD = """
 import json, resource, sys, time
 began = time.perf_counter()
 from pathlib import Path
-from labtui.lab.reference import reference_evidence
+from labtui.lab.proof import published_evidence
 from labtui.session.labs import load_edition
 from labtui.export import export_lab
 full = sys.argv[3] == "full"
-state = reference_evidence(load_edition(sys.argv[2])).state
+state = published_evidence(load_edition(sys.argv[2])).state
 report = export_lab(Path(sys.argv[1]), state=state, formats=("pptx", "pdf") if full else (), plots=full)
 used = resource.getrusage(resource.RUSAGE_SELF)
 peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -41,6 +41,7 @@ print(json.dumps(spent | {"peak": peak, "files": len(report.files)}))
 
 def make_folder(path: Path, name: str) -> None:
     """A lab folder with answers and changed scripts."""
+    from labtui.lab.proof import own_script_texts
     from labtui.session.answers import open_answers
     from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
@@ -48,8 +49,8 @@ def make_folder(path: Path, name: str) -> None:
 
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 1"))
-    for script in edition.reference.scripts:
-        (folder.scripts / script.path).write_text(script.text, encoding="utf-8")
+    for name, text in own_script_texts(edition).items():
+        (folder.scripts / name).write_text(text, encoding="utf-8")
     for task in edition.tasks:
         if task.questions:
             sheet = open_answers(folder, task)

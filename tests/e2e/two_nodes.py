@@ -37,23 +37,19 @@ why = "To see the rig."
 checks = [{ kind = "runs" }]
 files = ["pytorch/train_ddp.py", "pytorch/datasets.py", "pytorch/models.py", "pytorch/distributed.py",
     "pytorch/schedules.py", "pytorch/course_log.py"]
-"""
-RUN = """
-[[tasks.runs]]
+
+[[tasks.sweeps]]
 form = "torchrun"
 model = "vit_ti_16"
-device = "gpu"
-gpus = {gpus}
-batch_size = {batch}
-per_gpu_batch = 8
+gpus = [1, 2, 4]
+batch = 8
 batch_option = "per-gpu"
 epochs = 2
 script = "pytorch/train_ddp.py"
 data_set = "cifar10"
 time_limit_minutes = 10
 options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "2"]
-"""
-TENSORFLOW = """
+
 [[tasks]]
 id = "2"
 title = "Two workers"
@@ -62,21 +58,16 @@ why = "To see the rig."
 checks = [{ kind = "runs" }]
 files = ["tensorflow/train_multiworker.py"]
 
-"""
-WORKERS = """
-[[tasks.runs]]
+[[tasks.sweeps]]
 form = "srun-python"
 model = "small"
-device = "gpu"
-gpus = {gpus}
-batch_size = {batch}
-per_gpu_batch = 16
+gpus = [1, 2]
+batch = 16
 epochs = 2
 script = "tensorflow/train_multiworker.py"
 time_limit_minutes = 10
 options = ["--device", "cpu", "--images", "64"]
-"""
-STUDY = """
+
 [[tasks]]
 id = "3"
 title = "Three policies"
@@ -85,15 +76,12 @@ why = "To see the rig."
 checks = [{ kind = "runs" }]
 files = ["pytorch/train_ddp.py", "pytorch/datasets.py", "pytorch/models.py", "pytorch/distributed.py",
     "pytorch/schedules.py", "pytorch/course_log.py"]
-"""
-POLICY = """
-[[tasks.runs]]
+
+[[tasks.sweeps]]
 form = "torchrun"
 model = "custom"
-device = "gpu"
 gpus = 2
-batch_size = 16
-per_gpu_batch = 8
+batch = 8
 batch_option = "per-gpu"
 epochs = 3
 script = "pytorch/train_ddp.py"
@@ -101,17 +89,8 @@ data_set = "cifar10"
 learning_rate = 0.5
 time_limit_minutes = 10
 options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "1",
-    "--intermidiate_dimensions", "32", "--lr_policy", {policy}]
-"""
-POLICIES = ("naive", "linear", 'stepping", "--warmup_epochs", "1')
-REFERENCE = """
-[[reference.runs]]
-model = "{model}"
-gpus = {gpus}
-task = "{task}"
-first_epoch_seconds = 2
-epoch_seconds = 1
-accuracy = 0.1
+    "--intermidiate_dimensions", "32"]
+vary = [["--lr_policy", "naive"], ["--lr_policy", "linear"], ["--lr_policy", "stepping", "--warmup_epochs", "1"]]
 """
 PROFILE = """
 id = "pair"
@@ -144,13 +123,7 @@ def write_lab_files(
 ) -> tuple[Path, Path]:
     """The edition and the profile, as files."""
     edition, profile = folder / "two-nodes.toml", folder / "pair.toml"
-    text = EDITION + "".join(RUN.format(gpus=gpus, batch=8 * gpus) for gpus in (1, 2, 4))
-    text += TENSORFLOW + "".join(WORKERS.format(gpus=gpus, batch=16 * gpus) for gpus in (1, 2))
-    text += STUDY + "".join(POLICY.format(policy=f'"{policy}"') for policy in POLICIES)
-    trained = [("1", "vit_ti_16", gpus) for gpus in (1, 2, 4)]
-    trained += [("2", "small", 1), ("2", "small", 2), ("3", "custom", 2)]
-    text += "".join(REFERENCE.format(task=task, model=model, gpus=gpus) for task, model, gpus in trained)
-    edition.write_text(text)
+    edition.write_text(EDITION)
     profile.write_text(
         PROFILE.format(
             host=student.host,

@@ -14,7 +14,7 @@ import pytest
 from labtui.domain.events import LabState
 from labtui.export.contents import LabContents, read_contents
 from labtui.lab.edition import Edition
-from labtui.lab.reference import reference_evidence
+from labtui.lab.proof import own_script_texts, published_evidence
 from labtui.session.answers import open_answers
 from labtui.session.folder import LabFolder
 from labtui.session.labs import load_edition
@@ -67,10 +67,10 @@ def make_lab(path: Path, name: str, *, answer: str = "", full: bool = True) -> L
     """A lab folder of an edition: all its planned runs (or none), each question answered with the same text."""
     edition = load_edition(name)
     folder = LabFolder.create(path, Settings(edition=name, profile="mn5", group="Group 7", account="nct_345"))
-    evidence = reference_evidence(edition)
+    evidence = published_evidence(edition)
     if full:
-        for script in edition.reference.scripts:
-            (folder.scripts / script.path).write_text(script.text, encoding="utf-8")
+        for name, text in own_script_texts(edition).items():
+            (folder.scripts / name).write_text(text, encoding="utf-8")
         for submission in evidence.state.submissions.values():
             for run_id in submission.run_ids:
                 log = folder.logs / f"{submission.job_name}.{submission.job.job_id}.out"

@@ -10,7 +10,7 @@ from labtui.domain.events import LabState, RunState
 from labtui.lab.checks import TaskCheck, check_task
 from labtui.lab.edition import Edition
 from labtui.lab.evidence import Evidence
-from labtui.lab.reference import reference_evidence
+from labtui.lab.proof import published_evidence
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
@@ -20,7 +20,7 @@ EDITION = load_edition("hpc4ai-ch10")
 
 def full(edition: Edition = EDITION) -> Evidence:
     """The reference evidence."""
-    return reference_evidence(edition)
+    return published_evidence(edition)
 
 
 def with_runs(evidence: Evidence, change: Callable[[RunState], RunState | None]) -> Evidence:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labtui.domain.errors import DataError
-from labtui.lab.edition_validation import Known, parse_edition
+from labtui.lab.edition_file import Known, parse_edition
 from labtui.lab.toml_positions import line_of
 from labtui.session.labs import labs_folder, read_edition_file
 from tests.lab.mistakes import GOOD, MISTAKES
@@ -46,7 +46,7 @@ def test_a_mistake_has_file_line_and_sentence(old, new, where, words):
 
 def test_a_task_without_a_check_is_refused():
     text = GOOD.replace('checks = [\n  { kind = "runs" },\n  { kind = "answers" },\n]', "checks = []")
-    with pytest.raises(DataError, match="can never be done"):
+    with pytest.raises(DataError, match="`checks` has at least one entry"):
         parse_edition(text)
 
 
@@ -83,14 +83,9 @@ questions = [{ text = "Why?" }]
 id = "10.4"
 title = "Another title"
 
-[[bands]]
-quantity = "speedup"
+[[published]]
 model = "ResNet50"
-gpus = 2
-batch_size = 64
-low = 1.2
-high = 2
-source = "me"
+rows = [{ gpus = 2, batch_size = 64, speedup = [1.2, 2], source = "me" }]
 """
 
 
@@ -106,9 +101,10 @@ def test_an_edition_that_extends_another_says_only_what_differs():
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ('title = "One more"', 'title = " "', 7, "needs a text"),
+        ('title = "One more"', 'title = " "', 7, "`title` is empty"),
         ('title = "Another title"', "title = 5", 16, "should be text"),
-        ('model = "ResNet50"', 'model = "ResNet5"', 20, "so this band is never used"),
+        ("gpus = 2", "gpus = 3", 20, "cannot be split evenly"),
+        ('model = "ResNet50"', 'model = "ResNet5"', 20, "so these numbers are never used"),
         ('extends = "hpc4ai-ch10"', 'extends = "nothing"', 2, "no edition 'nothing' to extend"),
     ],
 )
@@ -163,29 +159,49 @@ def test_a_task_without_questions_has_nothing_to_answer_and_one_without_runs_not
     text = GOOD.replace('questions = [\n  { text = "Why?", facts = ["f"] },\n]\n', "")
     with pytest.raises(DataError, match="asks no question"):
         parse_edition(text)
-    head, _, tail = GOOD.partition("[[tasks.runs]]")
+    head, _, _ = GOOD.partition("[[tasks.sweeps]]")
     with pytest.raises(DataError, match="none are planned"):
-        parse_edition(head + tail[tail.index("[reference]") :])
+        parse_edition(head)
 
 
 def test_two_tasks_with_one_number_and_an_edition_without_tasks():
-    start, end = GOOD.index("[[tasks]]"), GOOD.index("[reference]")
+    start = GOOD.index("[[tasks]]")
     with pytest.raises(DataError, match="two tasks with the id '1'"):
-        parse_edition(GOOD[:end] + GOOD[start:end] + GOOD[end:])
-    with pytest.raises(DataError, match="at least one task"):
-        parse_edition("tasks = []\n" + GOOD[:start] + GOOD[end:])
+        parse_edition(GOOD + GOOD[start:])
+    with pytest.raises(DataError, match="`tasks` has at least one entry"):
+        parse_edition("tasks = []\n" + GOOD[:start])
 
 
-def test_a_cpu_run_has_no_per_gpu_batch():
-    text = GOOD.replace('form = "one-job"', 'form = "cpu"').replace('device = "gpu"', 'device = "cpu"')
-    with pytest.raises(DataError, match="has no per-GPU batch"):
-        parse_edition(text.replace("gpus = 2", "gpus = 0"))
+def test_a_sweep_is_a_run_for_each_combination_gpus_changing_fastest():
+    text = GOOD.replace(
+        "gpus = 2\nbatch = 2048", 'gpus = [2, 4]\nbatch = [64, 128]\nvary = [[], ["--compile"]]'
+    )
+    (task,) = parse_edition(text).tasks
+    assert [(run.options, run.per_gpu_batch, run.gpus, run.batch_size) for run in task.runs] == [
+        (words, each, gpus, each * gpus)
+        for words in ((), ("--compile",))
+        for each in (64, 128)
+        for gpus in (2, 4)
+    ]
+    assert {run.device for run in task.runs} == {"gpu"}
+    text = GOOD.replace('form = "one-job"', 'form = "cpu"').replace("gpus = 2", "gpus = 0")
+    ((run,),) = (task.runs for task in parse_edition(text).tasks)
+    assert (run.device, run.gpus, run.batch_size, run.per_gpu_batch) == ("cpu", 0, 2048, None)
 
 
-def test_a_script_of_the_reference_stays_in_the_folder():
-    text = GOOD + '[[reference.scripts]]\npath = "~/x.py"\ntext = ""\n'
-    with pytest.raises(DataError, match="not a plain file name"):
-        parse_edition(text)
+def test_published_numbers_are_bands_by_their_tolerance():
+    row = '{ gpus = 2, epoch_seconds = 5, source = "book" },'
+    other = (
+        "{ gpus = 2, epoch_seconds = 10, first_epoch_seconds = 20, first_tolerance = [0.5, 2], "
+        'speedup = [1.5, 2], source = "slides", advice = "Look." },'
+    )
+    bands = parse_edition(GOOD.replace(row, row + other)).bands
+    assert [(b.quantity, b.low, b.high, b.source, b.advice) for b in bands] == [
+        ("epoch-seconds", 3.0, 16.0, "book; slides", "Look."),
+        ("first-epoch-seconds", 10.0, 40.0, "slides", ""),
+        ("speedup", 1.5, 2.0, "slides", "Look."),
+    ]
+    assert parse_edition(GOOD.replace("rows = [", "tolerance = [1, 1.2]\nrows = [")).bands[0].high == 6.0
 
 
 def test_a_file_without_end_is_not_read():
@@ -194,11 +210,11 @@ def test_a_file_without_end_is_not_read():
 
 
 def test_what_an_edition_brings_itself_is_known():
-    """A script under the reference, one a task has copied; and a lab folder's own scripts are its own business."""
+    """A script of the course, one a task has copied; and a lab folder's own scripts are its own business."""
     own = GOOD.replace('script = "ResNet50.py"', 'script = "vgg.py"')
     parse_edition(own)
-    parse_edition(own + '[[reference.scripts]]\npath = "vgg.py"\ntext = "x = 1"\n', "lab.toml", KNOWN)
+    parse_edition(own.replace("format = 1", 'format = 1\nscripts = ["vgg.py"]'), "lab.toml", KNOWN)
     text = own.replace(
         'kind = "runs"', 'kind = "edited", script = "vgg.py", original = "ResNet50.py", names = ["x"]'
     )
-    parse_edition(text + '[[reference.scripts]]\npath = "vgg.py"\ntext = "x = 1"\n', "lab.toml", KNOWN)
+    parse_edition(text, "lab.toml", KNOWN)

@@ -68,9 +68,9 @@ def test_labs_check_finds_a_box_that_cannot_tick_and_one_that_always_does(tmp_pa
     path.write_text(GOOD.replace('kind = "runs"', 'kind = "runs", outcomes = ["oom"]'), encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 1
     line = GOOD.splitlines().index("[[tasks]]") + 1
-    assert f"{path}, line {line}: The task is not done with the reference results" in capsys.readouterr().out
+    assert f"{path}, line {line}: The task is not done when all its runs are" in capsys.readouterr().out
     assert main(["labs", "check", "--json", str(path)]) == 1
-    assert json.loads(capsys.readouterr().out)["tasks"][0]["ticked_on_reference"] is False
+    assert json.loads(capsys.readouterr().out)["tasks"][0]["ticked_when_all_is_done"] is False
     path.write_text(GOOD, encoding="utf-8")
     assert main(["labs", "check", str(path)]) == 0
 

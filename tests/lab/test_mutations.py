@@ -10,18 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from labtui.domain.errors import DataError
-from labtui.lab.toml_positions import Place
+from labtui.lab.fields import Place
 from labtui.session.labs import labs_folder, prove_file
 from tests.lab.test_editions import IDS
 
 NAMES = {
-    "id", "script", "model", "facts", "files", "tasks", "profiles", "original", "form", "device", "kind", "quantity",
-    "outcome", "outcomes", "charts", "laws", "batch", "models", "path", "task", "metric", "names",
+    "id", "script", "scripts", "model", "facts", "files", "tasks", "profiles", "original", "form", "kind",
+    "outcome", "outcomes", "charts", "chart", "laws", "models", "task", "metric", "names",
 }  # fmt: skip
 """Fields that name something: another name is a mistake."""
 FREE = {"advice", "note"}
 """Texts that may be left out, so they may be empty."""
-OWN = {("unknown", "tasks.id"), ("unknown", "tasks.checks.files"), ("blank", "hand_in.pages.heading")}
+OWN = {
+    ("unknown", "tasks.id"),
+    ("unknown", "tasks.checks.names"),
+    ("unknown", "tasks.checks.files"),
+    ("blank", "hand_in.pages.heading"),
+}
 """A task may have any number that nothing else names, a deck or report any name; a page makes its own heading."""
 
 

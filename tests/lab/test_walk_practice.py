@@ -83,31 +83,21 @@ what = "w"
 why = "y"
 checks = [{ kind = "runs" }]
 files = ["tensorflow/train_multiworker.py"]
-"""
-WORKERS_RUN = """
-[[tasks.runs]]
+[[tasks.sweeps]]
 form = "srun-python"
 model = "ResNet50"
-device = "gpu"
-gpus = {gpus}
-batch_size = {batch}
-per_gpu_batch = 1024
+gpus = [4, 16]
+batch = 1024
 epochs = 3
 script = "tensorflow/train_multiworker.py"
 options = ["--image_size", "128"]
-[[reference.runs]]
-model = "ResNet50"
-gpus = {gpus}
-first_epoch_seconds = 60
-epoch_seconds = 10
 """
 
 
 def test_workers_of_tensorflow_and_processes_without_torchrun_on_several_nodes(tmp_path):
     from labtui.practice.cluster import PracticeCluster
 
-    text = WORKERS + "".join(WORKERS_RUN.format(gpus=gpus, batch=1024 * gpus) for gpus in (4, 16))
-    (tmp_path / "workers.toml").write_text(text, encoding="utf-8")
+    (tmp_path / "workers.toml").write_text(WORKERS, encoding="utf-8")
     with PracticeCluster.start(tmp_path / "cluster", factor=300) as cluster:
         started = ("tensorflow/train_multiworker.py",)
         at = cluster.login.settings_for(started)

@@ -107,6 +107,7 @@ course = "c"
 term = "t"
 source = "s"
 about = "a"
+scripts = ["tick/tick.c"]
 
 [[programs]]
 name = "tick"
@@ -124,13 +125,6 @@ what = "w"
 why = "y"
 measures = [{ program = "tick", processes = [1, 2, 4], size = "1000000" }]
 checks = [{ kind = "runs", min_epochs = 1 }]
-
-[reference]
-times = [{ program = "tick", size = "1000000", processes = [1, 2, 4], seconds = [1.0, 0.5, 0.25] }]
-
-[[reference.scripts]]
-path = "tick/tick.c"
-text = "int main(void) { return 0; }"
 """
 PROGRAMS = {
     "cc": (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from labtui.domain.model import SubmissionDraft
 from labtui.domain.profile import Launch, Profile, Queue
-from labtui.lab.edition_validation import parse_edition
+from labtui.lab.edition_file import parse_edition
 from labtui.lab.plan import PlanOverrides, task_drafts
 
 ACCOUNT = "nct_345"
@@ -102,17 +102,13 @@ title = "t"
 what = "w"
 why = "y"
 checks = [{ kind = "runs" }]
-[[tasks.runs]]
+[[tasks.sweeps]]
 form = "one-job"
 model = "ResNet50"
-device = "gpu"
 gpus = 4
-batch_size = 8192
-per_gpu_batch = 2048
+batch = 2048
 epochs = 5
 script = "ResNet50.py"
-[reference]
-runs = [{ model = "ResNet50", gpus = 4, first_epoch_seconds = 9, epoch_seconds = 5 }]
 """
 
 

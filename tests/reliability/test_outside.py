@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import labtui
 from labtui.domain.errors import LabError
-from labtui.lab.edition_validation import parse_edition
+from labtui.lab.edition_file import parse_edition
 from labtui.session import mirrors
 from labtui.session.folder import file_name
 from labtui.session.labs import load_edition

@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 from textual.pilot import Pilot
 
-from labtui.lab.reference import reference_evidence
+from labtui.lab.proof import published_evidence
 from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart
 from labtui.results.charts import ChartSpec, Point, Series, switchable, with_kind
 from labtui.results.compute import compute_results
@@ -77,7 +77,7 @@ OF_A_STUDY = {"tuning", "learning-rate", "error", "batch-accuracy"}
 def of_a_study() -> tuple[ChartSpec, ...]:
     """The charts of task 7 of the learning-rate study, and of task 1, as its reference has them."""
     edition = load_edition("thesis-2019")
-    runs = measured_from_state(reference_evidence(edition).state)
+    runs = measured_from_state(published_evidence(edition).state)
     return gallery(compute_results([run for run in runs if run.task_id in ("1", "7")]), model="ResNet50")
 
 

@@ -16,7 +16,7 @@ from labtui.domain.errors import DataError, LabError, UsageError
 if TYPE_CHECKING:
     from labtui.doctor.setup import SiteSetup
     from labtui.lab.edition import Edition, Task
-    from labtui.lab.reference import Proof
+    from labtui.lab.proof import Proof
     from labtui.session.settings import Settings
     from labtui.slurm.site_profile import SiteQuestion
 
@@ -311,7 +311,7 @@ def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
 
 
 def _check(args: argparse.Namespace, path: Path) -> int:
-    """Prove one file: the schema, then every task on nothing and on the reference evidence."""
+    """Prove one file: the schema, then every task on nothing and on all planned runs."""
     from labtui.session.labs import prove_file
 
     try:
@@ -331,7 +331,7 @@ def _check(args: argparse.Namespace, path: Path) -> int:
         return 0 if holds else 1
     for proof in proofs:
         verdict = "ok" if proof.holds else "no"
-        text = proof.sentence or "not done in an empty folder, done with the reference results"
+        text = proof.sentence or "not done in an empty folder, done when all its runs are"
         print(plain(f"{verdict:<4} task {proof.task_id}: {text}"))
     print(plain(f"{'ok' if holds else 'no':<4} {edition.id}: {len(proofs)} tasks"))
     return 0 if holds else 1
@@ -346,7 +346,7 @@ def _proof_json(path: Path, edition: Edition, proofs: tuple[Proof, ...], holds: 
             {
                 "task": proof.task_id,
                 "open_on_empty_folder": proof.empty_open,
-                "ticked_on_reference": proof.reference_done,
+                "ticked_when_all_is_done": proof.full_done,
                 "sentence": proof.sentence,
             }
             for proof in proofs

@@ -1,62 +1,39 @@
-"""An edition of the lab as data: its tasks, the runs they plan, their questions and what ticks their boxes.
+"""An edition of the lab as data: its tasks, their questions, what ticks their boxes, what is handed in.
 
-The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`).
-Unknown fields are refused, so that a typing mistake is found and not ignored. No behaviour of the lab may
-enter here.
+The structs are the schema of the TOML files in `labtui/labs/` (the author's guide is `docs/editions.md`); what values
+say of each other is checked in `cross_references`. `EditionTable` and `TaskTable` are what a file says, `Edition` and
+`Task` the same with what follows from it.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from labtui.domain.model import (
-    BatchOption,
-    Device,
-    Outcome,
-    Program,
-    Scaling,
-    TemplateForm,
-    named_options,
-    tuning_of,
+from labtui.domain.model import Outcome, Program
+from labtui.lab.fields import (
+    ChartKey,
+    Count,
+    Id,
+    Identifier,
+    LabFile,
+    Law,
+    PageChart,
+    PageKind,
+    PageTable,
+    Positive,
+    ScriptPath,
+    Table,
+    TaskId,
 )
-
-Quantity = Literal[
-    "epoch-seconds",
-    "first-epoch-seconds",
-    "throughput",
-    "speedup",
-    "efficiency",
-    "acceleration",
-    "program-seconds",
-]
-"""Seconds, seconds, images per second, ratio, fraction of 1, CPU time over GPU time, seconds of a program's run."""
-
-ProgramChart = Literal[
-    "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency"
-]
-"""Charts of programs that are timed without epochs: the first three of strong scaling."""
-
-ChartKey = Literal[
-    "epoch-time",
-    "throughput",
-    "speedup",
-    "efficiency",
-    "tuning",
-    "learning-rate",
-    "error",
-    "batch-accuracy",
-    ProgramChart,
-]
-Law = Literal["amdahl", "gustafson"]
+from labtui.lab.planned_runs import Measure, RunPlan, Sweep, TimedProgram
+from labtui.lab.published import Band, Published, PublishedRow, bands_of
 
 
-class _Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all parts of an edition share."""
-
-
-class Fact(_Data, frozen=True, kw_only=True):
+class Fact(Table, frozen=True, kw_only=True):
     """A statement that bears on a question, with where it comes from; shown beside the student's own text."""
 
     id: str
@@ -64,125 +41,15 @@ class Fact(_Data, frozen=True, kw_only=True):
     source: str
 
 
-class Band(_Data, frozen=True, kw_only=True):
-    """A range in which a result would surprise nobody: `low <= value <= high` in the quantity's unit.
-
-    `first_epoch` bands hold the warm-up epoch. `advice` is a question worth asking when a result lies
-    outside; `data_set` and `tuning` (words as labtui says them) narrow it to one. A band of
-    `program-seconds` says `processes` and `size` instead of GPUs and batch, `model` being the program. A band never
-    decides whether a box ticks.
-    """
-
-    quantity: Quantity
-    model: str
-    low: float
-    high: float
-    source: str
-    gpus: int = 1
-    batch_size: int | None = None
-    data_set: str | None = None
-    tuning: tuple[str, ...] | None = None
-    processes: int | None = None
-    size: str | None = None
-    advice: str = ""
-
-
-class RunPlan(_Data, frozen=True, kw_only=True):
-    """A run a task plans. `batch_size` is the global batch, `per_gpu_batch` what one GPU gets of it.
-
-    `gpus` is 0 on a CPU. `learning_rate` is given only where it differs from base x GPUs; `cpus` and
-    `time_limit_minutes` only where the edition prescribes them. `options` are further ones of the script;
-    `arguments` stand in the place of all that labtui would give a script that torchrun starts (a batch, epochs).
-    `batch_option` says what the script's own batch option means. `data_set` and `images` per epoch are given where a
-    lab has several. `variant` is a word for what the student's own copy of a script does differently.
-    `processes` and `size` are those of a program's run (form ``mpi``), which a task's `measures` make.
-    """
-
-    form: TemplateForm
-    model: str
-    device: Device
-    gpus: int
-    batch_size: int
-    epochs: int
-    script: str
-    per_gpu_batch: int | None = None
-    learning_rate: float | None = None
-    cpus: int | None = None
-    time_limit_minutes: int | None = None
-    options: tuple[str, ...] = ()
-    batch_option: BatchOption = "global"
-    data_set: str | None = None
-    images: int | None = None
-    arguments: tuple[str, ...] = ()
-    variant: str = ""
-    processes: int = 0
-    size: str = ""
-
-    @property
-    def tuning(self) -> tuple[str, ...]:
-        """What its options, and the variant of its script, change of its speed, in words."""
-        return tuning_of(named_options((*self.arguments, *self.options)), self.variant)
-
-
-class TimedProgram(_Data, frozen=True, kw_only=True):
-    """A program that is timed without epochs; `labtui.domain.model.Program` says what its fields are."""
-
-    name: str
-    sources: tuple[str, ...]
-    command: tuple[str, ...]
-    lines: tuple[str, ...]
-    scaling: Scaling = "strong"
-    counts: Literal["processes", "GPUs"] = "processes"
-    launcher: Literal["srun", "mpirun"] = "srun"
-    build: tuple[str, ...] = ()
-    sequential: tuple[str, ...] = ()
-    shown_in: Literal["s", "ms"] = "s"
-    toolchain: str = ""
-
-    @property
-    def program(self) -> Program:
-        return Program(**{name: getattr(self, name) for name in self.__struct_fields__})
-
-
-class Measure(_Data, frozen=True, kw_only=True):
-    """A program to be timed on these numbers of processes, in one job.
-
-    `size` is that of the problem; for weak scaling that of one process, and n processes get n times as much.
-    """
-
-    program: str
-    processes: tuple[int, ...]
-    size: str
-    time_limit_minutes: int | None = None
-
-    def runs_of(self, program: TimedProgram) -> tuple[RunPlan, ...]:
-        gpus = program.counts == "GPUs"
-        weak = program.scaling == "weak" and self.size.isdecimal()
-        return tuple(
-            RunPlan(
-                form="mpi",
-                model=program.name,
-                device="gpu" if gpus else "cpu",
-                gpus=count if gpus else 0,
-                batch_size=1,
-                epochs=1,
-                script=program.sources[0] if program.sources else "",
-                time_limit_minutes=self.time_limit_minutes,
-                processes=count,
-                size=str(int(self.size) * count) if weak else self.size,
-            )
-            for count in self.processes
-        )
-
-
-class Question(_Data, frozen=True, kw_only=True):
-    """A question the student answers; `facts` are ids of the facts that bear on it."""
+class Question(Table, frozen=True, kw_only=True):
+    """A question the student answers; `facts` are ids of the facts that bear on it, `chart` the one to look at."""
 
     text: str
     facts: tuple[str, ...] = ()
+    chart: PageChart | None = None
 
 
-class _Check(_Data, frozen=True, kw_only=True, tag_field="kind"):
+class _Check(Table, frozen=True, kw_only=True, tag_field="kind"):
     """A condition of a box. `tasks` names other tasks whose runs count (empty: the task's own)."""
 
     tasks: tuple[str, ...] = ()
@@ -195,9 +62,9 @@ class RunsCheck(_Check, frozen=True, kw_only=True, tag="runs"):
     (whatever fitted the memory).
     """
 
-    min_epochs: int = 2
+    min_epochs: Annotated[int, Meta(ge=0)] = 2
     batch: Literal["exact", "any"] = "exact"
-    outcomes: tuple[Outcome, ...] = ("completed",)
+    outcomes: Annotated[tuple[Outcome, ...], Meta(min_length=1)] = ("completed",)
 
 
 class BatchCheck(_Check, frozen=True, kw_only=True, tag="constant-batch"):
@@ -211,14 +78,14 @@ class LearningRateCheck(_Check, frozen=True, kw_only=True, tag="learning-rate"):
 class MetricCheck(_Check, frozen=True, kw_only=True, tag="metric"):
     """Some run of the task reached a metric: `metric` (Keras's name) is `at_least` in one of its epochs."""
 
-    metric: str
-    at_least: float
+    metric: Identifier
+    at_least: Positive
 
 
 class ChartsCheck(_Check, frozen=True, kw_only=True, tag="charts"):
     """These charts were exported, and they show these models."""
 
-    charts: tuple[ChartKey, ...]
+    charts: Annotated[tuple[ChartKey, ...], Meta(min_length=1)]
     models: tuple[str, ...] = ()
 
 
@@ -229,15 +96,19 @@ class AnswersCheck(_Check, frozen=True, kw_only=True, tag="answers"):
 class EditedCheck(_Check, frozen=True, kw_only=True, tag="edited"):
     """The student's `script` differs from `original` and its code names all of `names`."""
 
-    script: str
-    original: str
-    names: tuple[str, ...]
+    script: ScriptPath
+    original: ScriptPath
+    names: Annotated[tuple[Identifier, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.script == self.original:
+            raise ValueError("`script` needs another name than its original.")
 
 
 class FilesCheck(_Check, frozen=True, kw_only=True, tag="files"):
     """These scripts are in the lab folder."""
 
-    files: tuple[str, ...]
+    files: Annotated[tuple[ScriptPath, ...], Meta(min_length=1)]
 
 
 class DataCheck(_Check, frozen=True, kw_only=True, tag="data-read"):
@@ -248,13 +119,13 @@ class FitCheck(_Check, frozen=True, kw_only=True, tag="fit"):
     """There are enough measured GPU counts of `model` for these laws to be fitted."""
 
     model: str
-    laws: tuple[Law, ...]
+    laws: Annotated[tuple[Law, ...], Meta(min_length=1)]
 
 
 class HandInCheck(_Check, frozen=True, kw_only=True, tag="hand-in"):
     """One of these files stands in the lab folder (the deck, a report)."""
 
-    files: tuple[str, ...]
+    files: Annotated[tuple[LabFile, ...], Meta(min_length=1)]
 
 
 Check = (
@@ -272,36 +143,40 @@ Check = (
 )
 
 
-class Task(_Data, frozen=True, kw_only=True):
+class TaskTable(Table, frozen=True, kw_only=True):
     """One item of the assignment. `id` is its number there; `weight` its share of the mark in percent.
 
-    `measures` of programs become its `runs` when the edition is read.
-
-    `files` are the scripts it concerns (in `scripts/`), `handed_in` is false for preparation only.
+    `files` are the scripts it concerns (in `scripts/`), `handed_in` is false for preparation only. It plans either
+    `sweeps` or `measures` of programs.
     """
 
-    id: str
+    id: TaskId
     title: str
     what: str
     why: str
-    checks: tuple[Check, ...]
-    weight: float | None = None
+    checks: Annotated[tuple[Check, ...], Meta(min_length=1)]
+    weight: Annotated[float, Meta(ge=0, le=100)] | None = None
     handed_in: bool = True
     hints: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    runs: tuple[RunPlan, ...] = ()
+    files: tuple[ScriptPath, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
     measures: tuple[Measure, ...] = ()
     questions: tuple[Question, ...] = ()
     deliverables: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.sweeps and self.measures:
+            raise ValueError(f"`measures`: task {self.id} plans either `sweeps` or `measures`.")
 
-PageKind = Literal["title", "overview", "task", "conclusions", "sources"]
-PageChart = Literal[ChartKey, "cpu-gpu", "efficiency-loss", "laws", "accuracy", "epochs"]
-PageTable = Literal["results", "fractions", "acceleration"]
+
+class Task(TaskTable, frozen=True, kw_only=True):
+    """A task with the runs that its sweeps and measures plan."""
+
+    runs: tuple[RunPlan, ...] = ()
 
 
-class Excerpt(_Data, frozen=True, kw_only=True):
+class Excerpt(Table, frozen=True, kw_only=True):
     """Lines to show on a page: of a script in `scripts/`, or of a job of the page's task.
 
     `source` is a script's name, ``job`` (the job script without labtui's header), ``out``, ``err`` (its logs) or
@@ -314,8 +189,17 @@ class Excerpt(_Data, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.parts and len(self.parts) != len(self.lines):
+            raise ValueError("`parts` need one expression each in `lines`.")
+        for pattern in self.lines:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"`lines`: {pattern!r} is not a regular expression: {error}.") from None
 
-class HandInPage(_Data, frozen=True, kw_only=True):
+
+class HandInPage(Table, frozen=True, kw_only=True):
     """One page of what is handed in (a section, where the hand-in is a report).
 
     `answers` are the numbers of the task's questions, from 1: the first of them gives the title (none: all of
@@ -326,15 +210,19 @@ class HandInPage(_Data, frozen=True, kw_only=True):
     kind: PageKind = "task"
     task: str = ""
     heading: str = ""
-    answers: tuple[int, ...] = ()
+    answers: tuple[Count, ...] = ()
     charts: tuple[PageChart, ...] = ()
     table: PageTable | None = None
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
-    target: float | None = None
+    target: Annotated[float, Meta(gt=0, lt=1)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "task" and not self.task:
+            raise ValueError("`task` is missing: a page of the kind 'task' needs one.")
 
 
-class HandIn(_Data, frozen=True, kw_only=True):
+class HandIn(Table, frozen=True, kw_only=True):
     """What is delivered in the end, where, and how it is judged; `pages` in their order, as slides or a report."""
 
     what: str
@@ -344,104 +232,71 @@ class HandIn(_Data, frozen=True, kw_only=True):
     pages: tuple[HandInPage, ...] = ()
 
 
-class ReferenceRun(_Data, frozen=True, kw_only=True):
-    """A configuration's times in the reference evidence, in seconds; `accuracy` is the last epoch's.
-
-    `batch_size` and `tuning` narrow it to one of several runs of a model on these GPUs. `tokens_per_gpu` (a second)
-    is for a run that is counted in tokens and has no epochs, `gpu_memory` in GiB.
-    """
-
-    model: str
-    gpus: int
-    first_epoch_seconds: float = 1.0
-    epoch_seconds: float = 1.0
-    accuracy: float = 0.3
-    epochs_read: int | None = None
-    outcome: Outcome = "completed"
-    task: str = ""
-    batch_size: int | None = None
-    tuning: tuple[str, ...] | None = None
-    tokens_per_gpu: float | None = None
-    gpu_memory: float | None = None
-
-
-class ReferenceTimes(_Data, frozen=True, kw_only=True):
-    """A program's times in the reference evidence, in seconds, by number of processes; `size` as a `Measure`'s."""
-
-    program: str
-    size: str
-    processes: tuple[int, ...]
-    seconds: tuple[float, ...]
-
-
-def size_of(edition: Edition, times: ReferenceTimes, processes: int) -> str:
-    """The size of the problem that a reference time is about."""
-    program = edition.program(times.program)
-    weak = program is not None and program.scaling == "weak" and times.size.isdecimal()
-    return str(int(times.size) * processes) if weak else times.size
-
-
-class ReferenceScript(_Data, frozen=True, kw_only=True):
-    """A script of the student as the reference evidence has it; `original` is what it was copied from."""
-
-    path: str
-    text: str
-
-
-class Reference(_Data, frozen=True, kw_only=True):
-    """Evidence on which every box must tick: planned runs with these times, these scripts, all answers."""
-
-    runs: tuple[ReferenceRun, ...] = ()
-    times: tuple[ReferenceTimes, ...] = ()
-    scripts: tuple[ReferenceScript, ...] = ()
-    files: tuple[str, ...] = ()
-
-
-class Edition(_Data, frozen=True, kw_only=True):
+class EditionTable(Table, frozen=True, kw_only=True):
     """A whole assignment. `source` is the document it follows, `profiles` the clusters it was written for.
 
-    `programs` are those that tasks measure. `extends` is the id of the edition that its file changes; what the file
-    leaves out is that edition's.
-    `images` is the training set's size per epoch, `base_learning_rate` the rate on one GPU,
-    `startup_seconds` how long a run takes before its first epoch (container, imports, data): from ... to ...
+    `programs` are those that tasks measure, `scripts` those of the course that labtui does not bring. `extends` is the
+    id of the edition that its file changes; what the file leaves out is that edition's. `images` is the training set's
+    size per epoch, `base_learning_rate` the rate on one GPU, `startup_seconds` how long a run takes before its first
+    epoch (container, imports, data): from ... to ...
     """
 
     format: Literal[1]
-    id: str
+    id: Id
     title: str
     course: str
     term: str
     source: str
     about: str
-    tasks: tuple[Task, ...]
-    reference: Reference
+    tasks: Annotated[tuple[TaskTable, ...], Meta(min_length=1)]
     extends: str = ""
     programs: tuple[TimedProgram, ...] = ()
+    scripts: tuple[ScriptPath, ...] = ()
     profiles: tuple[str, ...] = ()
-    images: int = 50_000
-    base_learning_rate: float = 0.01
-    startup_seconds: tuple[float, float] = (20.0, 90.0)
+    images: Count = 50_000
+    base_learning_rate: Positive = 0.01
+    startup_seconds: tuple[Annotated[float, Meta(ge=0)], float] = (20.0, 90.0)
     hand_in: HandIn | None = None
     facts: tuple[Fact, ...] = ()
-    bands: tuple[Band, ...] = ()
+    published: tuple[Published, ...] = ()
 
     def __post_init__(self) -> None:
-        known = {program.name: program for program in self.programs}
+        if self.startup_seconds[0] > self.startup_seconds[1]:
+            raise ValueError("`startup_seconds` is a range: the smaller number first.")
+
+
+class Edition(EditionTable, frozen=True, kw_only=True):
+    """An edition with what follows from its file: planned runs, and the bands of the published numbers."""
+
+    tasks: tuple[Task, ...]
+    bands: tuple[Band, ...] = ()
+
+    @classmethod
+    def of(cls, table: EditionTable) -> Edition:
+        programs = {program.name: program for program in table.programs}
+        fields = {name: getattr(table, name) for name in table.__struct_fields__}
         tasks = tuple(
-            msgspec.structs.replace(
-                task,
-                runs=tuple(
-                    run
-                    for measure in task.measures
-                    if (program := known.get(measure.program)) is not None
-                    for run in measure.runs_of(program)
+            Task(
+                **{name: getattr(task, name) for name in task.__struct_fields__},
+                runs=(
+                    *(run for sweep in task.sweeps for run in sweep.runs()),
+                    *(
+                        run
+                        for measure in task.measures
+                        if measure.program in programs
+                        for run in measure.runs_of(programs[measure.program])
+                    ),
                 ),
             )
-            if task.measures and not task.runs
-            else task
-            for task in self.tasks
+            for task in table.tasks
         )
-        msgspec.structs.force_setattr(self, "tasks", tasks)
+        found = cls(**fields | {"tasks": tasks})
+        return msgspec.structs.replace(found, bands=bands_of(found.published_rows))
+
+    @property
+    def published_rows(self) -> tuple[PublishedRow, ...]:
+        """What documents say, each configuration by itself."""
+        return tuple(row for table in self.published for row in table.whole_rows())
 
     def program(self, name: str) -> Program | None:
         return next((found.program for found in self.programs if found.name == name), None)
@@ -456,3 +311,9 @@ class Edition(_Data, frozen=True, kw_only=True):
         """The facts of a task and of its questions, each once, in the order they are named."""
         names = dict.fromkeys([*task.facts, *(name for q in task.questions for name in q.facts)])
         return tuple(fact for name in names if (fact := self.fact(name)) is not None)
+
+    @property
+    def own_scripts(self) -> frozenset[str]:
+        """The scripts that a student makes as a changed copy of another."""
+        checks = (check for task in self.tasks for check in task.checks)
+        return frozenset(check.script for check in checks if isinstance(check, EditedCheck))

@@ -24,7 +24,9 @@ from labtui.domain.model import (
     TemplateForm,
 )
 from labtui.domain.profile import Profile, Queue
-from labtui.lab.edition import Band, EditedCheck, Edition, RunPlan, Task
+from labtui.lab.edition import EditedCheck, Edition, Task
+from labtui.lab.planned_runs import RunPlan
+from labtui.lab.published import Band
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow, Results

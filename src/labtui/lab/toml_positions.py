@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Place = tuple[str | int, ...]
-"""A path into the data: ``("tasks", 0, "runs", 1, "epochs")``."""
+from labtui.lab.fields import Place
 
 _STRINGS = (
     re.compile(r'"""(?:\\.|[^\\])*?"{3,5}', re.DOTALL),
@@ -146,7 +145,7 @@ def _items(statement: str, at: int) -> Iterator[tuple[int, int]]:
 
 # --------------------------------------------------------------------------- an edition laid over another
 
-_ADDED: tuple[Place, ...] = (("bands",), ("reference", "runs"), ("reference", "scripts"))
+_ADDED: tuple[Place, ...] = (("published",),)
 
 
 @dataclass(frozen=True, slots=True)

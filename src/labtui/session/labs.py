@@ -17,11 +17,12 @@ from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.lab.checks import TaskCheck, check_all
-from labtui.lab.edition import ChartKey, Edition
-from labtui.lab.edition_validation import EDITION_ID, Known, extended_by, own_line, parse_edition
+from labtui.lab.edition import Edition
+from labtui.lab.edition_file import Known, extended_by, own_line, parse_edition
 from labtui.lab.evidence import Evidence, ExportFact, FileFact, file_fact
+from labtui.lab.fields import ChartKey
 from labtui.lab.plan import PlanOverrides
-from labtui.lab.reference import Proof, prove
+from labtui.lab.proof import Proof, prove
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.results.rows import Results
@@ -139,7 +140,7 @@ def _base_text(text: str) -> str | None:
     """The text of the edition that another one extends: one of those that come with labtui, and stand alone."""
     name = extended_by(text)
     base = labs_folder() / f"{name}.toml"
-    if not name or not EDITION_ID.fullmatch(name) or not base.is_file():
+    if base not in labs_folder().glob("*.toml"):
         return None
     found = _edition_text(base)
     return None if extended_by(found) else found

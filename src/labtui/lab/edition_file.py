@@ -1,0 +1,260 @@
+"""From TOML text to an `Edition`, or to one sentence that says what is wrong, in which file, line and key.
+
+Three nets: TOML's grammar, the schema with its constraints (`edition`), and what tables say of each other
+(`cross_references`). The first mistake becomes an error with its line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from labtui.domain.errors import DataError
+from labtui.lab import edition, planned_runs, published
+from labtui.lab.cross_references import cross_references, script_references
+from labtui.lab.edition import Edition, EditionTable
+from labtui.lab.fields import PATTERNS, Place, Problem
+from labtui.lab.toml_positions import Overlay, line_of
+
+MAX_CHARACTERS = 1_000_000
+MAX_TEXT = 8_000
+MAX_NUMBER = 1_000_000_000
+_GUIDE = "docs/editions.md lists every field."
+_ACTIVE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control characters and invisible ones that reorder or hide text: never needed in a lab sheet."""
+_MAY_REPEAT = {"options", "vary", "arguments", "startup_seconds"}
+_NAMED = {"tasks", "facts", "programs", "sweeps"}
+"""Lists whose items have names: `cross_references` says it of those that repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What an edition may name without bringing it: scripts that come with labtui, cluster profiles."""
+
+    scripts: frozenset[str] = field(default_factory=frozenset)
+    profiles: frozenset[str] = field(default_factory=frozenset)
+
+
+def extended_by(text: str) -> str:
+    """The id of the edition that this one extends; "" for one that stands alone, or whose text is no TOML."""
+    try:
+        found = _loads(text).get("extends", "") if len(text) <= MAX_CHARACTERS else ""
+    except (ValueError, RecursionError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def parse_edition(text: str, path: str = "", known: Known | None = None, base: str | None = None) -> Edition:
+    """Read and check an edition; with `known`, the scripts and cluster profiles it names have to be there.
+
+    `base` is the text of the edition that it extends; a mistake in what it leaves as it is has no line here.
+
+    Raises:
+        DataError: with the path, the line when it is known, and one sentence.
+    """
+    data = _toml(text, path)
+    if "extends" in data and base is None:
+        known_as = "it is the id of one that comes with labtui."
+        what = f"There is no edition {data['extends']!r} to extend; {known_as}"
+        raise _error(path, line_of(text, ("extends",)), what)
+    for place, sentence in _values(data, ()):
+        raise _error(path, line_of(text, place), sentence)
+    overlay = Overlay.of({} if base is None else _toml(base, path), data)
+    try:
+        found = Edition.of(msgspec.convert(overlay.data, EditionTable))
+    except msgspec.ValidationError as error:
+        place, sentence = _schema_problem(str(error))
+        raise _error(path, line_of(text, overlay.own_place(place)), sentence) from None
+    for place, sentence in _references(found, known):
+        raise _error(path, line_of(text, overlay.own_place(place)), sentence)
+    return found
+
+
+def _references(found: Edition, known: Known | None) -> Iterator[Problem]:
+    yield from cross_references(found)
+    if known is not None:
+        for index, name in enumerate(found.profiles):
+            if name not in known.profiles:
+                listed = ", ".join(sorted(known.profiles))
+                yield ("profiles", index), f"There is no cluster profile {name!r}; known are {listed}."
+        yield from script_references(found, known.scripts)
+
+
+def own_line(text: str, base: str | None, place: Place) -> int | None:
+    """The line in an edition's own file where a place of the whole stands, if it stands there at all."""
+    overlay = Overlay.of({} if base is None else _loads(base), _loads(text))
+    return line_of(text, overlay.own_place(place))
+
+
+# --------------------------------------------------------------------------- the text
+
+
+@lru_cache(maxsize=4)
+def _loads(text: str) -> Mapping[str, Any]:
+    """Kept, as reading one edition needs it several times: what it extends, its data, and the lines of mistakes."""
+    return tomllib.loads(text)
+
+
+def _toml(text: str, path: str) -> Mapping[str, Any]:
+    if len(text) > MAX_CHARACTERS:
+        what = f"The file has more than {MAX_CHARACTERS:,} characters, the maximum of an edition."
+        raise _error(path, None, what)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise _error(path, line, "The file has a character that is not valid Unicode.") from None
+    try:
+        return _loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _toml_error(path, text, str(error)) from None
+    except RecursionError:
+        raise _error(path, None, "The file is nested too deeply to be read.") from None
+    except ValueError:
+        raise _error(path, _endless_number(text), "A number in this file has too many digits.") from None
+
+
+def _error(path: str, line: int | None, sentence: str) -> DataError:
+    where = ", ".join(part for part in (path, f"line {line}" if line else "") if part)
+    return DataError(f"{where}: {sentence}" if where else sentence, _GUIDE, path=path, line=line)
+
+
+def _endless_number(text: str) -> int | None:
+    """The line of the first number that is longer than any number needs to be."""
+    match = re.search(r"\d[\d_]{1000}", text)
+    return text.count("\n", 0, match.start()) + 1 if match else None
+
+
+def _toml_error(path: str, text: str, message: str) -> DataError:
+    at = re.compile(r"\s*\(at (?:line (?P<line>\d+), column \d+|end of document)\)")
+    match = at.search(message)
+    line = int(match["line"]) if match and match["line"] else text.count("\n") + 1
+    what = at.sub("", message).strip() or "something is missing"
+    return _error(path, line, f"This is not valid TOML: {what[0].lower()}{what[1:]}.")
+
+
+def _values(value: object, place: Place) -> Iterator[Problem]:
+    """Text that could act on a terminal, empty or endless; numbers beyond any training; items that repeat."""
+    key = next((part for part in reversed(place) if isinstance(part, str)), "")
+    if isinstance(value, str):
+        if match := _ACTIVE.search(value):
+            what = f"There is a control or invisible character (U+{ord(match[0]):04X}) in `{key}`."
+            yield place, what
+        if len(value) > MAX_TEXT:
+            yield place, f"`{key}` has more than {MAX_TEXT:,} characters."
+        if not value.strip():
+            yield place, f"`{key}` is empty."
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            yield place, f"`{key}` must be a finite number."
+        elif abs(value) > MAX_NUMBER:
+            yield place, f"`{key}` is above {MAX_NUMBER:,}, the maximum."
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _values(item, (*place, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            named = key in _NAMED and isinstance(item, dict)
+            if key not in _MAY_REPEAT and not named and item in value[:index]:
+                shown = repr(item) if isinstance(item, str) else "The same"
+                yield (*place, index), f"{shown} appears twice in `{key}`."
+            yield from _values(item, (*place, index))
+
+
+# --------------------------------------------------------------------------- the schema's messages in plain words
+
+_TYPES = {
+    "`int`": "a whole number",
+    "`float`": "a number",
+    "`str`": "text in quotes",
+    "`array`": "a list in square brackets",
+    "`object`": "a table",
+    "`bool`": "true or false",
+    "`null`": "nothing",
+}
+_LIMITS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
+
+
+@cache
+def _choices() -> dict[str, tuple[str, ...]]:
+    """The words that may stand in each field that takes one of a few; the fields' names, too, with none."""
+    found: dict[str, tuple[str, ...]] = {"kind": ()}
+    for value in (one for module in (edition, planned_runs, published) for one in vars(module).values()):
+        if isinstance(value, type) and issubclass(value, msgspec.Struct):
+            tag = value.__struct_config__.tag
+            found["kind"] += (str(tag),) if tag is not None and value.__name__[0] != "_" else ()
+            for part in msgspec.structs.fields(value):
+                found[part.name] = found.get(part.name) or tuple(_literals(part.type))
+    return found
+
+
+def _literals(hint: object) -> Iterator[str]:
+    for item in get_args(hint):
+        if get_origin(hint) is Literal:
+            yield str(item)
+        else:
+            yield from _literals(item)
+
+
+def _schema_problem(message: str) -> Problem:
+    """Place and sentence of msgspec's message."""
+    what, _, where = message.partition(" - at `$")
+    place: list[str | int] = [
+        int(index) if index else name for name, index in re.findall(r"\.([A-Za-z0-9_-]+)|\[(\d+)\]", where)
+    ]
+    name = (re.findall(r"`([^`]*)`", what) or [""])[-1]
+    if what.startswith("Object missing required field"):
+        return tuple(place), f"`{name}` is missing in {_called(place)}."
+    if what.startswith("Object contains unknown field"):
+        near = difflib.get_close_matches(name, _choices(), n=1)
+        hint = f" Did you mean `{near[0]}`?" if near else ""
+        return (*place, name), f"`{name}` is not a field of {_called(place)}.{hint}"
+    if what.startswith("Expected"):
+        return tuple(place), _expected(what.removeprefix("Expected "), place)
+    if what.startswith("Invalid"):
+        words = _choices().get(_key(place), ())
+        value = what.rpartition("value ")[2]
+        listed = f"; it is one of {', '.join(words)}" if words else ""
+        return tuple(place), f"{_called(place)} cannot be {value}{listed}."
+    first = re.match(r"`(\w+)`", what)  # a sentence of the schema's own, which begins with the key
+    return (*place, first[1]) if first else tuple(place), what
+
+
+def _expected(what: str, place: list[str | int]) -> str:
+    key = f"`{_key(place)}`"
+    if match := re.fullmatch(r"`str` matching regex '(.*)'", what.replace("\\\\", "\\")):
+        return f"{key} is {PATTERNS.get(match[1], 'written differently')}."
+    if match := re.fullmatch(r"`(?:int|float)` ([<>]=?) (\S+)", what):
+        return f"{key} is {_LIMITS[match[1]]} {float(match[2]):,g}."
+    if re.fullmatch(r"`array` of length >= 1", what):
+        return f"{key} has at least one entry."
+    wanted, _, got = what.partition(", got ")
+    for code, words in _TYPES.items():
+        wanted, got = wanted.replace(code, words), got.replace(code, words)
+    return f"{_called(place)} should be {wanted.replace(' | ', ' or ')}{', not ' + got if got else ''}."
+
+
+def _key(place: list[str | int]) -> str:
+    return next((part for part in reversed(place) if isinstance(part, str)), "")
+
+
+def _called(place: list[str | int]) -> str:
+    """A place in words: ``task 3, check 1``."""
+    words: list[str] = []
+    for part in place:
+        if isinstance(part, int):
+            words[-1] = f"{words[-1].removesuffix('s')} {part + 1}"
+        else:
+            words.append(part)
+    return ", ".join(words) or "the edition"
