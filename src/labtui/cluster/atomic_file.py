@@ -11,6 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from labtui.cluster.inside import write_inside
 from labtui.domain.errors import ExportError, FolderError
 
 
@@ -33,15 +34,14 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file as a whole, readable by the owner only; folders above it that are missing are made.
+def write_private(root: Path, path: Path, data: bytes) -> None:
+    """Replace a file below `root` as a whole, readable by the owner only; folders that are missing are made.
 
     Raises:
         FolderError: when it cannot be written; the old file stays.
     """
     try:
-        make_private(path.parent)
-        write_atomic(path, data)
+        write_inside(root, path, data)
     except OSError as error:
         raise FolderError(
             f"{path} cannot be written: {error.strerror}.",
@@ -49,24 +49,20 @@ def write_private(path: Path, data: bytes) -> None:
         ) from error
 
 
-def make_private(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the owner only. Raises OSError."""
-    if not folder.is_dir():
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-
-
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old or the new one, never a part.
+def write_whole(path: Path, data: bytes, root: Path | None = None) -> None:
+    """Write a file so that readers see the old or the new one, never a part; with `root` without following a link.
 
     Raises:
         ExportError: says why it cannot be written; an older file of that name is untouched.
     """
     try:
+        if root is not None:
+            write_inside(root, path, data, _mode_of(path))
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data, _mode_of(path))
     except OSError as error:

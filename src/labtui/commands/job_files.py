@@ -290,8 +290,9 @@ def _lint(
 ) -> tuple[Finding, ...]:
     """The findings of one file; with `fix` those that are left after the changes."""
     from labtui.preflight import fix_all, preflight, preview_fix
-    from labtui.session.folder import SETTINGS_FILE, LabFolder
+    from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import with_files_beside
+    from labtui.session.settings import SETTINGS_FILE
 
     files = with_files_beside(path)
     folder = path.resolve().parent.parent

@@ -150,7 +150,8 @@ def _is_companion(path: str, given: Mapping[str, str]) -> bool:
 
 def _named_folder(args: argparse.Namespace) -> LabFolder | None:
     """The lab folder meant: that of --folder, one named in place of logs, or without logs the one here."""
-    from labtui.session.folder import SETTINGS_FILE, LabFolder, find_folder
+    from labtui.session.folder import LabFolder, find_folder
+    from labtui.session.settings import SETTINGS_FILE
 
     if args.folder and args.files:
         raise UsageError("--folder takes no log files.", "Leave out one of them.")
@@ -215,7 +216,7 @@ def run_plot(args: argparse.Namespace) -> int:
     """Draw; prints the paths. 1 when there is nothing to draw yet."""
     from labtui.export.figures import all_charts, chosen, write_charts
 
-    given, out = _input(args)
+    given, out, root = _input(args)
     results = given.results(args.images)
     charts = all_charts(given, results, reading="as-printed" if args.as_printed else "precise")
     charts = chosen(charts, args.chart) if charts else ()
@@ -230,7 +231,7 @@ def run_plot(args: argparse.Namespace) -> int:
 
     with Meter() as meter:
         written = write_charts(
-            charts, out, formats=args.format, size=args.size, kind=args.kind, progress=meter.show
+            charts, out, root=root, formats=args.format, size=args.size, kind=args.kind, progress=meter.show
         )
     print("\n".join(str(path) for path in written))
     return 2 if given.unread else 0
@@ -245,12 +246,14 @@ def _list_charts(charts: Sequence[NamedChart]) -> None:
         print(f"{stem:<32} {key:<28} {title}")
 
 
-def _input(args: argparse.Namespace) -> tuple[Measurements, Path]:
-    """What is measured, and where pictures go by default."""
+def _input(args: argparse.Namespace) -> tuple[Measurements, Path, Path | None]:
+    """What is measured, where pictures go, and the lab folder where they go into it."""
     folder = _named_folder(args)
     if folder is None:
-        return of_files(args.files), Path(args.out or ".")
-    return _of_folder(folder), Path(args.out) if args.out else folder.plots
+        return of_files(args.files), Path(args.out or "."), None
+    if args.out:
+        return _of_folder(folder), Path(args.out), None
+    return _of_folder(folder), folder.plots, folder.path
 
 
 _DECKS = ("pptx", "pdf")

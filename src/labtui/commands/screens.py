@@ -63,7 +63,8 @@ def refuse_dumb_terminal() -> None:
 
 def _folder(named: str | None) -> Path | None:
     """The lab folder meant, or None when it has to be made."""
-    from labtui.session.folder import SETTINGS_FILE, find_folder
+    from labtui.session.folder import find_folder
+    from labtui.session.settings import SETTINGS_FILE
 
     if named is None:
         try:
@@ -279,8 +280,7 @@ def _check_folder(path: Path) -> None:
     """
     from labtui.domain.errors import UsageError
     from labtui.practice.layout import Layout
-    from labtui.session.folder import SETTINGS_FILE
-    from labtui.session.settings import read_settings
+    from labtui.session.settings import SETTINGS_FILE, read_settings
 
     try:
         empty = not path.exists() or not any(path.iterdir())
@@ -315,9 +315,9 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
 def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     """The lab folder, made or brought up to date with this cluster's port and keys."""
     from labtui.lab.plan import framework_scripts, withheld_scripts
-    from labtui.session.folder import SETTINGS_FILE, LabFolder
+    from labtui.session.folder import LabFolder
     from labtui.session.labs import load_edition
-    from labtui.session.settings import Settings, changed
+    from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
     path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
     edition = load_edition(arguments.lab)

@@ -75,7 +75,7 @@ def export_lab(
     hand_in = contents.edition.hand_in
     if formats is None:
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
-    work = _Export(contents, out or lab.path, template, progress)
+    work = _Export(contents, out or lab.path, template, progress, root=lab.path if out is None else None)
     charts = all_charts(contents.measurements, contents.results) if plots else ()
     work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats) + len(reports)
     work.tables()
@@ -89,8 +89,17 @@ def export_lab(
 class _Export:
     """What was written so far, and what went wrong on the way."""
 
-    def __init__(self, contents: LabContents, out: Path, template: Path | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        contents: LabContents,
+        out: Path,
+        template: Path | None,
+        progress: Progress,
+        root: Path | None,
+    ) -> None:
+        """`root` is the lab folder where the files go there, and no link in it is followed."""
         self.contents, self.out, self.template, self.progress = contents, out, template, progress
+        self.root = root
         self.files: list[Path] = []
         self.notes: list[str] = []
         self.problems: list[ExportError] = []
@@ -157,7 +166,11 @@ class _Export:
             step = self.part(0.05, 0.5, files=len(charts) * len(PLOT_FORMATS))
             stamp = stamp_of(self.contents.results)
             target = self.out / "plots"
-            self.add(lambda: write_charts(charts, target, formats=PLOT_FORMATS, stamp=stamp, progress=step))
+            self.add(
+                lambda: write_charts(
+                    charts, target, root=self.root, formats=PLOT_FORMATS, stamp=stamp, progress=step
+                )
+            )
 
     def write_documents(self, formats: Sequence[str], reports: Sequence[str]) -> None:
         """Slides and reports, from one hand-in."""
@@ -217,5 +230,5 @@ class _Export:
             self.add(lambda name=name, step=step: self._one(_REPORT_NAMES[name], makers[name](step)))  # type: ignore[misc]
 
     def _one(self, name: str, data: bytes) -> Sequence[Path]:
-        write_whole(self.out / name, data)
+        write_whole(self.out / name, data, self.root)
         return (self.out / name,)

@@ -5,6 +5,7 @@ The folder is only looked at, so this works beside a labtui that has it open.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -173,7 +174,7 @@ def _answer(folder: LabFolder, task: Task) -> Answer:
     path = answer_path(folder, task)
     if not path.is_file():
         return Answer(tuple("" for _ in task.questions))
-    texts, rest = answer_markdown(task, read_text(path))
+    texts, rest = answer_markdown(task, read_text(folder, path))
     return Answer(texts, rest)
 
 
@@ -200,10 +201,9 @@ def _job_scripts(folder: LabFolder, state: LabState) -> dict[str, tuple[str, str
     """The job script of each submission, by token, as it lies in the lab folder."""
     found = {}
     for token, submission in state.submissions.items():
-        path = folder.path / submission.script_file
         try:
-            if submission.script_file and path.is_file() and path.resolve().is_relative_to(folder.path):
-                text = path.read_bytes()[:MAX_SCRIPT_CHARACTERS].decode("utf-8", "replace")
+            if submission.script_file and folder.has(submission.script_file):
+                text = folder.read(submission.script_file)[:MAX_SCRIPT_CHARACTERS].decode("utf-8", "replace")
                 found[token] = (submission.script_file, text)
         except OSError:
             continue
@@ -216,17 +216,17 @@ def _logs(folder: LabFolder, state: LabState) -> dict[str, dict[str, str]]:
     for token, submission in state.submissions.items():
         if submission.job is None:
             continue
-        name = f"{submission.job_name}.{submission.job.job_id}"
-        found[token] = {end: _ends(folder.logs / f"{name}.{end}") for end in ("out", "err")}
+        name = f"logs/{submission.job_name}.{submission.job.job_id}"
+        found[token] = {end: _ends(folder, f"{name}.{end}") for end in ("out", "err")}
     return found
 
 
-def _ends(path: Path) -> str:
+def _ends(folder: LabFolder, path: str) -> str:
     """A text file, or the beginning and the end of a long one; "" without one."""
     try:
-        with path.open("rb") as stream:
+        with folder.reader(path) as stream:
             head = stream.read(MAX_LOG_BYTES)
-            size = path.stat().st_size
+            size = os.fstat(stream.fileno()).st_size
             if size <= MAX_LOG_BYTES:
                 return head.decode("utf-8", "replace")
             stream.seek(max(len(head), size - MAX_LOG_BYTES // 4))
@@ -237,15 +237,15 @@ def _ends(path: Path) -> str:
 
 def _pictures(folder: LabFolder, answers: Iterable[Answer]) -> Iterable[tuple[str, bytes]]:
     """The pictures that answers name, as PNG or JPEG files beside them; others are named in words."""
-    root = folder.path.resolve()
     for name in {
         name for answer in answers for text in (*answer.texts, answer.rest) for name in _PICTURE.findall(text)
     }:
-        for start in (root / "answers", root):
+        for start in ("answers", ""):
             try:
-                path = (start / name).resolve()
-                if path.is_relative_to(root) and path.is_file() and path.stat().st_size <= MAX_PICTURE_BYTES:
-                    data = path.read_bytes()
+                path = os.path.normpath(Path(start, name))
+                status = folder.status(path)
+                if status is not None and status.st_size <= MAX_PICTURE_BYTES:
+                    data = folder.read(path)
                     if data.startswith(_MAGIC):
                         yield name, data
                         break

@@ -358,6 +358,7 @@ def write_charts(
     charts: Sequence[NamedChart],
     folder: Path,
     *,
+    root: Path | None = None,
     formats: tuple[str, ...] = ("png",),
     size: style.Size = "wide",
     kind: Kind | None = None,
@@ -366,7 +367,7 @@ def write_charts(
 ) -> tuple[Path, ...]:
     """Draw the charts into files; the half-slide ones are named ``...-half``.
 
-    PNG is made from SVG by another thread, while the next chart is drawn.
+    PNG is made from SVG by another thread, while the next chart is drawn. `root` is the lab folder they go to.
 
     Raises:
         ExportError: when a file cannot be written.
@@ -382,7 +383,7 @@ def write_charts(
     def write(most: int) -> None:
         while len(waiting) > most:
             path, made = waiting.pop(0)
-            write_whole(path, made.result())
+            write_whole(path, made.result(), root)
 
     with ThreadPoolExecutor(1) as pool:
         for at, chart in enumerate(charts):
@@ -396,7 +397,7 @@ def write_charts(
                         (path, pool.submit(png_of, files["svg"], canvas.width, canvas.height, stamp))
                     )
                 else:
-                    write_whole(path, files[name])
+                    write_whole(path, files[name], root)
             write(2)
         write(0)
     return tuple(written)

@@ -308,10 +308,14 @@ def measurements_of(folder: LabFolder, state: LabState | None = None) -> Measure
     sources = {one.source for one in runs if one.source}
     return Measurements(
         runs=runs,
-        samples={source: samples_in(beside(str(folder.path / source))) for source in sources},
+        samples={source: samples_in(_own(folder, beside(source))) for source in sources},
         cost=lab_cost(state),
         images=_images_of(folder),
     )
+
+
+def _own(folder: LabFolder, path: Path | None) -> Path | None:
+    return folder.path / path if path is not None and folder.has(path) else None
 
 
 def stored_state(folder: LabFolder) -> LabState:

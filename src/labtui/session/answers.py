@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import FolderError, LabError
 from labtui.lab.edition import Edition, Task
 from labtui.lab.evidence import AnswerSheet, new_sheet, read_sheet
@@ -43,12 +42,12 @@ def save_answers(folder: LabFolder, task: Task, text: str, *, based_on: str) -> 
         FolderError: when the file holds something else by now; nothing is written then.
     """
     path = answer_path(folder, task)
-    if path.exists() and read_text(path) != based_on:
+    if path.exists() and read_text(folder, path) != based_on:
         raise FolderError(
             f"answers/{task.id}.md was changed by someone else since it was opened.",
             "Copy your text, open the file again, and merge the two.",
         )
-    write_private(path, text.encode())
+    folder.write(path, text.encode())
 
 
 def read_answers(folder: LabFolder, task: Task) -> AnswerSheet:
@@ -58,7 +57,7 @@ def read_answers(folder: LabFolder, task: Task) -> AnswerSheet:
         FolderError: when the file is there but cannot be read.
     """
     path = answer_path(folder, task)
-    return read_sheet(task, read_text(path) if path.is_file() else "")
+    return read_sheet(task, read_text(folder, path) if path.is_file() else "")
 
 
 def all_answers(folder: LabFolder, edition: Edition) -> dict[str, AnswerSheet]:
@@ -66,7 +65,7 @@ def all_answers(folder: LabFolder, edition: Edition) -> dict[str, AnswerSheet]:
     return {task.id: read_answers(folder, task) for task in edition.tasks if task.questions}
 
 
-def read_text(path: Path) -> str:
+def read_text(folder: LabFolder, path: Path) -> str:
     """An answer file as it stands.
 
     Raises:
@@ -75,7 +74,7 @@ def read_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_ANSWER_BYTES:
             raise FolderError(f"{path} is too large to be an answer.", "Keep text there, and data elsewhere.")
-        return path.read_bytes().decode("utf-8", "replace")
+        return folder.read(path).decode("utf-8", "replace")
     except OSError as error:
         raise FolderError(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -117,7 +116,7 @@ class AnswerFiles:
         """The text of a task's file."""
         try:
             path = self.path(task_id)
-            text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
+            text = self._folder.read(path).decode("utf-8", "replace") if path.is_file() else ""
         except (LabError, OSError):
             text = ""
         self._known[task_id] = text
@@ -127,7 +126,9 @@ class AnswerFiles:
         """Whether the file holds something else than when it was loaded or stored here."""
         try:
             path = self.path(task_id)
-            return path.is_file() and path.read_bytes().decode("utf-8", "replace") != self._known.get(task_id)
+            if not path.is_file():
+                return False
+            return self._folder.read(path).decode("utf-8", "replace") != self._known.get(task_id)
         except (LabError, OSError):
             return False
 
@@ -146,7 +147,7 @@ class AnswerFiles:
     def _save_beside(self, task_id: str, text: str) -> str:
         name = f"answers/{task_id}.yours.md"
         try:
-            write_private(self._folder.inside(name), text.encode())
+            self._folder.write(name, text.encode())
         except LabError as error:
             return error.sentence
         return f"Your text is in {name}; merge the two."

@@ -24,15 +24,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, BinaryIO, get_args
 
 import msgspec
 from filelock import FileLock, Timeout
 
 from labtui.cluster.atomic_file import write_private
+from labtui.cluster.inside import files_inside, make_folder_inside, read_inside, reader_inside, stat_inside
 from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
 from labtui.domain.model import TemplateForm
-from labtui.session.settings import Settings, read_settings, write_settings
+from labtui.session.settings import SETTINGS_FILE, Settings, read_settings, write_settings
+from labtui.session.trust import owner_of, trust
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -165,7 +167,6 @@ def replaced(other: Writer | None) -> FolderTaken:
     )
 
 
-SETTINGS_FILE = "lab.toml"
 DATABASE_FILE = "labtui.db"
 LOCK_FILE = ".labtui.lock"
 PROBLEM_LOG = ".labtui-problems.log"
@@ -225,6 +226,7 @@ class LabFolder:
             folder.write_new(name, text.encode())
         folder.fill_from_assets(withheld)
         write_settings(folder.settings_path, settings)  # last: only a complete folder counts as one
+        trust(folder.path)
         return folder
 
     # ------------------------------------------------------------------ places
@@ -292,16 +294,40 @@ class LabFolder:
         write_settings(self.settings_path, settings)
 
     def make_rooms(self) -> None:
-        """Make the sub-folders that are missing."""
+        """Make the sub-folders that are missing. Raises OSError."""
         for room in (self.scripts, self.slurm, self.logs, self.answers, self.plots):
-            room.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder_inside(self.path, room)
+
+    def reader(self, path: Path | str) -> BinaryIO:
+        """A file of this folder, opened for reading through no link. Raises OSError."""
+        return reader_inside(self.path, path)
+
+    def read(self, path: Path | str) -> bytes:
+        """The bytes of a file of this folder, read through no link. Raises OSError."""
+        return read_inside(self.path, path)
+
+    def write(self, path: Path | str, data: bytes) -> None:
+        """Replace a file of this folder as a whole, through no link.
+
+        Raises:
+            FolderError: when it cannot be written; the old file stays.
+        """
+        write_private(self.path, self.inside(path), data)
+
+    def status(self, path: Path | str) -> os.stat_result | None:
+        """The status of a file of this folder; None without one, and where a link stands in its place."""
+        return stat_inside(self.path, path)
+
+    def has(self, path: Path | str) -> bool:
+        """Whether this folder has that file, and no link in its place."""
+        return self.status(path) is not None
 
     def write_new(self, relative: str, data: bytes) -> bool:
         """Write a file unless there is one; says whether it was written."""
         path = self.inside(relative)
         if path.exists() or path.is_symlink():
             return False
-        write_private(path, data)
+        self.write(path, data)
         return True
 
     def fill_from_assets(self, withheld: Collection[str] = ()) -> tuple[str, ...]:
@@ -324,15 +350,15 @@ class LabFolder:
                 written.append(name)
         return tuple(written)
 
-    def inside(self, relative: str) -> Path:
+    def inside(self, relative: Path | str) -> Path:
         """The path of something in this folder.
 
         Raises:
             FolderError: when the name would lead out of the folder.
         """
-        path = (self.path / relative).resolve()
-        if not path.is_relative_to(self.path):
-            raise FolderError(f"{relative!r} is outside the lab folder.")
+        path = self.path / relative
+        if not path.is_relative_to(self.path) or ".." in path.parts:
+            raise FolderError(f"{str(relative)!r} is outside the lab folder.")
         return path
 
     def script_files(self) -> dict[str, bytes]:
@@ -342,15 +368,21 @@ class LabFolder:
             FolderError: when a file is too large to be a script, or cannot be read.
         """
         files = {}
-        for path in _visible_files(self.scripts):
-            name = path.relative_to(self.scripts).as_posix()
+        for path in files_inside(self.path, self.scripts):
+            inner = path.relative_to(self.scripts)
+            if (
+                any(part.startswith(".") or part == "__pycache__" for part in inner.parts)
+                or path.suffix == ".pyc"
+            ):
+                continue
+            name = inner.as_posix()
             try:
                 if path.stat().st_size > MAX_SCRIPT_BYTES:
                     raise FolderError(
                         f"scripts/{name} is {path.stat().st_size / 1e6:.0f} MB: too large for a script.",
                         "Data sets stay on the cluster; move the file out of scripts/.",
                     )
-                files[name] = path.read_bytes()
+                files[name] = self.read(path)
             except OSError as error:
                 raise FolderError(f"scripts/{name} cannot be read: {error.strerror}.") from error
         return files
@@ -358,21 +390,7 @@ class LabFolder:
     def template(self, form: str) -> str:
         """The template for a job form: the student's own in `slurm/templates`, or the one that came with labtui."""
         own = self.slurm / "templates" / f"{form}.slurm"
-        if own.is_file():
-            return own.read_text(encoding="utf-8")
-
-        return read_template(form)
-
-
-def _visible_files(root: Path) -> Iterator[Path]:
-    """Files below `root`, sorted; no hidden ones, no byte code, no links that lead out."""
-    base = root.resolve()
-    for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
-        if any(part.startswith(".") or part == "__pycache__" for part in parts) or path.suffix == ".pyc":
-            continue
-        if path.is_file() and path.resolve().is_relative_to(base):
-            yield path
+        return self.read(own).decode() if self.has(own) else read_template(form)
 
 
 def file_name(text: str) -> str:
@@ -401,14 +419,16 @@ def refuse_lab_folder(path: str | Path) -> Path:
 
 
 def find_folder(start: str | Path = ".") -> Path:
-    """The lab folder here or above.
+    """The lab folder here or above; above, only one of the same owner counts.
 
     Raises:
         UsageError: when there is none on the way up.
     """
     here = Path(start).expanduser().resolve()
+    me = os.geteuid() if hasattr(os, "geteuid") else 0
     for candidate in (here, *here.parents):
-        if (candidate / SETTINGS_FILE).is_file():
+        file = candidate / SETTINGS_FILE
+        if file.is_file() and (candidate == here or {owner_of(candidate), owner_of(file)} <= {me}):
             return candidate
     if (here / "lab" / SETTINGS_FILE).is_file():  # a kept practice session, or the folder the wizard proposes
         raise UsageError(f"{here} is not a lab folder, but {here / 'lab'} is.", "Name that one, or go there.")

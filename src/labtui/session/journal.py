@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from labtui.cluster.inside import open_inside, stat_inside
 from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.events import AnyEvent, ErrorCleared, ErrorRaised, LabState, Refreshed
 from labtui.domain.reduce import reduce_all
@@ -30,17 +31,22 @@ _MAX_BYTES = 1_000_000
 class FaultLog:
     """Appends to one file, owner-only, that does not grow without bound."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writes: bool = True) -> None:
+        """`writes` False: for a folder that is only looked at."""
         self.path = path
+        self._writes = writes
 
     def write(self, error: BaseException) -> None:
         """Note an exception. Never raises: where it cannot be written there is nothing better to do."""
         text = "".join(traceback.format_exception(error))
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        if not self._writes:
+            return
         with contextlib.suppress(OSError):
-            if self.path.exists() and self.path.stat().st_size > _MAX_BYTES:
+            status = stat_inside(self.path.parent, self.path)
+            if status is not None and status.st_size > _MAX_BYTES:
                 self.path.replace(self.path.with_suffix(".log.1"))
-            handle = os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+            handle = open_inside(self.path.parent, self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
             with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(f"--- {now}\n{text}\n")
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from labtui.cluster.atomic_file import write_private
+from labtui.cluster.inside import files_inside
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -197,7 +197,7 @@ def gather_evidence(
         originals=_original_facts(),
         exports=tuple(_exports(folder, edition, state)),
         answers=all_answers(folder, edition),
-        files=frozenset(path.name for path in folder.path.iterdir() if path.is_file()),
+        files=frozenset(path.name for path in folder.path.iterdir() if folder.has(path)),
         remote=seen,
         remote_at=seen_at,
         overrides=overrides or folder_overrides(folder.settings()),
@@ -208,7 +208,7 @@ def files_stamp(folder: LabFolder) -> frozenset[tuple[str, int, int]]:
     """Name, time of change (ns) and size of every file the checks read: equal while nobody changed one."""
     stamp = set()
     for place in (folder.scripts, folder.answers, folder.plots):
-        for path in place.rglob("*") if place.is_dir() else ():
+        for path in files_inside(folder.path, place):
             with contextlib.suppress(OSError):  # it went away just now
                 status = path.stat()
                 stamp.add((str(path), status.st_mtime_ns, status.st_size))
@@ -293,10 +293,8 @@ def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[E
     """Exported charts, recognised by the chart key, and models, in the file name."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
     models = list(dict.fromkeys(plan.model for task in edition.tasks for plan in task.runs))
-    if not folder.plots.is_dir():
-        return
-    for path in sorted(folder.plots.rglob("*")):
-        if path.suffix not in _CHART_FILES or not path.is_file():
+    for path in files_inside(folder.path, folder.plots):
+        if path.suffix not in _CHART_FILES:
             continue
         chart = _chart_of(path.stem)
         if chart is not None:
@@ -326,9 +324,13 @@ def start_copy(folder: LabFolder, original: str, target: str) -> Path:
         raise FolderError(
             f"scripts/{original} does not exist, so it cannot be copied.", "`labtui init` puts it there."
         )
-    if path.exists() and path.read_bytes() not in (_originals().get(target), source.read_bytes()):
-        raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
-    write_private(path, source.read_bytes())
+    try:
+        text = folder.read(source)
+        if path.exists() and folder.read(path) not in (_originals().get(target), text):
+            raise FolderError(f"scripts/{target} already exists and is not overwritten.", "Edit it.")
+    except OSError as error:
+        raise FolderError(f"scripts/{original} cannot be copied: {error.strerror}.") from error
+    folder.write(path, text)
     return path
 
 
@@ -337,7 +339,7 @@ def copy_difference(folder: LabFolder, original: str, target: str) -> str:
     texts = []
     for name in (original, target):
         path = folder.inside(f"scripts/{name}")
-        if not path.is_file():
+        if not folder.has(path):
             return ""
-        texts.append(path.read_bytes().decode("utf-8", "replace").splitlines(keepends=True))
+        texts.append(folder.read(path).decode("utf-8", "replace").splitlines(keepends=True))
     return "".join(difflib.unified_diff(texts[0], texts[1], original, target))

@@ -123,7 +123,7 @@ class LogFollower:
         local = mirrors.current_path(self._context.folder, submission, stream)
         if remote is None or local is None:
             raise ValueError("only the logs of a job can be followed")
-        return LogCopy(remote, local)
+        return LogCopy(remote, self._context.folder.path, local)
 
     def due_at(self) -> float | None:
         """When a log wants a look; None: there is none to follow."""
@@ -218,9 +218,7 @@ class LogFollower:
         done = reader.parsed.get(item.stream)
         if done is None or done >= item.copy.size or (item.behind and now - item.read_at < COPY_AHEAD_S):
             return False
-        with item.copy.local.open("rb") as file:
-            file.seek(done)
-            data = file.read(READ_PIECE)
+        data = item.copy.mirrored(done, READ_PIECE)
         self._own_disk_works()
         events = reader.feed(item.stream, data, self._context.state, self._context.at())
         if any(isinstance(event, RunEnded) for event in events):
@@ -317,7 +315,7 @@ class LogFollower:
 
     def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
         path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)
-        return path is not None and path.exists()
+        return path is not None and self._context.folder.has(path)
 
     def _maybe_complete(self, submission: SubmissionState, item: Followed) -> None:
         """After the job's end: complete when nothing was added for a while; one last look a minute later."""

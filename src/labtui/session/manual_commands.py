@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, Stream, SubmissionDraft, SubmissionStatus
 from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
@@ -423,13 +422,12 @@ def _files_here(session: Session, submission: SubmissionState) -> tuple[str, str
         return "scripts", submission.script_file
     place = f"{BY_HAND}/{submission.job_name}"
     for name, data in {**stored, SCRIPT_NAME: job}.items():
-        write_private(folder.inside(f"{place}/{name}"), data)
+        folder.write(f"{place}/{name}", data)
     return place, f"{place}/{SCRIPT_NAME}"
 
 
 def _same(folder: LabFolder, name: str, data: bytes) -> bool:
-    path = folder.inside(name)
     try:
-        return path.is_file() and path.read_bytes().replace(b"\r\n", b"\n") == data
+        return folder.has(name) and folder.read(name).replace(b"\r\n", b"\n") == data
     except OSError:
         return False

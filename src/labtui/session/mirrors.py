@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labtui.cluster.inside import open_inside, reader_inside, stat_inside
 from labtui.domain.events import AnyEvent, LabState, LogGrew, SubmissionState
 from labtui.domain.model import Stream
 from labtui.session.folder import LabFolder, file_name
@@ -70,7 +71,7 @@ def segment_paths(folder: LabFolder, submission: SubmissionState, stream: Stream
         segment_path(folder, submission, stream, segment)
         for segment in range(current_segment(submission, stream) + 1)
     )
-    return tuple(path for path in paths if path is not None and path.exists())
+    return tuple(path for path in paths if path is not None and folder.has(path))
 
 
 def remote_path(submission: SubmissionState, stream: Stream) -> str | None:
@@ -100,15 +101,15 @@ def _sizes(folder: LabFolder, state: LabState, at: float) -> Iterator[AnyEvent]:
                 continue
             path = current_path(folder, submission, stream)
             log = submission.logs.get(stream)
-            size = path.stat().st_size if path is not None and path.exists() else None
-            if size is None or (log is not None and log.size == size):
+            status = folder.status(path) if path is not None else None
+            if status is None or (log is not None and log.size == status.st_size):
                 continue
             yield LogGrew(
                 at=at,
                 token=submission.token,
                 stream=stream,
                 segment=current_segment(submission, stream),
-                size=size,
+                size=status.st_size,
                 complete=log.complete if log else False,
             )
 
@@ -138,13 +139,14 @@ class CopyStep:
 
 
 class LogCopy:
-    """Copies one remote file into one local file. Only ever appends."""
+    """Copies one remote file into one local file of `folder`. Only ever appends."""
 
-    def __init__(self, remote: str, local: Path) -> None:
+    def __init__(self, remote: str, folder: Path, local: Path) -> None:
         self.remote = remote
         self.local = local
+        self._folder = folder
         self._modified: float | None = None
-        self._compare_all = local.exists()
+        self._compare_all = stat_inside(folder, local) is not None
         self._seam: int | None = None
         """Where the last piece was appended: what lies before it was read by another look."""
         self._reaching = True
@@ -153,10 +155,8 @@ class LogCopy:
     @property
     def size(self) -> int:
         """Bytes copied so far: the length of the mirror is the only record of it."""
-        try:
-            return self.local.stat().st_size
-        except FileNotFoundError:
-            return 0
+        status = stat_inside(self._folder, self.local)
+        return status.st_size if status is not None else 0
 
     def recheck(self) -> None:
         """The connection was broken, or the job ended: compare the beginning, too, at the next look."""
@@ -191,7 +191,7 @@ class LogCopy:
 
     def _read_on(self, files: RemoteFiles, size: int, remote_size: int, modified: float) -> CopyStep:
         overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
-        mirror = _Mirror(self.local, size, self.mirrored(size - overlap, overlap))
+        mirror = _Mirror(self._folder, self.local, size, self.mirrored(size - overlap, overlap))
         limit = overlap + remote_size - size
         try:
             files.read_into(self.remote, size - overlap, limit, mirror.take, within_s=STEP_S)
@@ -213,7 +213,7 @@ class LogCopy:
     def mirrored(self, offset: int, length: int) -> bytes:
         if not length:
             return b""
-        with self.local.open("rb") as file:
+        with reader_inside(self._folder, self.local) as file:
             file.seek(offset)
             return file.read(length)
 
@@ -224,11 +224,12 @@ class _Mirror:
     Problems of our own disk are kept here; raised in the middle of reading they would look like the cluster's.
     """
 
-    def __init__(self, local: Path, size: int, expected: bytes) -> None:
+    def __init__(self, folder: Path, local: Path, size: int, expected: bytes) -> None:
         self.expected = expected
         self.differs = False
         self.appended = 0
         self.problem: OSError | None = None
+        self._folder = folder
         self._local = local
         self._size = size
         self._handle: int | None = None
@@ -250,8 +251,7 @@ class _Mirror:
     def _append(self, data: memoryview) -> None:
         """All of `data`, or as much as the disk takes: what is on disk stays a prefix of the remote file."""
         if data and self._handle is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-            self._handle = os.open(self._local, flags, 0o600)
+            self._handle = open_inside(self._folder, self._local, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         while data and self._handle is not None:
             if os.fstat(self._handle).st_size != self._size + self.appended:
                 raise OSError(errno.EBUSY, "another program writes this file, too")

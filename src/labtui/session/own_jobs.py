@@ -295,9 +295,9 @@ def job_files(folder: LabFolder) -> tuple[Path, ...]:
     """The student's own job files under `slurm/`, those that labtui rendered or wrote for a submission left out."""
     found = []
     for path in sorted(folder.slurm.iterdir()) if folder.slurm.is_dir() else ():
-        if path.suffix not in _SUFFIXES or not path.is_file():
+        if path.suffix not in _SUFFIXES or not folder.has(path):
             continue
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = folder.read(path).decode("utf-8", "replace")
         if "#SBATCH" in text and not _RENDERED.search(text):
             found.append(path)
     return tuple(found)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import UsageError
 from labtui.domain.events import LabState, PlannedRun, RunState, SubmissionPlanned
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
@@ -210,7 +209,7 @@ def plan(
     text, files = _files_of(session, named, script, token, remote_dir)
     script_file = f"{keep_in or 'slurm'}/{file_name(named.job_name)}{f'-{token[-8:]}' if own else ''}.slurm"
     if keep_in:
-        write_private(session.folder.inside(script_file), files[SCRIPT_NAME])
+        session.folder.write(script_file, files[SCRIPT_NAME])
     first = max(session.state.runs, default=0) + 1
     event = SubmissionPlanned(
         at=session.clock.wall(),

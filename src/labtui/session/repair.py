@@ -164,9 +164,9 @@ def _from_mirrors(folder: LabFolder, state: LabState) -> Iterator[AnyEvent]:
         reader = SubmissionReader(submission, planned, folder.log_patterns())
         for stream in mirrors.READ_STREAMS:
             path = mirrors.current_path(folder, submission, stream)
-            if path is None or not path.exists():
+            if path is None or not folder.has(path):
                 continue
-            with path.open("rb") as file:
+            with folder.reader(path) as file:
                 while data := file.read(_CHUNK):
                     events = reader.feed(stream, data, state, path.stat().st_mtime)
                     state = reduce_all(state, events)

@@ -231,7 +231,7 @@ class Session:
         if submission is None:
             return None
         path = mirrors.current_path(self.folder, submission, stream)
-        return path if path is not None and path.exists() else None
+        return path if path is not None and self.folder.has(path) else None
 
     def files_of(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path; none that is not stored.

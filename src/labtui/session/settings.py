@@ -16,6 +16,7 @@ from labtui.domain.profile import Profile
 if TYPE_CHECKING:
     from labtui.cluster.target import Overrides, Target
 
+SETTINGS_FILE = "lab.toml"
 _LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications")
 _CLUSTER_KEYS = (
     "profile",
@@ -140,7 +141,7 @@ def write_settings(path: Path, settings: Settings) -> None:
                 section.pop(key, None)
             else:
                 section[key] = list(value) if isinstance(value, tuple) else value
-    write_private(path, tomlkit.dumps(document).encode())
+    write_private(path.parent, path, tomlkit.dumps(document).encode())
 
 
 def _document(path: Path) -> Any:

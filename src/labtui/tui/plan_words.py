@@ -487,7 +487,7 @@ def _style(standing: str | None, styles: Roles) -> str:
 def _beside_the_original(path: str, session: Session, styles: Roles) -> Text:
     from labtui.session.folder import read_remote
 
-    own = session.folder.inside(f"scripts/{path}").read_bytes().decode("utf-8", "replace")
+    own = session.folder.read(f"scripts/{path}").decode("utf-8", "replace")
     original = read_remote(path).decode("utf-8", "replace")
     lines = difflib.unified_diff(
         original.splitlines(),

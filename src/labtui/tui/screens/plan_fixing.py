@@ -267,7 +267,10 @@ class PlanFixing(Screen[None]):
             if fix.file == JOB_SCRIPT:
                 self.scripts[self.drafts[self.current]] = fixed
             else:
-                write_private(self._path_of(fix.file), fixed.encode("utf-8", "surrogateescape"))
+                path = self._path_of(fix.file)
+                root = self.session.folder.path
+                inside = path.is_relative_to(root)
+                write_private(root if inside else path.parent, path, fixed.encode("utf-8", "surrogateescape"))
         except LabError as error:
             self.app.report(error)
             return
@@ -284,13 +287,12 @@ class PlanFixing(Screen[None]):
         preview = self.previews[place] if place < len(self.previews) else None
         if preview is None or isinstance(preview, LabError):
             return
-        from labtui.cluster.atomic_file import write_private
         from labtui.session.planning import BY_HAND
 
         draft = self.drafts[place]
         path = self.session.folder.inside(f"{BY_HAND}/{draft.job_name}.draft.slurm")
         try:
-            write_private(path, preview.script.encode())
+            self.session.folder.write(path, preview.script.encode())
         except LabError as error:
             self.app.report(error)
             return
