@@ -7,6 +7,7 @@ import importlib.util
 import os
 import platform
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -21,6 +22,10 @@ from tests.real_cluster.settings import pair_settings
 
 settings.register_profile("labtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("labtui")  # no test asserts a time, whatever else the machine is doing
+
+# Which lab folders are trusted is kept apart from the developer's own; programs that tests start see it, too.
+_state = tempfile.TemporaryDirectory(prefix="labtui-tests-")
+os.environ["XDG_STATE_HOME"] = _state.name
 
 # Screens in this process are drawn less often and without animation: about a tenth less to compute. Textual reads both
 # constants at import; programs that tests start keep its own.

@@ -175,7 +175,7 @@ def test_the_queue_says_that_a_limit_comes_before_the_end(folder: LabFolder, cap
 
 def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
     """The session's state may be ahead of its updates: a command must not leave before it heard the last of them."""
-    with Open(argparse.Namespace(folder=str(folder.path)), start=False) as lab:
+    with Open(argparse.Namespace(folder=str(folder.path), trust=False), start=False) as lab:
         journal = lab.session._journal
         journal._subscribers.insert(0, lambda update: time.sleep(0.3))
         journal.start()

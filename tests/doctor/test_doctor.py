@@ -265,7 +265,7 @@ def test_a_lab_folder_says_who_and_where(
         f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
         f'account = "{student.account}"\ndata_dir = "/gone"\n'
     )
-    status = main(["doctor", str(tmp_path)])
+    status = main(["doctor", str(tmp_path), "--trust"])
     report = capsys.readouterr().out
     assert status == 1
     assert "✘ Data (problem): The data folder /gone does not exist." in report and "    fix:" in report

@@ -73,7 +73,7 @@ def test_data_and_container_that_are_gone(
         f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
         f'account = "{student.account}"\ndata_dir = "/gone"\ncontainer = "/gone.sif"\n'
     )
-    status, checks = doctor_checks(capsys, ["doctor", str(tmp_path), "--json"])
+    status, checks = doctor_checks(capsys, ["doctor", str(tmp_path), "--trust", "--json"])
     assert status == 1
     assert "/gone" in problem(checks, "data")["sentence"]
     assert "/gone.sif" in problem(checks, "container")["sentence"]

@@ -28,10 +28,8 @@ from labtui.domain.events import (
 )
 from labtui.domain.model import EpochSample, Interval, RunSpec, SubmissionStatus
 from labtui.domain.reduce import reduce_all
-from labtui.session.folder import LabFolder
 from labtui.session.journal import Journal
 from labtui.session.session import Session
-from labtui.session.settings import Settings
 from labtui.session.store import SCHEMA_VERSION, Store, decode_event, encode_event
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
@@ -267,17 +265,6 @@ def test_a_database_that_is_only_being_made_is_waited_for(
     monkeypatch.setattr("labtui.session.store._MIGRATION_S", 0.1)
     with pytest.raises(StoreError, match="no database yet"):
         Store(tmp_path / "other.db", read_only=True)
-
-
-def test_a_new_folder_can_be_looked_at(tmp_path: Path) -> None:
-    """A folder that only `labtui init` has seen."""
-    LabFolder.create(tmp_path / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
-    with Session.open(
-        tmp_path / "lab", start=False, opened_read_only=FolderError("Only to look at.")
-    ) as session:
-        assert session.read_only and not session.state.runs
-    with Session.open(tmp_path / "lab", start=False) as session:
-        assert not session.read_only
 
 
 WRITER = """

@@ -14,6 +14,7 @@ from labtui.domain.model import SubmissionStatus
 from labtui.session.folder import DATABASE_FILE, LOCK_FILE, Writer
 from labtui.session.repair import repair
 from labtui.session.session import Session
+from labtui.session.trust import trust
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
 
@@ -78,6 +79,7 @@ def test_a_copy_is_only_read_until_it_is_made_a_folder_of_its_own(bench: Bench) 
     bench.session.submit(draft())
     copy = bench.path.with_name("copy")
     shutil.copytree(bench.path, copy)
+    trust(copy)
     with Session.open(copy, start=False) as looking:
         assert looking.read_only and len(looking.state.submissions) == 1
         with pytest.raises(FolderTaken, match="is a copy of") as caught:
@@ -100,6 +102,7 @@ def test_a_folder_that_was_moved_is_no_copy(lab_path: Path) -> None:
         pass
     moved = lab_path.with_name("moved")
     lab_path.rename(moved)
+    trust(moved)
     with Session.open(moved, start=False) as session:
         assert not session.read_only
 
@@ -125,6 +128,7 @@ def test_a_folder_of_an_older_labtui_is_anybodys(lab_path: Path) -> None:
         session._store._connection.execute("UPDATE meta SET value = 'who knows' WHERE key = 'writer'")
     copy = lab_path.with_name("copy")
     shutil.copytree(lab_path, copy)
+    trust(copy)
     assert (copy / DATABASE_FILE).exists()
     with Session.open(copy, start=False) as own:
         assert not own.read_only

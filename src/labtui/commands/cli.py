@@ -126,6 +126,9 @@ def overview(commands: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "folder", nargs="?", metavar="COMMAND | FOLDER", help="a command below, or a lab folder to open"
     )
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the lab folder from now on, without asking"
+    )
     return parser
 
 
@@ -231,7 +234,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if len(arguments) <= 1 and not first.startswith("-"):
         return screens.open_folder(first or None)  # no parser is needed to start
 
-    return screens.open_folder(overview(COMMANDS).parse_args(arguments).folder)
+    named = overview(COMMANDS).parse_args(arguments)
+    return screens.open_folder(named.folder, trust=named.trust)
 
 
 def _help(words: Sequence[str]) -> int:

@@ -22,7 +22,9 @@ from labtui.commands.terminal import (
     TerminalPrompter,
     add_folder_argument,
     add_show_commands,
+    add_trust_argument,
     plain,
+    require_trust,
     say,
     show_manual_commands,
 )
@@ -87,6 +89,7 @@ DEFAULT_PROFILE = "mn5"
 def doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder, or the options of `init`, and the form of the answer."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
+    add_trust_argument(parser)
     add_connection_arguments(parser)
     add_show_commands(parser)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
@@ -163,6 +166,7 @@ def meant_cluster(
     if path is None:
         return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted, None
     folder = LabFolder.open(path)
+    require_trust(folder.path, args)
     settings = folder.settings()
     stored = overrides_of_settings(settings)
     overrides = dataclasses.replace(
@@ -242,6 +246,7 @@ def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:
 def key_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder whose cluster is meant, or the cluster itself."""
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the lab folder (default: the one here)")
+    add_trust_argument(parser)
     add_connection_arguments(parser)
     parser.add_argument(
         "--no-passphrase", action="store_true", help="make a new key without a passphrase, and do not ask"
@@ -308,7 +313,9 @@ def run_repair(args: argparse.Namespace) -> int:
     from labtui.session.folder import LabFolder, find_folder
     from labtui.session.repair import repair
 
-    report = repair(LabFolder.open(find_folder(args.folder)))
+    folder = LabFolder.open(find_folder(args.folder))
+    require_trust(folder.path, args)
+    report = repair(folder)
     if report.old_database is not None and not report.damaged:
         say("No damage was found in the database.")
     print(

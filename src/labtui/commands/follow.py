@@ -62,7 +62,7 @@ def run_log(args: argparse.Namespace) -> int:
     """Copy the mirror to stdout: its bytes into a pipe, harmless text onto a terminal."""
     from labtui.session.planning import run_of
 
-    with Open(args, start=False) as lab:
+    with Open(args, start=False, looks=not (args.follow or args.show_commands)) as lab:
         record = run_of(lab.state, args.run)
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_log
@@ -159,8 +159,8 @@ def run_watch(args: argparse.Namespace) -> int:
             say(nothing_to_watch(lab.state))
         else:
             lab.session.start()
-            if lab.session.read_only:
-                say_error(lab.session.why_read_only)
+            if (why := lab.session.why_read_only) is not None:
+                say_error(why)
             lab.session.watch_logs(set(lab.state.submissions))
             notify = _Notifier(lab)
             for event in lab.events(all_over):

@@ -156,14 +156,6 @@ def show_findings(previews: Sequence[Preview]) -> int:
     return len(shown)
 
 
-def agreed(question: str) -> bool:
-    """Ask yes or no on a terminal. Without one nothing is asked: the command line was the answer."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        return True
-    print(plain(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
 def finding_row(found: Any) -> dict[str, Any]:
     return {
         "rule": found.rule,

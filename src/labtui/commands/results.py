@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.commands.terminal import count, print_wrapped, window_width
+from labtui.commands.terminal import add_trust_argument, count, print_wrapped, require_trust, window_width
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ def plot_arguments(parser: argparse.ArgumentParser) -> None:
         "files", nargs="*", metavar="FILE", help="training logs; without any, this lab folder's runs"
     )
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
+    add_trust_argument(parser)
     parser.add_argument(
         "--out", metavar="DIR", help="where to write (default: plots/ in the lab folder; here for logs)"
     )
@@ -253,6 +254,7 @@ def _input(args: argparse.Namespace) -> tuple[Measurements, Path, Path | None]:
         return of_files(args.files), Path(args.out or "."), None
     if args.out:
         return _of_folder(folder), Path(args.out), None
+    require_trust(folder.path, args)
     return _of_folder(folder), folder.plots, folder.path
 
 
@@ -263,6 +265,7 @@ _REPORTS = ("pdf", "ipynb")
 def export_arguments(parser: argparse.ArgumentParser) -> None:
     """Which files, where to, and which template."""
     parser.add_argument("--folder", metavar="DIR", help="the lab folder (default: here or above)")
+    add_trust_argument(parser)
     parser.add_argument(
         "--deck",
         type=_decks,
@@ -309,9 +312,12 @@ def run_export(args: argparse.Namespace) -> int:
     from labtui.session.folder import find_folder
 
     began = time.monotonic()
+    folder = Path(args.folder) if args.folder else find_folder()
+    if not args.out:
+        require_trust(folder, args)
     with Meter(always=args.progress) as meter:
         report = export_lab(
-            Path(args.folder) if args.folder else find_folder(),
+            folder,
             formats=args.deck,
             reports=args.report,
             out=Path(args.out) if args.out else None,

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 LOOK_S = 2.0
 
 
-def open_folder(named: str | None) -> int:
-    """Open the screens over the folder named, or the one here.
+def open_folder(named: str | None, *, trust: bool = False) -> int:
+    """Open the screens over the folder named, or the one here; one that is not trusted is asked about first.
 
     Raises:
         UsageError: there is no terminal, or the folder named is no lab folder.
@@ -45,7 +45,12 @@ def open_folder(named: str | None) -> int:
     refuse_dumb_terminal()
     if path is None:
         path = _make_one(Path(named) if named else None)
-    return 0 if path is None else show(path)
+    if path is None:
+        return 0
+    from labtui.commands.terminal import ask_trust
+
+    ask_trust(path, given=trust)
+    return show(path)
 
 
 def refuse_dumb_terminal() -> None:
@@ -182,9 +187,12 @@ LAB = "hpc4ai-ch10"
 
 def practice_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the rehearsal."""
+    from labtui.commands.terminal import add_trust_argument
+
     parser.add_argument(
         "--lab", default=LAB, metavar="ID", help=f"the lab edition (default {LAB}; see `labtui labs`)"
     )
+    add_trust_argument(parser)
     parser.add_argument(
         "--keep",
         metavar="DIR",
@@ -217,6 +225,7 @@ def practice_arguments(parser: argparse.ArgumentParser) -> None:
 def run_practice(arguments: argparse.Namespace) -> int:
     """Start the cluster, then the screens on it (or wait, with ``--serve``)."""
     from labtui.practice.incidents import INCIDENTS, choose
+    from labtui.session.trust import forget
 
     if arguments.list:
         from labtui.commands.terminal import print_wrapped
@@ -231,6 +240,8 @@ def run_practice(arguments: argparse.Namespace) -> int:
         if arguments.serve:
             return _serve(cluster, folder, names)
         code = _show(cluster, folder, names, kept=bool(arguments.keep))
+        if not arguments.keep:
+            forget(folder)
     if arguments.keep and sys.stdout.isatty():
         again = ["labtui", "practice", "--keep", arguments.keep]
         again += ["--lab", arguments.lab] if arguments.lab != LAB else []
@@ -250,7 +261,7 @@ def _check(arguments: argparse.Namespace) -> None:
             "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
         )
     if arguments.keep:
-        _check_folder(Path(arguments.keep).expanduser())
+        _check_folder(Path(arguments.keep).expanduser(), arguments)
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
         raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
     if arguments.train:
@@ -272,12 +283,14 @@ def _check(arguments: argparse.Namespace) -> None:
         refuse_dumb_terminal()
 
 
-def _check_folder(path: Path) -> None:
+def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
     """Whether a practice session can be kept here: in a folder that is new or empty, or where one was kept before.
 
     Raises:
         UsageError: something else is here, which would get lost between the session's files.
+        NotTrusted: it came from somebody else: its jobs would run on this computer.
     """
+    from labtui.commands.terminal import require_trust
     from labtui.domain.errors import UsageError
     from labtui.practice.layout import Layout
     from labtui.session.settings import SETTINGS_FILE, read_settings
@@ -286,13 +299,16 @@ def _check_folder(path: Path) -> None:
         empty = not path.exists() or not any(path.iterdir())
     except OSError as error:
         raise UsageError(f"{path} cannot be used: {error.strerror}.", "Name another folder.") from error
+    if empty:
+        return
     lab = path / "lab" / SETTINGS_FILE
     kept = (Layout(path / "cluster").programs / "sbatch").exists()
-    if not empty and (not kept or (lab.exists() and not read_settings(lab).practice)):
+    if not kept or not lab.exists() or not read_settings(lab).practice:
         raise UsageError(
             f"{path} is not empty, and no practice session was kept there.",
             f"Name a new folder: labtui practice --keep {shlex.quote(str(path / 'practice'))}",
         )
+    require_trust(lab.parent, arguments)
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ def run_queue(args: argparse.Namespace) -> int:
     """Ask the queue once if a job lives, then print."""
     from labtui.slurm.job_evidence import live, unread
 
-    with Open(args, start=False) as lab:
+    with Open(args, start=False, looks=args.offline) as lab:
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_queue
 
@@ -298,7 +298,7 @@ def run_check(args: argparse.Namespace) -> int:
     from labtui.lab.plan import task_of
     from labtui.session.labs import gather_evidence
 
-    with Open(args, start=False) as lab:
+    with Open(args, start=False, looks=True) as lab:
         edition = lab.session.edition
         task_ids = [task_of(edition, name).id for name in args.task] or [task.id for task in edition.tasks]
         checks = check_all(edition, gather_evidence(lab.session.folder, edition, lab.state))

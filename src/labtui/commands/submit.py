@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.commands.job_files import (
     accepted_of,
-    agreed,
     answers_of,
     blocked,
     file_words,
@@ -31,6 +30,7 @@ from labtui.commands.terminal import (
     Open,
     add_folder_argument,
     add_show_commands,
+    agreed,
     count,
     plain,
     run_number,

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from labtui.domain.errors import ConnectionLost, LabError, LoginRefused
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from labtui.cluster.target import LoginQuestion
     from labtui.session.manual_commands import ManualCommands
     from labtui.session.session import Session, Update
+    from labtui.session.trust import NotTrusted
 
 
 def window_width(stream: TextIO | None = None) -> int | None:
@@ -135,24 +137,75 @@ class TerminalPrompter:
 
 
 def add_folder_argument(parser: argparse.ArgumentParser) -> None:
-    """``--folder DIR``: the lab folder, when it is not here."""
+    """``--folder DIR``: the lab folder, when it is not here; ``--trust``."""
     parser.add_argument(
         "--folder", default=".", metavar="DIR", help="the lab folder (default: here or above)"
     )
+    add_trust_argument(parser)
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """``--trust``: the answer to the question about a folder that came from somebody else."""
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the lab folder from now on, without asking"
+    )
+
+
+def agreed(question: str) -> bool:
+    """Ask yes or no on a terminal. Without one nothing is asked: the command line was the answer."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return True
+    print(plain(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
+    """Ask whether to trust a lab folder that this user has neither made nor trusted; why it is not trusted after that.
+
+    `given` is ``--trust``. Without it nothing is asked where there is no terminal.
+    """
+    from labtui.session.trust import check_trust, trust
+
+    folder = folder.expanduser().resolve()
+    why = check_trust(folder)
+    if why is None:
+        return None
+    if not given:
+        if sys.stdin is None or not sys.stdin.isatty():
+            return why
+        for line in (why.sentence, *why.doing):
+            say(line)
+        if not agreed("Trust this folder?"):
+            return why
+    trust(folder)
+    return None
+
+
+def require_trust(folder: Path, args: argparse.Namespace) -> None:
+    """As `ask_trust`, for what cannot be done without. Raises NotTrusted."""
+    if (why := ask_trust(folder, given=args.trust)) is not None:
+        raise why
 
 
 class Open:
     """A session for the length of a command, with its updates as a queue."""
 
-    def __init__(self, args: argparse.Namespace, *, start: bool = True) -> None:
-        """Open the lab folder of `args.folder`. `start` False: look at what is stored, connect to nothing."""
+    def __init__(self, args: argparse.Namespace, *, start: bool = True, looks: bool = False) -> None:
+        """Open the lab folder of `args.folder`. `start` False: connect to nothing yet.
+
+        A folder that is not trusted ends the command, unless it only `looks` at what is stored.
+        """
         from labtui.session.folder import find_folder
         from labtui.session.session import Session
+
+        folder = find_folder(args.folder)
+        if args.trust or not looks:
+            require_trust(folder, args)
 
         self._updates: deque[AnyEvent] = deque()
         self._changed = threading.Condition()
         self._prompter = TerminalPrompter()
-        self.session: Session = Session.open(find_folder(args.folder), prompter=self._prompter, start=False)
+        self.session: Session = Session.open(folder, prompter=self._prompter, start=False)
         self._told = self.session.state  # the state that goes with the last of the updates
         self.session.subscribe(self._take)
         if start:

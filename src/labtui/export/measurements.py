@@ -321,11 +321,12 @@ def _own(folder: LabFolder, path: Path | None) -> Path | None:
 def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
     from labtui.domain.reduce import reduce_all
-    from labtui.session.store import Store
+    from labtui.session.store import Store, copied_store
+    from labtui.session.trust import check_trust
 
     if not folder.database_path.exists():
         return LabState()
-    store = Store(folder.database_path, read_only=True)
+    store = copied_store(folder) if check_trust(folder.path) else Store(folder.database_path, read_only=True)
     try:
         return reduce_all(LabState(), store.events())
     finally:

@@ -16,6 +16,7 @@ folder it was made of.
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -105,6 +106,8 @@ class FolderLock:
             FolderError: when the folder cannot be written at all.
         """
         try:
+            if Path(self._lock.lock_file).is_symlink():
+                raise OSError(errno.ELOOP, "its lock file is a link")
             self._lock.acquire(timeout=0)
         except Timeout:
             return False

@@ -218,7 +218,9 @@ class LogFollower:
         done = reader.parsed.get(item.stream)
         if done is None or done >= item.copy.size or (item.behind and now - item.read_at < COPY_AHEAD_S):
             return False
-        data = item.copy.mirrored(done, READ_PIECE)
+        with self._context.folder.reader(item.copy.local) as file:
+            file.seek(done)
+            data = file.read(READ_PIECE)
         self._own_disk_works()
         events = reader.feed(item.stream, data, self._context.state, self._context.at())
         if any(isinstance(event, RunEnded) for event in events):

@@ -24,7 +24,8 @@ from labtui.session import mirrors, sidecars
 from labtui.session.folder import FolderLock, LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
 from labtui.session.settings import Settings, cluster_user, load_profile
-from labtui.session.store import Store
+from labtui.session.store import Store, copied_store
+from labtui.session.trust import check_trust
 from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 
 if TYPE_CHECKING:
@@ -51,13 +52,21 @@ LOAD_FRESH_S = 60.0
 class Session:
     """One lab folder, open. Make it with `Session.open`; close it when done (it is a context manager, too)."""
 
-    def __init__(self, folder: LabFolder, store: Store, lock: FolderLock | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        folder: LabFolder,
+        store: Store,
+        lock: FolderLock | None,
+        clock: Clock,
+        not_trusted: LabError | None = None,
+    ) -> None:
         """Use `Session.open`."""
         self.folder = folder
+        self._not_trusted = not_trusted
         self.clock = clock
         self.settings: Settings = folder.settings()
         self.profile: Profile = load_profile(self.settings.profile, folder.path)
-        self.faults = FaultLog(folder.problem_log)
+        self.faults = FaultLog(folder.problem_log, writes=not_trusted is None)
         self._store = store
         self._lock = lock
         self._journal = Journal(store, self.faults.write, functools.partial(sidecars.keep, folder))
@@ -71,8 +80,6 @@ class Session:
         self._closed = False
         self._looking: set[str] = set()
         self._load: tuple[float, Future[SiteLoad]] | None = None
-        self.opened_read_only: LabError | None = None
-        """Why nothing may be changed here, where the folder was opened only to be looked at."""
 
     # ------------------------------------------------------------------ opening and closing
 
@@ -85,33 +92,31 @@ class Session:
         start: bool = True,
         factory: ClusterFactory | None = None,
         clock: Clock | None = None,
-        opened_read_only: LabError | None = None,
     ) -> Session:
         """Open a lab folder.
 
         `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
         When another process holds the folder the session is read-only: it follows what the other one stores.
+        A folder that is not trusted is only looked at: nothing is asked of the network, nothing is written in it.
         `start` begins to connect at once. `factory` makes another cluster than the settings say (practice, tests).
-        With `opened_read_only` the folder is only looked at, whoever has it open; the reason is for who wants more.
 
         Raises:
             FolderError: no lab folder, or it cannot be read; StoreError when its database is damaged.
             DataError: `lab.toml` or the cluster profile cannot be understood.
         """
         folder = LabFolder.open(path)
-        if opened_read_only is not None and not folder.database_path.exists():
-            cls.open(path, start=False).close()  # who only looks makes nothing
-        lock: FolderLock | None = FolderLock(folder.lock_path) if opened_read_only is None else None
+        not_trusted = check_trust(folder.path)
+        lock: FolderLock | None = FolderLock(folder.lock_path) if not_trusted is None else None
         if lock is not None and not lock.acquire():
             lock = None
         try:
-            store = _store(folder, read_only=lock is None)
-            session = cls(folder, store, lock, clock or SystemClock())
+            store = copied_store(folder) if not_trusted else _store(folder, read_only=lock is None)
+            session = cls(folder, store, lock, clock or SystemClock(), not_trusted)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
-        session._prompter, session._factory, session.opened_read_only = prompter, factory, opened_read_only
+        session._prompter, session._factory = prompter, factory
         if start:
             session.start()
         return session
@@ -142,7 +147,7 @@ class Session:
         """Show what another process stores: from the start, or since it has taken the folder over."""
         from labtui.session.journal import follow
 
-        if self._follower is None and not self._closed:
+        if self._follower is None and not self._closed and self._not_trusted is None:
             self._follower = follow(self.folder, self._store, self._journal, self.faults)
 
     def close(self, timeout_s: float = 1.0) -> None:
@@ -171,19 +176,17 @@ class Session:
 
     @property
     def read_only(self) -> bool:
-        """Whether another labtui process holds this folder, or it is a copy."""
-        return self._store.read_only
+        """Whether nothing may be changed here; `why_read_only` says why."""
+        return self.why_read_only is not None
 
     @property
-    def why_read_only(self) -> LabError:
-        """What to say to somebody who wants to change something in a read-only session."""
-        return (
-            self.opened_read_only
-            or self._store.taken
-            or FolderError(
-                "Another labtui has this lab folder open; this one is read-only.",
-                "Do it in the other window, or close that one first.",
-            )
+    def why_read_only(self) -> LabError | None:
+        """Why nothing may be changed: the folder is not trusted, is a copy, or is open elsewhere; None if it may."""
+        if self._not_trusted is not None or not self._store.read_only:
+            return self._not_trusted
+        return self._store.taken or FolderError(
+            "Another labtui has this lab folder open; this one is read-only.",
+            "Do it in the other window, or close that one first.",
         )
 
     @property
@@ -494,8 +497,8 @@ class Session:
     # ------------------------------------------------------------------ helpers
 
     def _must_write(self) -> None:
-        if self.read_only:
-            raise self.why_read_only
+        if (why := self.why_read_only) is not None:
+            raise why
 
     def _token_to_change(self, run_id: int) -> str:
         """The submission of a run whose job shall be changed."""

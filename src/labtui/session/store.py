@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 import zlib
@@ -24,7 +26,7 @@ import msgspec
 
 from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew
-from labtui.session.folder import Writer, copied, replaced
+from labtui.session.folder import LabFolder, Writer, copied, replaced
 
 _T = TypeVar("_T")
 
@@ -94,6 +96,8 @@ class Store:
         self.read_only = read_only
         self.taken: FolderTaken | None = None
         """Why this process may not write although the folder's lock would let it."""
+        self.copy: tempfile.TemporaryDirectory[str] | None = None
+        """Where the database lies when it is a copy that goes with this store."""
         self._writer: Writer | None = None
         self._lock = threading.RLock()
         self._last_id = 0
@@ -116,6 +120,8 @@ class Store:
                     "Close the other labtui, then open the folder again.",
                 )
             return connection
+        for ending in ("", "-wal", "-shm"):  # SQLite itself follows links
+            _refuse_link(self.path.with_name(self.path.name + ending))
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = _connect(self.path.as_uri())
@@ -300,6 +306,8 @@ class Store:
         """Close the file; the last one to close folds the write-ahead log into it."""
         with self._lock:
             self._connection.close()
+            if self.copy is not None:
+                self.copy.cleanup()
 
     def _translated(self, work: Callable[[], _T]) -> _T:
         try:
@@ -308,6 +316,28 @@ class Store:
             raise _explained(error) from error
         except OSError as error:
             raise StoreError(f"{self.path.name} cannot be opened: {error.strerror}.") from error
+
+
+def copied_store(folder: LabFolder) -> Store:
+    """The folder's database as a copy in a temporary folder, to look at: nothing is written beside the original.
+
+    Raises:
+        StoreError: as `Store`.
+    """
+    place = tempfile.TemporaryDirectory(prefix="labtui-")
+    path = Path(place.name) / folder.database_path.name
+    try:
+        for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
+            name = folder.database_path.name + ending
+            if folder.has(name):
+                with folder.reader(name) as source, path.with_name(name).open("wb") as target:
+                    shutil.copyfileobj(source, target)
+        store = Store(path)
+    except BaseException:
+        place.cleanup()
+        raise
+    store.read_only, store.copy = True, place
+    return store
 
 
 def _encode(writer: Writer) -> str:
@@ -321,6 +351,13 @@ def _writer_in(db: sqlite3.Connection) -> Writer | None:
         return msgspec.json.decode(row[0], type=Writer) if row else None
     except (msgspec.MsgspecError, TypeError):
         return None
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise StoreError(
+            f"{path.name} is a link, and labtui follows none in a lab folder.", "Put a file there."
+        )
 
 
 def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:

@@ -31,8 +31,8 @@ class NotTrusted(FolderError):
 
     def __init__(self, path: Path, doing: tuple[str, ...]) -> None:
         super().__init__(
-            f"The lab folder {path} is not trusted, so it is open for reading only.",
-            "Look at its lab.toml; then add `--trust` once if you know whose it is.",
+            f"The lab folder {path} is not trusted: it can only be read.",
+            f"{doing[0]} If you know whose it is and want that, add `--trust`.",
         )
         self.doing = doing
 
@@ -105,7 +105,12 @@ def what_it_would_do(folder: Path) -> tuple[str, ...]:
 
 
 def _record(folder: Path) -> _Record:
-    return _Record(path=str(folder), id=_id_of(folder), owner=owner_of(folder), commands=_commands_of(folder))
+    return _Record(
+        path=os.fsencode(folder).decode("utf-8", "backslashreplace"),
+        id=_id_of(folder),
+        owner=owner_of(folder),
+        commands=_commands_of(folder),
+    )
 
 
 def _record_path(folder: Path) -> Path:

@@ -136,7 +136,7 @@ class LabApp(SessionApp):
         under_way = any(
             run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING for run in state.runs.values()
         )
-        if self.session.opened_read_only is not None:
+        if self.session.read_only:
             self.exit(0)
             return
         if self._kept and not (under_way and self.view_model.factor is not None):

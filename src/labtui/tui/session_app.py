@@ -159,8 +159,8 @@ class SessionApp(SanitizedApp[int]):
             self.report(self.view_model.edition_problem)
         for problem in self._key_problems:
             self.report_sentence(problem)
-        if self.session.read_only and self.session.opened_read_only is None:
-            self.report(self.session.why_read_only)
+        if (why := self.session.why_read_only) is not None:
+            self.report(why)
 
     def on_unmount(self) -> None:
         """Nobody is listening any more."""
@@ -179,7 +179,7 @@ class SessionApp(SanitizedApp[int]):
 
         An action that a screen has a key for, and does not have itself, is the app's.
         """
-        reason, name = self.session.opened_read_only, action if isinstance(action, str) else action[1]
+        reason, name = self.session.why_read_only, action if isinstance(action, str) else action[1]
         if reason is not None and not actions.only_looks(name):
             self.notify(reason.sentence, severity="warning", timeout=4, markup=False)
             return True
@@ -338,7 +338,7 @@ class SessionApp(SanitizedApp[int]):
         from labtui.session.notifications import DesktopNotifier, terminal_sequence
 
         how = self.session.settings.notifications
-        if how == "off" or self.session.opened_read_only is not None:
+        if how == "off" or self.session.read_only:
             return  # who only looks in is not the one to be told
         if self.desktop is None and not self.is_headless:
             self.desktop = DesktopNotifier()
@@ -434,8 +434,7 @@ class SessionApp(SanitizedApp[int]):
     def choose_theme(self, name: str) -> None:
         """Change the colours, for the next time too."""
         self.theme = name
-        if self.session.opened_read_only is None:
-            keep_theme(name)
+        keep_theme(name)
 
     def report(self, error: BaseException) -> None:
         """An error as a sentence and a hint."""

