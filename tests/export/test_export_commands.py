@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.atomic_file import write_whole
+from labtui.cluster.local_files import write_whole
 from labtui.commands.cli import main
 from labtui.commands.terminal import Meter
 from labtui.domain.errors import ExportError, UsageError

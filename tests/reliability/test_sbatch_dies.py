@@ -20,6 +20,7 @@ from labtui.domain.errors import FolderError
 from labtui.domain.model import SubmissionStatus
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
+from labtui.session.trust import trust
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
 from tests.session.small_job import SCRIPT, draft, make_lab
@@ -172,6 +173,7 @@ def test_two_copies_of_a_folder_send_a_submission_once(
     database.close()
     copy = lab.path.with_name("copy")
     shutil.copytree(lab.path, copy)
+    trust(copy)
     sbatch = Sbatch(cluster, student, 'sleep 4; /usr/bin/sbatch "$@"')
     with Session.open(lab.path) as first:
         sbatch.wait_for("asked")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.cluster.inside import (
+from labtui.cluster.local_files import (
     files_inside,
     make_folder_inside,
     open_inside,
@@ -231,7 +231,7 @@ def test_files_in_the_folder_are_written_whole(snare: tuple[LabFolder, Path]) ->
 
 def test_each_kind_of_file_refuses_a_link(snare: tuple[LabFolder, Path]) -> None:
     """Scripts, answers, the database, its lock, pictures and exports: one helper, so one answer."""
-    from labtui.cluster.atomic_file import write_whole
+    from labtui.cluster.local_files import write_whole
     from labtui.domain.errors import ExportError
     from labtui.session.labs import load_edition
 

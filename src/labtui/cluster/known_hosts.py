@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from labtui.cluster.atomic_file import write_atomic
+from labtui.cluster.local_files import write_atomic
 from labtui.cluster.target import Endpoint, LoginQuestion, Prompter
 from labtui.domain.errors import HostKeyProblem
 

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.atomic_file import write_whole
+from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.events import LabState
 

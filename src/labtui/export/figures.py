@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.cluster.atomic_file import write_whole
+from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import UsageError
 from labtui.export import chart_geometry, style
 from labtui.export.measurements import Measurements

@@ -30,8 +30,14 @@ from typing import TYPE_CHECKING, BinaryIO, get_args
 import msgspec
 from filelock import FileLock, Timeout
 
-from labtui.cluster.atomic_file import write_private
-from labtui.cluster.inside import files_inside, make_folder_inside, read_inside, reader_inside, stat_inside
+from labtui.cluster.local_files import (
+    files_inside,
+    make_folder_inside,
+    read_inside,
+    reader_inside,
+    stat_inside,
+    write_private,
+)
 from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import SETTINGS_FILE, Settings, read_settings, write_settings

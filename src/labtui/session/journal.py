@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labtui.cluster.inside import open_inside, stat_inside
+from labtui.cluster.local_files import open_inside, stat_inside
 from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.events import AnyEvent, ErrorCleared, ErrorRaised, LabState, Refreshed
 from labtui.domain.reduce import reduce_all

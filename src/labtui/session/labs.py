@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from labtui.cluster.inside import files_inside
+from labtui.cluster.local_files import files_inside
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.lab.checks import TaskCheck, check_all

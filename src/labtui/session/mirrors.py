@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cluster.inside import open_inside, reader_inside, stat_inside
+from labtui.cluster.local_files import open_inside, reader_inside, stat_inside
 from labtui.domain.events import AnyEvent, LabState, LogGrew, SubmissionState
 from labtui.domain.model import Stream
 from labtui.session.folder import LabFolder, file_name

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labtui.cluster.local_files import stat_inside
 from labtui.domain.errors import FolderError, StoreError
 from labtui.domain.events import AnyEvent, LabState, LogSegmentStarted, SubmissionState
 from labtui.domain.model import JobPhase
@@ -80,7 +81,7 @@ def _repair(folder: LabFolder) -> RepairReport:
 def _read(path: Path) -> Stored | None:
     """Everything in a database; None where it is not there or not whole."""
     try:
-        return read_whole(path) if path.is_file() else None
+        return read_whole(path) if stat_inside(path.parent, path) is not None else None
     except StoreError:
         return None
 
@@ -132,9 +133,9 @@ def _segments(folder: LabFolder, item: SubmissionState) -> Iterator[AnyEvent]:
 def _files_as_planned(folder: LabFolder, item: SubmissionState) -> dict[str, bytes] | None:
     """The files that a submission was planned with, where they still are what they were."""
     script = folder.inside(item.script_file)
-    if not script.is_file():
+    if not folder.has(script):
         return None
-    files = {**folder.script_files(), SCRIPT_NAME: script.read_bytes()}
+    files = {**folder.script_files(), SCRIPT_NAME: folder.read(script)}
     return files if hashes(files) == dict(item.script_hashes) else None
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from labtui.cluster.atomic_file import write_private
 from labtui.domain.errors import FolderError
 from labtui.domain.events import (
     AnyEvent,
@@ -97,7 +96,7 @@ def _write(folder: LabFolder, state: LabState, submissions: Iterable[SubmissionS
         runs = tuple(PlannedRun(run_id=number, spec=state.runs[number].spec) for number in item.run_ids)
         with contextlib.suppress(FolderError, OSError):
             data = msgspec.json.encode(Sidecar(submission=item, runs=runs))
-            write_private(path_of(folder, item), data + b"\n")
+            folder.write(path_of(folder, item), data + b"\n")
 
 
 def read_all(folder: LabFolder) -> tuple[Sidecar, ...]:
@@ -105,9 +104,9 @@ def read_all(folder: LabFolder) -> tuple[Sidecar, ...]:
     found = []
     for path in folder.slurm.glob("*.json") if folder.slurm.is_dir() else ():
         with contextlib.suppress(OSError, ValueError):
-            if path.is_symlink() or path.stat().st_size > MAX_BYTES:
+            if path.stat().st_size > MAX_BYTES:
                 continue
-            sidecar = _decoder.decode(path.read_bytes())
+            sidecar = _decoder.decode(folder.read(path))
             if path_of(folder, sidecar.submission) == path:
                 found.append(sidecar)
     return tuple(sorted(found, key=lambda item: (item.submission.planned_at, item.submission.run_ids)))

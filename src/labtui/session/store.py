@@ -24,6 +24,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew
 from labtui.session.folder import LabFolder, Writer, copied, replaced
@@ -286,7 +287,7 @@ class Store:
         def work() -> None:
             if target.exists() and target.stat().st_mtime_ns >= self._changed_at_ns():
                 return
-            os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
+            os.close(open_inside(part.parent, part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
             with self._lock, contextlib.closing(_connect(part.as_uri())) as copy:
                 self._connection.backup(copy)
             read_whole(part)

@@ -16,8 +16,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from labtui.cluster.atomic_file import write_private
-from labtui.cluster.inside import read_inside
+from labtui.cluster.local_files import read_inside, write_private
 from labtui.domain.errors import FolderError, LabError
 from labtui.domain.profile import Profile
 from labtui.session.settings import SETTINGS_FILE, Settings, list_profiles, load_profile, read_settings

@@ -259,7 +259,7 @@ class PlanFixing(Screen[None]):
         return self.session.folder.inside(f"scripts/{name}")
 
     def _apply(self, fix: Fix, text: str) -> None:
-        from labtui.cluster.atomic_file import write_private
+        from labtui.cluster.local_files import write_private
         from labtui.preflight import apply_fix
 
         fixed = apply_fix(text, fix)
