@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from labtui.cluster.atomic_file import write_atomic
+from labtui.cluster.local_files import write_atomic
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import Job
