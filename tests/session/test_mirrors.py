@@ -6,13 +6,15 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
 from labtui.domain.events import LogState
 from labtui.domain.model import JobPhase, RunPhase
-from tests.session.conftest import Bench, draft
+from labtui.session import log_follower, mirrors
+from tests.session.conftest import Bench, accepted, draft, only
 from tests.session.scripted import keras_log
 from tests.session.segments import segments_of
 
@@ -330,3 +332,48 @@ def test_no_name_from_outside_leaves_the_folder() -> None:
         assert "\\" not in made
         assert len(made) < 200
         assert made.isprintable()
+
+
+# ----------------------------------------------------------------------------- logs without an end
+
+
+def test_an_endless_log_is_copied_up_to_the_limit_and_its_end_is_shown(bench: Bench) -> None:
+    token = accepted(bench)
+    bench.worker._context.max_log_bytes = 10_000
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.run(30, lambda: len(bench.session.state.runs[1].epochs) == 2)
+    for number in range(40):
+        bench.cluster.write("100", f"line {number} ".encode() * 500)
+        bench.run(5)
+    mirror = mirrors.current_path(bench.session.folder, only(bench), "out")
+    assert mirror is not None and mirror.stat().st_size == 10_000
+    assert bench.cluster.files[bench.cluster.log("100")].startswith(mirror.read_bytes())
+    shown = bench.session.log_path(token, "out")
+    assert shown is not None and shown.read_bytes().endswith(b"line 39 ")
+    (problem,) = bench.session.state.problems
+    assert "is not copied further" in problem.sentence and shown.name in problem.hint
+    bench.worker._context.max_log_bytes = 1 << 30
+    bench.run(60, lambda: mirror.read_bytes() == bench.cluster.files[bench.cluster.log("100")])
+    assert bench.session.state.problems == () and bench.session.log_path(token, "out") == mirror
+
+
+def test_a_nearly_full_disk_takes_the_beginning_of_a_log_only(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted(bench)
+    monkeypatch.setattr(log_follower.shutil, "disk_usage", lambda path: SimpleNamespace(free=499_000_000))
+    bench.cluster.write("100", keras_log(5, 4) + b"x" * 3_000_000)
+    bench.run(60)
+    mirror = mirrors.current_path(bench.session.folder, only(bench), "out")
+    assert mirror is not None and mirror.stat().st_size == log_follower.SMALL_BYTES
+    assert len(bench.session.state.runs[1].epochs) == 2
+
+
+def test_of_a_log_that_is_rewritten_again_and_again_the_newest_copies_stay(bench: Bench) -> None:
+    accepted(bench)
+    for number in range(12):
+        bench.cluster.put("100", f"try {number}\n".encode() * (20 - number))
+        bench.run(8)
+    names = sorted(path.name.split(".", 2)[2] for path in bench.session.folder.logs.iterdir())
+    assert names == sorted(f"restart{number}.out" for number in range(7, 12))
+    assert any("newest 5 copies" in problem.hint for problem in bench.session.state.problems)

@@ -89,9 +89,6 @@ def prompt_for_missing(draft: SubmissionDraft, answers: Answers) -> Answers:
     return answers
 
 
-_PUSHED = {"new": "not pushed", "unchanged": "same as pushed", "changed": "not as pushed"}
-
-
 def job_line(draft: SubmissionDraft, preview: Preview) -> str:
     """A job in one line: its runs, its limit, what it should take and cost."""
     expected = f", expected {minutes(preview.seconds)}" if preview.seconds else ", length unknown"
@@ -173,8 +170,6 @@ def file_words(item: dict[str, Any]) -> str:
     parts = []
     if item["since"] is not None:
         parts.append(f"{item['since']} since job {item['since_job']}" if item["since_job"] else item["since"])
-    if item["pushed"] is not None:
-        parts.append(_PUSHED[item["pushed"]])
     if item["changed"]:
         parts.append("changed by you")
     return "".join(f", {word}" for word in parts)

@@ -89,6 +89,7 @@ def make_worker(
         cluster=factory(prompter or NonInteractivePrompter(), session.note_command),
         clock=session.clock,
         faults=session.faults,
+        max_log_bytes=int(session.settings.max_log_gib * 1024**3),
     )
     remote = shared_dir(session.profile, session.settings, user=session.user)
     return ClusterWorker(context, remote, session.only_follow)

@@ -11,6 +11,7 @@ connection, and the bytes are what could be lost. After every second of copying 
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,16 @@ READ_PIECE = 4 * 1024 * 1024
 """Bytes of a mirror that are read for epochs at once."""
 
 DISK_KEY = "mirror"
+ROOM_KEY = "log-room"
+SEGMENTS_KEY = "log-segments"
+
+MIN_FREE_BYTES = 500_000_000
+"""Below so much free space on this computer only the first `SMALL_BYTES` of a log are copied."""
+
+SMALL_BYTES = 1_000_000
+TAIL_BYTES = 64 * 1024
+TAIL_S = 2.0
+MAX_SEGMENTS = 5
 
 
 @dataclass(slots=True)
@@ -62,6 +73,7 @@ class Followed:
     looks_since_end: int = 0
     complete: bool = False
     last_look: bool = False
+    tail_at: float = 0.0
 
 
 class LogFollower:
@@ -170,7 +182,7 @@ class LogFollower:
         before = item.copy.size
         item.copy.remote = absolute(self._context, item.copy.remote)
         try:
-            step = item.copy.step(self._context.cluster.remote_files)
+            step = item.copy.step(self._context.cluster.remote_files, self._room(item))
         except (LabError, OSError) as error:
             with contextlib.suppress(OSError):
                 self._take_what_came(submission, item, before)
@@ -183,6 +195,38 @@ class LogFollower:
             self._take(submission, item, step)
         if step.grown:
             self._own_disk_works()
+        if step.no_room:
+            self._keep_tail(item, step.remote_size)
+        elif item.tail_at and step.grown:
+            item.tail_at = 0.0
+            mirrors.tail_path(item.copy.local).unlink(missing_ok=True)
+            self._context.clear_problem(ROOM_KEY)
+
+    def _room(self, item: Followed) -> int:
+        """How many bytes of a log may still be copied: an endless one must not fill the disk."""
+        limit = self._context.max_log_bytes
+        if shutil.disk_usage(self._context.folder.logs).free < MIN_FREE_BYTES:
+            limit = min(limit, SMALL_BYTES)
+        return limit - item.copy.size
+
+    def _keep_tail(self, item: Followed, size: int) -> None:
+        """The log is not copied any further: its end is kept in a file of its own, for the screen."""
+        now = self._context.now()
+        if now < item.tail_at:
+            return
+        item.tail_at = now + TAIL_S
+        start = max(0, size - TAIL_BYTES)
+        end = self._context.cluster.remote_files.read(item.copy.remote, start, TAIL_BYTES)
+        tail = mirrors.tail_path(item.copy.local)
+        self._context.folder.write(tail, end)
+        limit = f"{self._context.max_log_bytes / 1024**3:g} GiB"
+        self._context.raise_problem(
+            ROOM_KEY,
+            StoreError(
+                f"The log of job {item.job_id} is not copied further: it is over {limit}, or the disk is nearly full.",
+                f"Its end is in {tail.name}. Free some space, or set max_log_gib in lab.toml.",
+            ),
+        )
 
     def _take_what_came(self, submission: SubmissionState, item: Followed, before: int) -> None:
         """A look that broke off in the middle: what it brought before is in the mirror, and counts."""
@@ -311,9 +355,25 @@ class LogFollower:
             events.append(SamplesReset(at=at, run_ids=submission.run_ids, reason=reason))
         self._reader(submission).restart(item.stream)
         self._context.journal.commit(events)
+        self._delete_old_segments(submission, item.stream, segment)
         item.copy = self._copy(self._context.state.submissions[item.token], item.stream)
         item.quiet_since, item.complete, item.last_look, item.behind = None, False, False, False
         item.again_at = self._context.now()
+
+    def _delete_old_segments(self, submission: SubmissionState, stream: Stream, newest: int) -> None:
+        """A log that is rewritten again and again: the newest copies are kept."""
+        for segment in mirrors.segments_on_disk(self._context.folder, submission, stream):
+            path = mirrors.segment_path(self._context.folder, submission, stream, segment)
+            if path is None or segment > newest - MAX_SEGMENTS:
+                continue
+            path.unlink(missing_ok=True)
+            self._context.raise_problem(
+                SEGMENTS_KEY,
+                StoreError(
+                    f"The log of {submission.job_name} was rewritten more than {MAX_SEGMENTS} times.",
+                    f"The newest {MAX_SEGMENTS} copies are kept, older ones were deleted.",
+                ),
+            )
 
     def _segment_exists(self, submission: SubmissionState, stream: Stream, segment: int) -> bool:
         path: Path | None = mirrors.segment_path(self._context.folder, submission, stream, segment)

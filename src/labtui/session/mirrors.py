@@ -12,7 +12,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from labtui.domain.model import Stream
 from labtui.session.folder import LabFolder, file_name
 
 if TYPE_CHECKING:
-    from labtui.cluster.files import RemoteFiles
+    from labtui.cluster.files import FileStat, RemoteFiles
 
 SUFFIXES: dict[Stream, str] = {"out": "out", "err": "err", "gpu": "gpu.csv"}
 STREAMS: tuple[Stream, ...] = ("out", "err", "gpu")
@@ -52,6 +52,11 @@ def current_segment(submission: SubmissionState, stream: Stream) -> int:
 def current_path(folder: LabFolder, submission: SubmissionState, stream: Stream) -> Path | None:
     """The mirror that is being written; None while the submission has no job."""
     return segment_path(folder, submission, stream, current_segment(submission, stream))
+
+
+def tail_path(path: Path) -> Path:
+    """Beside a mirror that does not take all of its log: the end of that log."""
+    return path.with_name(f"{path.name}.tail")
 
 
 def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Stream) -> list[int]:
@@ -129,13 +134,16 @@ class CopyStep:
     """What one look at a remote log gave.
 
     `grown` is how many bytes were appended. `restarted` tells why a new segment has to begin (then nothing was
-    appended). `behind` says that there is more to read at once; `missing` that there is no such file.
+    appended). `behind` says that there is more to read at once; `missing` that there is no such file; `no_room` that
+    there is more, for which there was no room. `remote_size` is how long the log is.
     """
 
     grown: int = 0
     restarted: str = ""
     behind: bool = False
     missing: bool = False
+    no_room: bool = False
+    remote_size: int = 0
 
 
 class LogCopy:
@@ -162,8 +170,12 @@ class LogCopy:
         """The connection was broken, or the job ended: compare the beginning, too, at the next look."""
         self._compare_all = True
 
-    def step(self, files: RemoteFiles) -> CopyStep:
-        """Look once. Raises ConnectionLost or RemoteFailure from the cluster, OSError from our own disk."""
+    def step(self, files: RemoteFiles, room: int | None = None) -> CopyStep:
+        """Look once, and copy at most `room` bytes.
+
+        Raises:
+            ConnectionLost, RemoteFailure: from the cluster; OSError from our own disk.
+        """
         stat = files.stat(self.remote)
         if stat is None:
             return CopyStep(missing=True)
@@ -183,7 +195,15 @@ class LogCopy:
         if not grown and not touched:
             self._modified = stat.mtime
             return CopyStep()
-        return self._read_on(files, size, stat.size, stat.mtime)
+        return self._read_within(files, size, stat, room)
+
+    def _read_within(self, files: RemoteFiles, size: int, stat: FileStat, room: int | None) -> CopyStep:
+        wanted = stat.size - size
+        allowed = wanted if room is None else max(0, min(wanted, room))
+        if wanted and not allowed:
+            return CopyStep(no_room=True, remote_size=stat.size)
+        step = self._read_on(files, size, size + allowed, stat.mtime)
+        return replace(step, no_room=allowed < wanted and not step.behind, remote_size=stat.size)
 
     def _alike(self, files: RemoteFiles, offset: int, size: int) -> bool:
         length = min(size - offset, OVERLAP)

@@ -229,12 +229,17 @@ class Session:
         return self._journal.subscribe(callback)
 
     def log_path(self, token: str, stream: Stream) -> Path | None:
-        """The mirror of a submission's log (its latest segment), or None when nothing of it was read yet."""
+        """The mirror of a submission's log (its latest segment), or None when nothing of it was read yet.
+
+        Where the log is not copied any further it is a file with its end.
+        """
         submission = self.state.submissions.get(token)
         if submission is None:
             return None
         path = mirrors.current_path(self.folder, submission, stream)
-        return path if path is not None and self.folder.has(path) else None
+        if path is None:
+            return None
+        return next((each for each in (mirrors.tail_path(path), path) if self.folder.has(each)), None)
 
     def files_of(self, token: str) -> dict[str, bytes]:
         """The files of a submission as they were when it was planned, by relative path; none that is not stored.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from labtui.cluster.target import Overrides, Target
 
 SETTINGS_FILE = "lab.toml"
-_LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications")
+_LAB_KEYS = ("edition", "group", "practice", "log_patterns", "notifications", "max_log_gib")
 _CLUSTER_KEYS = (
     "profile",
     "host",
@@ -44,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `max_per_gpu_batch` is for GPUs with less memory than the lab's own: plans give no GPU more images a step.
     `notifications` says how a job's start, end and failure are told: by the desktop and the terminal, by the terminal
     alone, or not at all.
+    A log is copied up to `max_log_gib` GiB; of a longer one only the end is shown.
     `log_patterns` are regular expressions for lines of logs that labtui does not know.
     """
 
@@ -66,6 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_per_gpu_batch: int | None = None
     log_patterns: tuple[str, ...] = ()
     notifications: Literal["desktop", "terminal", "off"] = "desktop"
+    max_log_gib: float = 2.0
 
     def __post_init__(self) -> None:
         for text in self.log_patterns:
@@ -77,12 +79,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(error.sentence) from None
         if self.max_per_gpu_batch is not None and self.max_per_gpu_batch < 1:
             raise ValueError("max_per_gpu_batch must be at least 1")
+        if not 0 < self.max_log_gib < 1e6:
+            raise ValueError("max_log_gib must be above 0")
         if self.port is not None and not 0 < self.port < 65536:
             raise ValueError(f"port {self.port} is not between 1 and 65535")
 
 
 _UNSET = object()
-_DEFAULTS = {"practice": False, "notifications": "desktop"}
+_DEFAULTS = {"practice": False, "notifications": "desktop", "max_log_gib": 2.0}
 """Values that are not written: they say nothing."""
 
 

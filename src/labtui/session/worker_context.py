@@ -164,6 +164,8 @@ class WorkerContext:
     cluster: SlurmCluster
     clock: Clock
     faults: FaultLog
+    max_log_bytes: int = 2 * 1024**3
+    """A longer log is not copied any further."""
     luck: random.Random = field(default_factory=random.Random)
     run_in_background: Callable[[Callable[[], Any], Done], None] = inline
     """Runs one slow question beside the worker, on a channel of its own; `done` is called in the worker's thread."""
