@@ -244,7 +244,7 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
             mixed.state.submissions[mixed.state.runs[each.run_id].token].practice for each in row.members
         }
         assert sources == {row.practice}
-    from labtui.results.charts import task_charts
+    from tests.results.helpers import task_charts
 
     for chart in task_charts(results):
         assert chart.practice is ("practice" in chart.key)

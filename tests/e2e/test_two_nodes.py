@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labtui.results.chart_catalog import family, gallery, lab_charts
+from labtui.results.catalogue import catalogue, lab_charts
 from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.training_logs.gpu_sampler import read_samples
@@ -102,7 +102,7 @@ async def test_one_two_and_four_ranks_then_four_on_a_slower_network(
     for row in rows:
         assert row["efficiency"]["value"] == pytest.approx(row["speedup"]["value"] / row["n_gpus"], rel=1e-3)
     with Session.open(labtui.folder, start=False) as session:
-        charts = {family(chart.key): chart for chart in lab_charts(session.results())}
+        charts = {chart.family: chart for chart in lab_charts(session.results())}
         assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2, 4], charts.keys()
         (largest,) = [one for one in session.state.submissions.values() if one.nodes == 2]
         assert largest.job is not None and largest.job.node == "node[1-2]"
@@ -234,7 +234,7 @@ def test_two_workers_of_tensorflow(pair: Cluster, member: Student, tmp_path: Pat
         ("small", 2, 32, 1),
     ]
     with Session.open(labtui.folder, start=False) as session:
-        charts = {family(chart.key): chart for chart in lab_charts(session.results())}
+        charts = {chart.family: chart for chart in lab_charts(session.results())}
         assert [point.x for point in charts["efficiency"].series[0].points] == [1, 2], charts.keys()
         (job,) = [one for one in session.state.submissions.values() if one.nodes == 2]
         assert job.job is not None and job.job.node == "node[1-2]"
@@ -246,7 +246,7 @@ def test_three_policies_of_the_learning_rate(pair: Cluster, member: Student, tmp
     assert trained(labtui, "3") == ["completed"] * 3
     with Session.open(labtui.folder, start=False) as session:
         assert {one.job and one.job.node for one in session.state.submissions.values()} == {"node[1-2]"}
-        charts = {family(chart.key): chart for chart in gallery(session.results())}
+        charts = {chart.family: chart for chart in catalogue(session.results())}
     rates = {one.name: [point.y for point in one.points] for one in charts["learning-rate"].series}
     assert rates == {
         "naive, 2 GPUs, batch 16": [0.5, 0.05, 0.005],

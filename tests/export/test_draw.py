@@ -18,10 +18,10 @@ from matplotlib.collections import LineCollection
 from labtui.export import style
 from labtui.export.chart_geometry import y_limits
 from labtui.export.figures import FORMATS, make_figure, pictures
-from labtui.results.chart_catalog import lab_charts
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axis, stacked, with_kind
+from labtui.results.catalogue import lab_charts
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, stacked, with_kind
 from labtui.results.compute import compute_results
-from labtui.results.run_charts import epoch_chart
+from labtui.results.course_charts import epoch_chart
 from tests.export.helpers import has
 from tests.results.helpers import results_of, run
 
@@ -78,7 +78,7 @@ def test_pdf_embeds_its_typeface(tmp_path):
 
 
 COUNTS = (1, 2, 4, 8, 16, 32)
-WIDE_RANGE = doubling_axis(
+WIDE_RANGE = doubling_axes(
     ChartSpec(
         key="throughput",
         title="t",

@@ -9,9 +9,9 @@ import pytest
 from labtui.export import chart_geometry, style
 from labtui.export.figures import make_figure
 from labtui.export.pptx_charts import chart_data, dress_chart
-from labtui.results.charts import ChartSpec, task_charts, with_kind
+from labtui.results.charts import ChartSpec, with_kind
 from tests.export.helpers import Nearly
-from tests.results.helpers import published, results_of
+from tests.results.helpers import published, results_of, task_charts
 
 CHAPTER10 = published("chapter10.toml")
 TABLES = {table["id"]: table for table in CHAPTER10["tables"]}

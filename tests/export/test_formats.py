@@ -27,7 +27,7 @@ from labtui.export.pptx_theme import EMU, own_look, template_look
 from labtui.export.pptx_writer import pptx_bytes
 from labtui.export.slide_layout import BODY, lay_out
 from labtui.export.typst_writer import SLIDE_SIZES, Typesetter
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axis
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
 from labtui.results.compute import compute_results
 from tests.export.helpers import ANSWERS, DAY, EDITIONS, has, make_lab, pdf_words
 from tests.results.helpers import run as measured_run
@@ -234,7 +234,7 @@ def test_an_axis_of_doublings_says_the_gpus_in_powerpoint(kind):
 
     counts = (1, 2, 4, 8, 16, 32)
     points = tuple(Point(x=n, y=240.0 * n, label=f"{240 * n}") for n in counts)
-    spec = doubling_axis(
+    spec = doubling_axes(
         ChartSpec(
             key="throughput", title="t", x_label="GPUs", y_label="images per second", kind=kind,
             series=(Series(name="vit", points=points),), x_ticks=tuple((float(n), str(n)) for n in counts),

@@ -87,3 +87,11 @@ def run(
         throughput_printed=more.pop("throughput_printed", None),
     )
     return MeasuredRun(run=parsed, practice=practice, live=live, **more)
+
+
+def task_charts(results, *, model=None, reading="precise"):
+    """The four charts of a task, by GPU count."""
+    from labtui.results.catalogue import catalogue
+
+    four = ("epoch-time", "throughput", "speedup", "efficiency")
+    return tuple(each for each in catalogue(results, model=model, reading=reading) if each.family in four)

@@ -7,13 +7,14 @@ import math
 import pytest
 
 from labtui.domain.model import Interval
-from labtui.results.chart_catalog import lab_charts
-from labtui.results.charts import ChartSpec, scaling_lines, slug, task_charts
-from labtui.results.comparison_charts import law_charts
+from labtui.results.catalogue import lab_charts, law_chart
+from labtui.results.charts import ChartSpec, slug
 from labtui.results.compute import compute_results
+from labtui.results.course_charts import accuracy_chart, epoch_chart, gpu_chart
 from labtui.results.numbers import uncertainty, widened
-from labtui.results.run_charts import accuracy_chart, epoch_chart, gpu_chart
+from labtui.results.scaling import scaling_lines
 from labtui.training_logs.gpu_sampler import GpuSample
+from tests.results.helpers import task_charts
 
 from .helpers import published, read_logs, results_of, run
 
@@ -55,8 +56,7 @@ def test_figures_10_4_to_10_15_from_the_published_logs(figure):
             assert marks == pytest.approx(list(published_values(TABLES[name], key)))
         assert [label for _, label in chart.x_ticks] == ["1", "2", "4"]
         assert not chart.practice and "whole seconds of epoch 2" in chart.notes[0]
-    # One network is drawn as bars, several as lines; the speedup has its ideal line.
-    assert charts["speedup"].kind == ("bars" if "model" in figure else "lines")
+    assert charts["speedup"].kind == "lines" and charts["speedup"].switchable
     (ideal,) = [series for series in charts["speedup"].series if series.role == "ideal"]
     assert [(point.x, point.y) for point in ideal.points] == [(1, 1), (2, 2), (4, 4)]
     assert charts["efficiency"].percent and charts["efficiency"].y_max >= 1
@@ -82,9 +82,9 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     results = compute_results([*read_logs(*BOTH), *read_logs(*CPU_GPU)])
     charts = lab_charts(results)
     keys = by_key(charts)
-    assert set(KEYS) < set(keys)
-    assert {"throughput-per-gpu", "first-epoch", "cpu-gpu-resnet50", "efficiency-loss-resnet50"} < set(keys)
-    assert {"amdahl-resnet50", "gustafson-resnet152"} < set(keys)
+    assert {*KEYS, *(f"{key}-ResNet50" for key in KEYS)} < set(keys)
+    assert {"throughput-per-gpu", "first-epoch", "cpu-gpu-ResNet50", "efficiency-loss-ResNet50"} < set(keys)
+    assert {"laws-ResNet50", "laws-ResNet152"} < set(keys)
     for chart in charts:
         assert chart.title and chart.x_label and chart.y_label and not chart.empty
         for series in chart.series:
@@ -100,12 +100,12 @@ CPU_GPU = ("ResNet50_seq_CPU.31335.out", "ResNet50_seq_GPU.31336.out")
 
 
 def test_cpu_against_gpu():
-    (chart,) = [chart for chart in lab_charts(results_of(*CPU_GPU)) if chart.key == "cpu-gpu-resnet50"]
+    (chart,) = [chart for chart in lab_charts(results_of(*CPU_GPU)) if chart.family == "cpu-gpu"]
     assert [label for _, label in chart.x_ticks] == ["CPU", "1 GPU"]
     assert [round(point.y, 3) for point in chart.series[0].points] == [215, 14.308]
     assert "15.0 times" in chart.notes[0]
     charts = lab_charts(results_of(*CPU_GPU), reading="as-printed")
-    (chart,) = [chart for chart in charts if chart.key == "cpu-gpu-resnet50"]
+    (chart,) = [chart for chart in charts if chart.family == "cpu-gpu"]
     assert [point.y for point in chart.series[0].points] == [215, 14]
     assert "15.4 times" in chart.notes[0]
 
@@ -127,31 +127,37 @@ def test_two_series_of_one_network_are_told_apart():
 
 
 def test_first_epochs_are_hollow():
-    chart = by_key(lab_charts(results_of(BOTH[0])))["first-epoch"]
+    chart = by_key(lab_charts(results_of(BOTH[0])))["first-epoch-ResNet50"]
     first, steady = chart.series
     assert [point.y for point in first.points] == [29, 31, 47] and all(point.hollow for point in first.points)
     assert not any(point.hollow for point in steady.points)
 
 
 def test_lost_efficiency_adds_up_to_all_of_it():
-    chart = by_key(lab_charts(results_of(BOTH[0])))["efficiency-loss-resnet50"]
+    chart = by_key(lab_charts(results_of(BOTH[0])))["efficiency-loss-ResNet50"]
     for kept, batch, steps in zip(*(series.points for series in chart.series), strict=True):
         assert kept.y + batch.y + steps.y == pytest.approx(1)
-    lost_to_batch = chart.series[1].points[2]
+    lost_to_batch = chart.series[1].points[1]
     assert round(100 * lost_to_batch.y, 1) == 10.7
 
 
-def test_law_charts_show_curve_band_and_prediction():
+def test_a_law_chart_shows_both_curves_their_bands_and_the_outlook():
     results = results_of(BOTH[0])
-    amdahl, gustafson = law_charts(results)
-    for chart, fit in zip((amdahl, gustafson), results.fits, strict=True):
-        roles = {series.role: series for series in chart.series}
-        assert set(roles) == {"measured", "fit", "band", "ideal", "reference"}
-        assert roles["fit"].points[0].y == pytest.approx(1) and roles["fit"].points[-1].x == 8
-        assert all(point.lo <= point.y <= point.hi for point in roles["band"].points)
-        (mark,) = roles["reference"].points
-        assert mark.hollow and mark.x == 8 and mark.lo < mark.hi
-        assert f"{100 * fit.serial_fraction.value:.1f} %" in chart.notes[0]
+    chart = law_chart(results, "ResNet50")
+    roles = [series.role for series in chart.series]
+    assert roles == ["measured", "fit", "band", "fit", "band", "reference", "reference", "ideal"]
+    for series in chart.series:
+        if series.role == "fit":
+            assert series.points[0].y == pytest.approx(1) and series.points[-1].x == 4
+        if series.role == "band":
+            assert all(point.lo <= point.y <= point.hi for point in series.points)
+    same, grows = (series.points[-1] for series in chart.series if series.role == "reference")
+    assert (same.x, grows.x) == (8, 8) and same.y > grows.y
+    assert f"{100 * results.fits[0].serial_fraction.value:.1f} %" in chart.notes[0]
+
+
+def test_two_sizes_have_no_law():
+    assert compute_results([run(1, [9, 9]), run(2, [9, 5])]).fits == ()
 
 
 def test_live_runs_are_drawn_live_and_a_lone_first_epoch_hollow():
@@ -177,7 +183,7 @@ def test_practice_never_shares_a_chart_and_is_marked():
 
 def test_no_runs_no_charts():
     nothing = compute_results([])
-    assert task_charts(nothing) == () and lab_charts(nothing) == () and law_charts(nothing) == ()
+    assert task_charts(nothing) == lab_charts(nothing) == ()
 
 
 def test_epochs_and_accuracy_over_time():

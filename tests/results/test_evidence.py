@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from labtui.results.charts import task_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.training_logs.reader import parse_log
+from tests.results.helpers import task_charts
 
 from .helpers import epoch, run
 

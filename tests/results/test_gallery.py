@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart, networks
+from labtui.results.catalogue import catalogue, networks
+from labtui.results.course_charts import job_gpu_chart
 from labtui.results.rows import of_rows
 from labtui.training_logs.gpu_sampler import GpuSample
 
@@ -12,35 +13,27 @@ ONE = ("ResNet50.31337.out",)
 BOTH = (*ONE, "ResNet152.31338.out")
 
 
-def test_every_family_is_told_by_its_key() -> None:
-    assert [family(name) for name in FAMILIES] == list(FAMILIES)
-    assert family("throughput-per-gpu-practice") == "throughput-per-gpu"
-    assert family("efficiency-loss-resnet50") == "efficiency-loss"
-    assert family("gpu-utilization-31337") == "gpu-utilization"
-
-
 def test_one_network_has_its_analysis_and_several_only_what_compares_them() -> None:
-    alone = [family(chart.key) for chart in gallery(results_of(*ONE))]
+    alone = [chart.family for chart in catalogue(results_of(*ONE))]
     assert alone[:4] == ["epoch-time", "throughput", "speedup", "efficiency"]
-    assert {"throughput-per-gpu", "first-epoch", "efficiency-loss", "amdahl", "gustafson", "epochs"} < set(
-        alone
-    )
+    assert {"throughput-per-gpu", "first-epoch", "efficiency-loss", "laws", "epochs"} < set(alone)
     results = results_of(*BOTH)
     assert networks(results) == ("ResNet50", "ResNet152")
-    together = gallery(results)
-    assert {family(chart.key) for chart in together}.isdisjoint({"amdahl", "gustafson", "efficiency-loss"})
+    together = catalogue(results)
+    assert {"speedup", "efficiency-loss"} <= {chart.family for chart in together}
+    assert all(chart.family != "tuning" for chart in together)
     assert all(len(chart.series) <= 6 for chart in together)
-    assert [chart.key for chart in gallery(results, model="ResNet50")] == [
-        chart.key for chart in gallery(results_of(*ONE))
+    assert [chart.key for chart in catalogue(results, model="ResNet50")] == [
+        chart.key for chart in catalogue(results_of(*ONE))
     ]
 
 
 def test_a_chart_that_says_nothing_is_not_there() -> None:
     results = results_of(*ONE)
     lone = of_rows(results, [row for row in results.rows if row.n_gpus == 1])
-    assert {family(chart.key) for chart in gallery(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
-    assert not any(chart.empty for chart in gallery(lone))
-    assert gallery(of_rows(results, ())) == ()
+    assert {chart.family for chart in catalogue(lone)}.isdisjoint({"cpu-gpu", "efficiency-loss"})
+    assert not any(chart.empty for chart in catalogue(lone))
+    assert catalogue(of_rows(results, ())) == ()
 
 
 def test_laws_follow_the_rows_they_rest_on() -> None:
@@ -48,7 +41,6 @@ def test_laws_follow_the_rows_they_rest_on() -> None:
     assert {fit.model for fit in results.fits} == {"ResNet50", "ResNet152"}
     small = of_rows(results, [row for row in results.rows if row.model == "ResNet50"])
     assert {fit.model for fit in small.fits} == {"ResNet50"}
-    assert {each.baseline.model for each in small.predictions} <= {"ResNet50"}
 
 
 def test_one_moment_of_a_gpu_is_no_chart() -> None:

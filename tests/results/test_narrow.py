@@ -66,7 +66,7 @@ def test_where_all_is_practice_the_title_says_so_in_a_window():
 def test_a_share_has_one_form_and_a_ratio_is_so_many_times_as_fast():
     text = report_text(results_of(*BOTH)) + report_text(results_of(*SEQUENTIAL))
     assert re.search(r"\d%", text) is None
-    assert "efficiency 38 to 51 %" in text and "84.0 %" in text
+    assert "84.0 %" in text
     assert "one GPU is 15.03 times as fast as the CPU (14.89 to 15.17; as printed 15.36)" in text
     assert "  batch  " not in text and "global batch" in text
 

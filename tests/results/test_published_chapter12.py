@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from labtui.lab.edition import Edition
-from labtui.results.charts import task_charts
+from labtui.results.charts import on_even_steps
 from labtui.results.compute import compute_results
-from labtui.results.cost import gpu_hours_per_million, sweet_spots
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text
 from labtui.results.rows import ResultRow, Results
+from labtui.results.scaling import gpu_hours_per_million, sweet_spots
 from labtui.results.serialize import results_json
 from labtui.session.labs import load_edition
 from labtui.training_logs.reader import parse_log
+from tests.results.helpers import task_charts
 
 from .helpers import published
 
@@ -125,9 +126,10 @@ def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
         measured = [series for series in chart.series if series.role == "measured"]
         assert {series.name for series in measured} == {"vit (micro-224)", "vit (tiny-224)"}
         assert [text for _, text in chart.x_ticks] == ["1", "2", "4", "8", "16", "32"]
-        assert [x for x, _ in chart.x_ticks] == [0, 1, 2, 3, 4, 5]
-        assert chart.x_label.endswith("(logarithmic)")
-        assert all([p.x for p in series.points] == [0, 1, 2, 3, 4, 5] for series in measured)
+        assert chart.x_log and chart.y_log is (chart.family != "efficiency")
+        assert [series.short for series in measured] == ["micro-224", "tiny-224"]
+        drawn = on_even_steps(chart)
+        assert all([p.x for p in series.points] == [0, 1, 2, 3, 4, 5] for series in drawn.measured)
     (ideal,) = (series for series in charts["speedup"].series if series.role == "ideal")
     assert [point.y for point in ideal.points] == [1, 2, 4, 8, 16, 32]
     assert any("weak scaling" in note for note in charts["efficiency"].notes)

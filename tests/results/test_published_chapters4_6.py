@@ -8,7 +8,7 @@ import pytest
 
 from labtui.domain.model import Interval
 from labtui.export.measurements import Measurements
-from labtui.results.chart_catalog import gallery, program_charts
+from labtui.results.catalogue import catalogue, program_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports
 from labtui.results.serialize import results_json
@@ -132,10 +132,10 @@ def test_a_line_without_a_run_on_one_gpu_is_compared_with_its_own_baseline():
 
 
 def test_charts_say_processes_and_milliseconds_and_never_mix_the_two_scalings(pi):
-    charts = {chart.key: chart for chart in gallery(pi)}
+    charts = {chart.key: chart for chart in catalogue(pi)}
     assert list(charts) == ["program-time", "program-speedup", "program-efficiency"]
     time = charts["program-time"]
-    assert (time.x_label, time.y_label) == ("processes (logarithmic)", "milliseconds")
+    assert (time.x_label, time.y_label) == ("processes", "milliseconds") and time.x_log
     assert [text for _, text in time.x_ticks] == ["1", "2", "4", "8", "16", "32", "64"]
     assert [series.role for series in charts["program-speedup"].series] == ["measured", "ideal"]
     assert all("Strong scaling" in chart.notes[0] for chart in charts.values())
@@ -146,7 +146,7 @@ def test_grids_are_lines_of_one_chart(jacobi):
     names = [series.name for series in speedup.series]
     assert len(names) == 4
     assert names[-1] == "ideal"
-    assert speedup.x_label == "GPUs (logarithmic)"
+    assert speedup.x_label == "GPUs" and speedup.x_log
 
 
 def test_results_json_gains_programs_and_changes_nothing_else(pi):

@@ -162,7 +162,7 @@ def test_the_readable_answer_holds_both_readings_laws_and_notes(capsys):
         "2.80",
         "91.5 %",
         "Amdahl, ResNet50",
-        "on 8 GPUs",
+        "On 8 GPUs",
         "line 27",
     ):
         assert text in out

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
 from labtui.export.result_blocks import short_table
-from labtui.results.charts import task_charts
 from labtui.results.compute import compute_results
 from labtui.results.numbers import (
     ABSENT,
@@ -22,7 +21,7 @@ from labtui.results.numbers import (
     with_uncertainty,
 )
 from labtui.tui.format import epoch_time, speedup
-from tests.results.helpers import run
+from tests.results.helpers import run, task_charts
 
 
 def row_of(times: list[float]):

@@ -10,11 +10,11 @@ import pytest
 
 from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, SubmissionStatus
-from labtui.results.charts import task_charts
 from labtui.session.session import Session
 from tests.preflight.test_corpus import CORPUS
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
+from tests.results.helpers import task_charts
 from tests.session.small_job import make_lab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.text import Text
 
-from labtui.results.charts import ChartSpec, Point, Series, doubling_axis, series_hues
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, series_hues
 from labtui.tui.widgets import plot_text, plot_values
 from labtui.tui.widgets.plot_values import IDEAL_CAP, LIVE_MARK, MARKS, number_text
 
@@ -181,7 +181,7 @@ def test_on_an_axis_of_doublings_each_takes_the_same_room_and_is_named_in_gpus(k
         key="throughput", title="t", x_label="GPUs", y_label="", kind=kind, series=(Series(name="vit", points=points),),
         x_ticks=tuple((float(n), str(n)) for n in counts),
     )  # type: ignore[arg-type]  # fmt: skip
-    drawn = plot_text.draw(doubling_axis(spec), 80, 20, plot_values.NO_COLOUR)
+    drawn = plot_text.draw(doubling_axes(spec), 80, 20, plot_values.NO_COLOUR)
     assert drawn is not None
     axis, names, label = Text.from_ansi(drawn).plain.split("\n")[17:20]
     assert names.split() == [str(n) for n in counts]
@@ -189,7 +189,7 @@ def test_on_an_axis_of_doublings_each_takes_the_same_room_and_is_named_in_gpus(k
     rooms = {after - before for before, after in pairwise(ticks)}
     assert len(ticks) == 6 and max(rooms) - min(rooms) <= 1
     assert "GPUs (logarithmic)" in label
-    assert doubling_axis(replace(spec, series=(Series(name="vit", points=points[:3]),))).x_label == "GPUs"
+    assert doubling_axes(replace(spec, series=(Series(name="vit", points=points[:3]),))).x_label == "GPUs"
 
 
 def test_a_chart_below_eight_rows_is_not_drawn() -> None:

@@ -12,9 +12,10 @@ from rich.text import Text
 from textual.pilot import Pilot
 
 from labtui.lab.proof import published_evidence
-from labtui.results.chart_catalog import FAMILIES, family, gallery, job_gpu_chart
-from labtui.results.charts import ChartSpec, Point, Series, switchable, with_kind
+from labtui.results.catalogue import catalogue
+from labtui.results.charts import ChartSpec, Point, Series, with_kind
 from labtui.results.compute import compute_results
+from labtui.results.course_charts import job_gpu_chart
 from labtui.results.measured import measured_from_state
 from labtui.session.labs import load_edition
 from labtui.training_logs.gpu_sampler import GpuSample
@@ -63,13 +64,16 @@ def sampler_file(session: FedSession) -> None:
 @pytest.fixture
 def charts(filled_session: FedSession) -> tuple[ChartSpec, ...]:
     add_fair_comparison(filled_session)
-    found = gallery(compute_results(measured_from_state(filled_session.state)))
+    found = catalogue(compute_results(measured_from_state(filled_session.state)))
     gpu = job_gpu_chart(samples(), "31337")
     assert gpu is not None
     return (*found, gpu)
 
 
-OF_PROGRAMS = {each for each in FAMILIES if each.startswith(("program-", "weak-"))}
+OF_A_RUN = {
+    "epoch-time", "throughput", "speedup", "efficiency", "throughput-per-gpu", "first-epoch", "cpu-gpu",
+    "efficiency-loss", "laws", "epochs", "accuracy", "gpu-utilization",
+}  # fmt: skip
 OF_A_STUDY = {"tuning", "learning-rate", "error", "batch-accuracy"}
 """Kinds that only runs tuned in different ways have."""
 
@@ -78,7 +82,7 @@ def of_a_study() -> tuple[ChartSpec, ...]:
     """The charts of task 7 of the learning-rate study, and of task 1, as its reference has them."""
     edition = load_edition("thesis-2019")
     runs = measured_from_state(published_evidence(edition).state)
-    return gallery(compute_results([run for run in runs if run.task_id in ("1", "7")]), model="ResNet50")
+    return catalogue(compute_results([run for run in runs if run.task_id in ("1", "7")]), model="ResNet50")
 
 
 def drawn(chart: ChartSpec, palette: plot_values.Palette = plot_values.NO_COLOUR) -> str:
@@ -90,9 +94,9 @@ def drawn(chart: ChartSpec, palette: plot_values.Palette = plot_values.NO_COLOUR
 def test_every_kind_of_chart_is_there_and_can_be_read_in_a_small_window(
     charts: tuple[ChartSpec, ...],
 ) -> None:
-    study = tuple(chart for chart in of_a_study() if family(chart.key) in OF_A_STUDY)
+    study = tuple(chart for chart in of_a_study() if chart.family in OF_A_STUDY)
     charts = (*charts, *study)
-    assert {family(chart.key) for chart in charts} == set(FAMILIES) - OF_PROGRAMS
+    assert {chart.family for chart in charts} == OF_A_RUN | OF_A_STUDY
     for chart in charts:
         lines = drawn(chart).split("\n")
         assert len(lines) == NARROW[1], chart.key
@@ -105,13 +109,13 @@ def test_every_kind_of_chart_is_there_and_can_be_read_in_a_small_window(
 
 
 def test_bars_become_lines_and_lines_bars_where_both_make_sense(charts: tuple[ChartSpec, ...]) -> None:
-    switched = {family(chart.key) for chart in charts if switchable(chart)}
+    switched = {chart.family for chart in charts if chart.switchable}
     assert switched == {
         "epoch-time", "throughput", "throughput-per-gpu", "speedup", "efficiency", "first-epoch",
     }  # fmt: skip
     for chart in charts:
         bars, lines = with_kind(chart, "bars"), with_kind(chart, "lines")
-        if not switchable(chart):
+        if not chart.switchable:
             assert bars == lines == chart
             continue
         assert any(mark in drawn(bars) for mark in "█▒"), chart.key
@@ -226,7 +230,7 @@ async def test_right_goes_through_all_charts_and_says_where_one_is(
         pane = await to_charts(pilot)
         await until(pilot, lambda: "GPU use 31337" in text_of(app), "the sampler's file is read")
         keys = list(pane._charts)
-        assert {family(key) for key in keys} == set(FAMILIES) - OF_A_STUDY - OF_PROGRAMS
+        assert {spec.family for spec in pane._charts.values()} == OF_A_RUN
         assert f"3 of {len(keys)}" in text_of(app)
         for place in [*range(4, len(keys) + 1), 1, 2, 3]:
             await pilot.press("right")
@@ -251,7 +255,7 @@ async def test_one_key_switches_bars_and_lines(filled_session: FedSession, app_o
         await until(pilot, lambda: "●" in text_of(app).split("Speedup", 1)[1] and "▐███" not in text_of(app))
         assert "2.53" in text_of(app)
         await pilot.press("right")
-        await until(pilot, lambda: "Parallel efficiency" in text_of(app) and "▐███" not in text_of(app))
+        await until(pilot, lambda: "Efficiency" in text_of(app) and "▐███" not in text_of(app))
         await pilot.press("y")
         await until(pilot, lambda: "▐███" in text_of(app), "bars again")
         await pilot.press(*["right"] * 3)
@@ -289,7 +293,7 @@ async def test_names_react_to_clicks(filled_session: FedSession, app_of: Make) -
         for name, title in (
             ("Amdahl", "Amdahl's law"),
             ("accuracy", "Accuracy,"),
-            ("img/s", "Global throughput"),
+            ("img/s", "Throughput"),
         ):
             await pilot.click(offset=place_of(app, f" {name} "))
             await until(pilot, lambda title=title: title in text_of(app))
@@ -301,11 +305,11 @@ async def test_a_click_or_space_shows_one_chart_large_and_four_again(
     app = app_of(filled_session)
     async with app.run_test(size=(200, 55)) as pilot:
         await to_charts(pilot)
-        titles = ("Epoch time", "Global throughput", "Speedup", "Parallel efficiency")
+        titles = ("Epoch time", "Throughput", "Speedup", "Efficiency")
         await until(pilot, lambda: all(f"{title}, ResNet50" in text_of(app) for title in titles))
-        await pilot.click(offset=place_of(app, "Global throughput"))
+        await pilot.click(offset=place_of(app, "Throughput"))
         await until(pilot, lambda: "Epoch time, ResNet50" not in text_of(app))
-        assert "Global throughput, ResNet50, images per second" in text_of(app)
+        assert "Throughput, ResNet50, images per second" in text_of(app)
         await pilot.press("space")
         await until(pilot, lambda: all(f"{title}, ResNet50" in text_of(app) for title in titles))
 
@@ -316,9 +320,7 @@ async def test_where_four_charts_would_have_too_few_rows_there_are_two(
     app = app_of(filled_session)
     async with app.run_test(size=(120, 40)) as pilot:
         await to_charts(pilot)
-        await until(
-            pilot, lambda: "Speedup, ResNet50" in text_of(app) and "Parallel efficiency" in text_of(app)
-        )
+        await until(pilot, lambda: "Speedup, ResNet50" in text_of(app) and "Efficiency" in text_of(app))
         assert "Epoch time, ResNet50" not in text_of(app)
         assert all(
             view.size.height >= plot_text.MIN_HEIGHT
@@ -333,7 +335,7 @@ async def test_networks_are_shown_together_or_one_by_one(filled_session: FedSess
     async with app.run_test(size=(80, 24)) as pilot:
         pane = await to_charts(pilot)
         await until(pilot, lambda: "all networks" in text_of(app))
-        assert {family(key) for key in pane._charts}.isdisjoint({"amdahl", "gustafson", "efficiency-loss"})
+        assert {spec.family for spec in pane._charts.values()}.isdisjoint({"tuning"})
         await pilot.press("down")
         await until(pilot, lambda: "Speedup, ResNet50," in text_of(app) and "Amdahl" in text_of(app))
         assert "ResNet152 1 GPU" not in "\n".join(text_of(app).split("\n")[:-2]), "its numbers alone"
@@ -350,13 +352,13 @@ async def test_what_is_not_known_is_not_listed(session: FedSession, app_of: Make
         app.go_to_task("10.3")
         pane = await to_charts(pilot)
         await until(pilot, lambda: bool(pane._charts))
-        assert {family(key) for key in pane._charts} == {"epochs", "accuracy"}
+        assert {spec.family for spec in pane._charts.values()} == {"epochs", "accuracy"}
 
 
 async def test_charts_are_made_only_where_they_are_shown(
     filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labtui.results import chart_catalog as shown
+    from labtui.results import catalogue as shown
 
     made: list[str | None] = []
     real = shown.gallery

@@ -84,7 +84,7 @@ async def test_keys_and_clicks_go_to_the_panes(filled_session: FedSession, app_o
     wanted = {
         "t": "Run ResNet50.py on 1, 2 and 4 GPUs",
         "l": "7/7 - 5s - loss: 2.0500",
-        "c": "Parallel efficiency",
+        "c": "Efficiency",
         "a": "How close is the speedup",
         "r": "epoch 4 of 5",
     }

@@ -188,7 +188,7 @@ def _row(state: LabState, run: RunState, profile: Profile) -> dict[str, Any]:
 
 def _add_warnings(rows: list[dict[str, Any]], state: LabState) -> None:
     """Whether a time limit will come before the end of a run in progress, as far as its epochs can tell."""
-    from labtui.results.forecast import limit_warning, running_run
+    from labtui.results.pace import limit_warning, running_run
 
     going = {
         run.run_id

@@ -57,6 +57,20 @@ class Interval:
         low, high = sorted((self.lo * factor, self.hi * factor))
         return Interval(self.value * factor, low, high)
 
+    def plus(self, other: Interval) -> Interval:
+        """The sum; its bounds are those of the worst case."""
+        return Interval(self.value + other.value, self.lo + other.lo, self.hi + other.hi)
+
+    def minus(self, other: Interval) -> Interval:
+        """The difference; its bounds are those of the worst case."""
+        return Interval(self.value - other.value, self.lo - other.hi, self.hi - other.lo)
+
+    def times(self, other: Interval) -> Interval:
+        """The product of two intervals that are not below zero."""
+        if self.lo < 0 or other.lo < 0:
+            raise ValueError("only intervals from zero on can be multiplied here")
+        return Interval(self.value * other.value, self.lo * other.lo, self.hi * other.hi)
+
     @classmethod
     def mean(cls, intervals: Sequence[Interval]) -> Interval | None:
         """Mean of the values inside the mean of the bounds; None for nothing."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.export import style
-from labtui.results.charts import ChartSpec, Point, Series, series_hues, stacked
+from labtui.results.charts import ChartSpec, Point, Series, series_hues
 from labtui.results.numbers import clean
 
 Segment = tuple[float, float, float, float]
@@ -208,9 +208,9 @@ def y_limits(spec: ChartSpec, *, headroom: float = _ROOM_FOR_A_LABEL) -> tuple[f
     known = [value for value in values if value is not None]
     low = min([*known, spec.y_min if spec.y_min is not None else min(known, default=0.0)])
     high = max([*known, spec.y_max if spec.y_max is not None else low])
-    if stacked(spec):
+    if spec.kind == "stacked":
         high = max(high, 1.0)
-    if stacked(spec) and headroom <= _ROOM_FOR_A_LABEL:
+    if spec.kind == "stacked" and headroom <= _ROOM_FOR_A_LABEL:
         headroom = 0.06  # values stand inside
     span = (high - low) or max(abs(high), 1.0)
     top = high + headroom * span
@@ -288,7 +288,7 @@ def legend_columns(spec: ChartSpec, room: float, size: float) -> int:
 
 def heat(spec: ChartSpec) -> bool:
     """Whether a chart is a strip per GPU whose shade is the value: many moments, nothing to compare as heights."""
-    return spec.key.startswith("gpu-utilization")
+    return spec.family == "gpu-utilization"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import struct
 import textwrap
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,11 @@ from labtui.domain.errors import UsageError
 from labtui.export import chart_geometry, style
 from labtui.export.measurements import Measurements
 from labtui.export.mpl_series import draw_bars, draw_heat, draw_lines
-from labtui.results.chart_catalog import courses, job_gpu_chart, lab_charts, program_charts
-from labtui.results.charts import ChartSpec, Kind, Reading, slug, task_charts, with_kind
+from labtui.results.catalogue import Reading, lab_charts
+from labtui.results.charts import ChartSpec, Kind, on_even_steps, with_kind
+from labtui.results.course_charts import job_gpu_chart
 from labtui.results.numbers import clean
-from labtui.results.rows import Results, of_rows
+from labtui.results.rows import Results
 from labtui.session.folder import file_name
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def _metadata(name: str, stamp: str) -> dict[str, Any]:
 
 def make_figure(spec: ChartSpec, canvas: style.Canvas) -> Figure:
     """The figure of a chart; on a slide without what the page says itself (practice mark, notes)."""
+    spec = on_even_steps(spec)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -163,7 +165,7 @@ def make_figure(spec: ChartSpec, canvas: style.Canvas) -> Figure:
     FigureCanvasAgg(figure)
     notes = [] if canvas.slide else _note_lines(spec, canvas)
     line = canvas.text * 1.35 / 72
-    bars = spec.kind == "bars" and not chart_geometry.heat(spec)
+    bars = spec.kind != "lines" and not chart_geometry.heat(spec)
     legend = chart_geometry.legend_rows(spec, canvas.width * 72, canvas.small) if bars else 0
     bare_axis = bars and canvas.width * 72 < _NARROW and chart_geometry.label_mode(spec) == "all"
     rows = 2.5 if canvas.slide else 2.9
@@ -280,31 +282,8 @@ def all_charts(
     measurements: Measurements, results: Results, *, reading: Reading = "precise"
 ) -> tuple[NamedChart, ...]:
     """Every chart with something measured in it: per network, all together, then single runs and GPUs."""
-    models = tuple(dict.fromkeys(row.model for row in results.rows))
-    named: list[NamedChart] = []
-    for model in models:
-        named += [_of_model(spec, model) for spec in task_charts(results, model=model, reading=reading)]
-    for program in dict.fromkeys(row.program.name for row in results.programs):
-        timed = program_charts([row for row in results.programs if row.program.name == program])
-        named += [_of_model(spec, program) for spec in timed]
-    combined = lab_charts(results, reading=reading)
-    scaled = {spec.key for spec in task_charts(results, reading=reading)} if len(models) == 1 else set()
-    named += [NamedChart(file_name(spec.key), spec) for spec in combined if spec.key not in scaled]
-    named += [
-        _of_model(spec, model) for model in models for spec in courses(_of_network(results, model), model)
-    ]
-    named += [NamedChart(file_name(spec.key), spec) for spec in gpu_charts(measurements)]
-    return _told_apart(each for each in named if not each.spec.empty)
-
-
-def _of_model(spec: ChartSpec, model: str) -> NamedChart:
-    stem, practice = spec.key.removesuffix("-practice"), spec.key.endswith("-practice")
-    name = model if model.isascii() and file_name(model) == model else slug(model)
-    return NamedChart(file_name(f"{stem}-{name}{'-practice' if practice else ''}"), spec, model)
-
-
-def _of_network(results: Results, model: str) -> Results:
-    return of_rows(results, [row for row in results.rows if row.model == model])
+    charts = (*lab_charts(results, reading=reading), *gpu_charts(measurements))
+    return tuple(NamedChart(file_name(spec.key), spec, spec.model) for spec in charts)
 
 
 def gpu_charts(measurements: Measurements, *, tasks: Sequence[str] = ()) -> tuple[ChartSpec, ...]:
@@ -322,16 +301,6 @@ def gpu_charts(measurements: Measurements, *, tasks: Sequence[str] = ()) -> tupl
     return tuple(charts)
 
 
-def _told_apart(charts: Iterable[NamedChart]) -> tuple[NamedChart, ...]:
-    """Give equal file names a number."""
-    seen: dict[str, int] = {}
-    distinct = []
-    for chart in charts:
-        count = seen[chart.stem.casefold()] = seen.get(chart.stem.casefold(), 0) + 1
-        distinct.append(chart if count == 1 else replace(chart, stem=f"{chart.stem}-{count}"))
-    return tuple(distinct)
-
-
 def chosen(charts: Sequence[NamedChart], wanted: Sequence[str]) -> tuple[NamedChart, ...]:
     """The charts of these keys or file names; all of them when none is named.
 
@@ -342,13 +311,9 @@ def chosen(charts: Sequence[NamedChart], wanted: Sequence[str]) -> tuple[NamedCh
         return tuple(charts)
     found = []
     for name in wanted:
-        hits = [
-            each
-            for each in charts
-            if name in (each.spec.key, each.spec.key.removesuffix("-practice"), each.stem)
-        ]
+        hits = [each for each in charts if name in (each.spec.family, each.stem)]
         if not hits:
-            there = ", ".join(dict.fromkeys(each.spec.key for each in charts))
+            there = ", ".join(dict.fromkeys(each.spec.family for each in charts))
             raise UsageError(f"There is no chart {name!r} of these runs.", f"Charts: {there}.")
         found += [hit for hit in hits if hit not in found]
     return tuple(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 from labtui.export import chart_geometry, style
 from labtui.export.chart_geometry import Rect
-from labtui.results.charts import ChartSpec, Point, Series, stacked
+from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import clean
 
 _MOST_NAMED_AT_END = 5
@@ -28,7 +28,7 @@ def draw_bars(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
     groups = chart_geometry.categories(spec)
     places = {x: float(at) for at, (x, _) in enumerate(groups)}
     series = chart_geometry.bar_series(spec)
-    if stacked(spec):
+    if spec.kind == "stacked":
         _stack(axes, spec, places, canvas)
     else:
         _groups(axes, spec, series, places, canvas)
@@ -41,7 +41,7 @@ def draw_bars(axes: Any, spec: ChartSpec, canvas: style.Canvas) -> None:
         axes.set_position([box.x0, box.y0 + lines * more, box.width, box.height - lines * more])
     axes.set_xticks(list(places.values()), names)
     axes.set_xlim(-0.6, max(len(groups) - 0.4, 0.6))
-    if stacked(spec):
+    if spec.kind == "stacked":
         axes.set_ylim(*chart_geometry.y_limits(spec))
     if len(series) > 1:
         _legend(axes, canvas, columns=chart_geometry.legend_columns(spec, canvas.width * 72, canvas.small))

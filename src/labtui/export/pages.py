@@ -38,19 +38,13 @@ from labtui.lab.edition import (
     Task,
 )
 from labtui.results.accuracy import is_accuracy
-from labtui.results.chart_catalog import program_charts
-from labtui.results.charts import ChartSpec, scaling_lines, split_practice, task_charts
-from labtui.results.comparison_charts import both_laws_chart, cpu_gpu_chart, loss_chart, tuning_charts
+from labtui.results.catalogue import catalogue, networks, program_charts
+from labtui.results.charts import ChartSpec
+from labtui.results.course_charts import accuracy_chart
 from labtui.results.measured import cite
 from labtui.results.numbers import clean
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results, of_rows
-from labtui.results.run_charts import (
-    accuracy_chart,
-    accuracy_target_chart,
-    readable_epoch_chart,
-    study_charts,
-)
 
 
 def hand_in(contents: LabContents) -> HandInDocument:
@@ -203,7 +197,7 @@ def _timed_visuals(plan: HandInPage, timed: Sequence[ProgramRow]) -> Iterable[Bl
     rows = [row for row in timed if not row.practice] or list(timed)
     if plan.table == "results" and rows:
         yield result_blocks.program_table(rows)
-    specs = {spec.key.removesuffix("-practice"): spec for spec in program_charts(rows)}
+    specs = {spec.family: spec for spec in program_charts(rows)}
     yield from (Chart(specs[key]) for key in plan.charts if key in specs)
 
 
@@ -377,39 +371,17 @@ def _visuals(contents: LabContents, plan: HandInPage, task: Task, results: Resul
 def page_charts(plan: HandInPage, results: Results) -> list[ChartSpec]:
     """The charts of a page, in the order it lists them; those without anything measured are left out."""
     practice = bool(results.rows) and all(row.practice for row in results.rows)
-    rows = tuple(row for row in results.rows if row.practice is practice)
-    results = of_rows(results, rows)
-    models = plan.models or tuple(dict.fromkeys(row.model for row in results.rows))
-    scaling = {chart.key: chart for chart in task_charts(results)}
+    results = of_rows(results, [row for row in results.rows if row.practice is practice])
+    together = catalogue(results)
+    apart = [chart for name in networks(results) for chart in catalogue(results, model=name)]
     charts: list[ChartSpec] = []
     for key in plan.charts:
-        if key in scaling:
-            charts.append(replace(scaling[key], kind="bars"))
-        elif key == "cpu-gpu":
-            found = (cpu_gpu_chart(rows, model) for model in dict.fromkeys(row.model for row in rows))
-            charts += [chart for chart in found if len(chart.series[0].points) > 1]
-        elif key == "efficiency-loss":
-            lines = [line for group in split_practice(results) for line in scaling_lines(group)]
-            charts += [
-                loss_chart(line) for line in lines if line.rows[0].model in models and len(line.rows) > 1
-            ]
-        elif key == "laws":
-            charts.append(both_laws_chart(results, models))
-        elif key == "accuracy":
-            drawn = (
-                accuracy_target_chart(results, plan.target)
-                if plan.target
-                else accuracy_chart(results, practice=practice)
-            )
-            charts.append(drawn)
-        elif key == "tuning":
-            charts += tuning_charts(rows)
-        elif key in ("learning-rate", "error", "batch-accuracy"):
-            for name in models:
-                made = study_charts(results, model=name, practice=practice)
-                charts += [chart for chart in made if chart.key == key]
-        elif key == "epochs":
-            charts.append(readable_epoch_chart(results, practice=practice))
+        if key == "accuracy" and plan.target:
+            charts.append(accuracy_chart(results, target=plan.target))
+            continue
+        charts += [chart for chart in together if chart.family == key] or [
+            chart for chart in apart if chart.family == key
+        ]
     return [chart for chart in charts if not chart.empty]
 
 

@@ -34,7 +34,7 @@ from labtui.export.pptx_theme import (
     set_look,
     set_point,
 )
-from labtui.results.charts import ChartSpec, Point, Series, stacked
+from labtui.results.charts import ChartSpec, Point, Series, on_even_steps
 from labtui.results.numbers import clean
 
 _THIN = 0.07
@@ -59,6 +59,7 @@ _INK, _QUIET, _PAPER = scheme("tx1"), scheme("tx1", alpha=65), scheme("bg1")
 
 def add_chart(slide: Any, spec: ChartSpec, box: tuple[int, int, int, int], width: float) -> Any:
     """Put a chart on a slide; its numbers are the chart's, unrounded. Gives the shape."""
+    spec = on_even_steps(spec)
     kind, data = chart_data(spec)
     frame = slide.shapes.add_chart(kind, *box, data)
     frame.name = f"chart {spec.key}"
@@ -68,14 +69,14 @@ def add_chart(slide: Any, spec: ChartSpec, box: tuple[int, int, int, int], width
 
 def chart_data(spec: ChartSpec) -> tuple[Any, Any]:
     """PowerPoint's chart type and data for a chart."""
-    if spec.kind == "bars":
+    if spec.kind != "lines":
         groups = chart_geometry.categories(spec)
         data: Any = CategoryChartData(number_format="General")  # type: ignore[no-untyped-call]
         data.categories = [clean(name) for _, name in groups]
         for series in (*chart_geometry.bar_series(spec), *chart_geometry.curve_series(spec)):
             marks = chart_geometry.points_at(series)
             data.add_series(clean(series.name), [marks[x].y if x in marks else None for x, _ in groups])
-        return (KIND.COLUMN_STACKED if stacked(spec) else KIND.COLUMN_CLUSTERED), data
+        return (KIND.COLUMN_STACKED if spec.kind == "stacked" else KIND.COLUMN_CLUSTERED), data
     data = XyChartData(number_format="General")  # type: ignore[no-untyped-call]
     for _, (name, points) in _xy_series(spec):
         line = data.add_series(name)
@@ -133,7 +134,7 @@ def dress_chart(chart: Any, spec: ChartSpec, *, width: float = 418.0, height: fl
     rows = _legend(chart, spec, width)
     _axes(chart, spec, width)
     plot_width, plot_height = _plot_place(chart, spec, width, height, rows)
-    if spec.kind == "bars":
+    if spec.kind != "lines":
         _dress_bars(chart, spec, plot_width, plot_height)
     else:
         _dress_lines(chart, spec, plot_height / height, plot_height)
@@ -144,12 +145,12 @@ def _dress_bars(chart: Any, spec: ChartSpec, width: float, height: float) -> Non
     plot = chart.plots[0]
     bars = chart_geometry.bar_series(spec)
     plot.gap_width = 60 if len(bars) > 1 else 90
-    plot.overlap = 100 if stacked(spec) else -5
+    plot.overlap = 100 if spec.kind == "stacked" else -5
     groups = chart_geometry.categories(spec)
     drawn = list(plot.series)
     room = width / max(1, len(groups)) / (len(bars) + 0.6)
     inside = bool(chart_geometry.curve_series(spec))  # a value in its bar is no wider than the bar
-    upright = not stacked(spec) and chart_geometry.upright_values(
+    upright = spec.kind != "stacked" and chart_geometry.upright_values(
         spec, room / (1.5 if inside else 1.0), CHART_TEXT
     )
     if upright:
@@ -160,7 +161,7 @@ def _dress_bars(chart: Any, spec: ChartSpec, width: float, height: float) -> Non
         points = [chart_geometry.points_at(series).get(x) for x, _ in groups]
         _fill_bars(drawn[at], _SLOTS[slot], points)
         _labels(drawn[at], spec, points, sides=_bar_sides(spec, points, least), upright=upright)
-        if not stacked(spec) or at == 0:
+        if spec.kind != "stacked" or at == 0:
             _error_bars(drawn[at], points)
     for curve in drawn[len(bars) :]:
         _as_ticks(plot, curve, max(7, min(22, round(width / max(1, len(groups)) * 0.5))))
@@ -185,7 +186,7 @@ def _bar_sides(spec: ChartSpec, points: Sequence[Point | None], least: float) ->
     if chart_geometry.label_mode(spec) == "none":
         return {}
     known = [point for point in points if point is not None]
-    if stacked(spec):
+    if spec.kind == "stacked":
         return {id(point): "ctr" for point in known if point.y >= _THIN}
     high = chart_geometry.y_limits(spec, headroom=0.0)[1] or 1.0
     inside = bool(chart_geometry.curve_series(spec))  # over the bars stand the ticks of the ideal
@@ -314,7 +315,7 @@ def _labels(
         what = {"showVal"} if point.label and side is not None else set()
         form = (
             "0%"
-            if spec.percent and not stacked(spec) and (several_bars or len(points) > _FEW)
+            if spec.percent and spec.kind != "stacked" and (several_bars or len(points) > _FEW)
             else number_format(point.label)
         )
         moved, words = 0.0, clean(point.label) if typed else ""
@@ -425,7 +426,7 @@ def _legend(chart: Any, spec: ChartSpec, width: float) -> int:
     chart.has_legend = several and not _named_at_end(spec)
     if not chart.has_legend:
         return 0
-    bars = spec.kind == "bars"
+    bars = spec.kind != "lines"
     chart.legend.position = XL_LEGEND_POSITION.TOP if bars else XL_LEGEND_POSITION.BOTTOM
     chart.legend.include_in_layout = False
     place = chart.legend._element.find(qn("c:legendPos"))
@@ -452,8 +453,8 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
     )
     right = 8.0 + max((style.text_width(clean(each.name), CHART_TEXT) + 50 for each in names), default=0.0)
     left = 8.0 if _bare(spec, width) else 58.0
-    top, bottom = 50.0 + 28.0 * rows, 46.0 if spec.kind == "bars" or not chart.has_legend else 96.0
-    if spec.kind == "bars":
+    top, bottom = 50.0 + 28.0 * rows, 46.0 if spec.kind != "lines" or not chart.has_legend else 96.0
+    if spec.kind != "lines":
         labels = [clean(label) for _, label in chart_geometry.categories(spec)]
         slot = max(1.0, (width - left - 8) / max(1, len(labels)))
         widest = max((style.text_width(label, CHART_TEXT) for label in labels), default=0.0)
@@ -477,7 +478,7 @@ def _plot_place(chart: Any, spec: ChartSpec, width: float, height: float, rows: 
 
 def _bare(spec: ChartSpec, width: float) -> bool:
     """Whether bars in a narrow chart need no axis of numbers, because each carries its value."""
-    return spec.kind == "bars" and width < _NARROW and chart_geometry.label_mode(spec) == "all"
+    return spec.kind != "lines" and width < _NARROW and chart_geometry.label_mode(spec) == "all"
 
 
 def _axes(chart: Any, spec: ChartSpec, width: float) -> None:

@@ -8,8 +8,8 @@ from labtui.export.hand_in import KeyNumbers, Table
 from labtui.lab.edition import HandInPage
 from labtui.results import report
 from labtui.results.accuracy import AccuracyCurve, accuracy_curves
-from labtui.results.comparison_charts import tuning_labels
-from labtui.results.cost import sweet_spots
+from labtui.results.catalogue import tuning_labels
+from labtui.results.course_charts import study_name
 from labtui.results.measured import Origin
 from labtui.results.numbers import (
     ABSENT,
@@ -30,7 +30,7 @@ from labtui.results.numbers import (
 )
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import LawFit, ResultRow, Results, of_rows
-from labtui.results.run_charts import study_name
+from labtui.results.scaling import sweet_spots
 
 _MOST_LINES = 14
 

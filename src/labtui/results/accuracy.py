@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from labtui.results.measured import MeasuredRun, Origin
+from labtui.results.rows import Results
 
 _NAMES = ("accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy")
 _PERCENT_NAMES = ("acc@1", "prec@1", "acc1", "top1")
@@ -58,3 +59,9 @@ def accuracy_curves(run: MeasuredRun) -> tuple[AccuracyCurve, ...]:
                 AccuracyCurve(run=run, metric=name, validation=name.startswith("val_"), points=points)
             )
     return tuple(curves)
+
+
+def best_curve(results: Results) -> AccuracyCurve | None:
+    """The accuracy metric of one run that came highest."""
+    curves = (curve for row in results.rows for run in row.members for curve in accuracy_curves(run))
+    return max(curves, key=lambda curve: curve.best.accuracy, default=None)

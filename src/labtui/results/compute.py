@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from labtui.domain.model import DEEDS, Interval
-from labtui.results.forecast import predict
 from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import (
     SHORTEST,
@@ -165,14 +164,12 @@ def compute_results(
     }
     measured = {key: row for key, row in rows.items() if row.is_measured}
     compared = named_rows(_with_doublings(tuple(_compare(row, measured) for row in rows.values())))
-    predictions, unpredicted = predict(compared)
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
         fits=fit_laws(compared),
-        predictions=predictions,
         left_out=left_out,
-        notes=(*_overall_notes(compared), *unpredicted),
+        notes=tuple(_overall_notes(compared)),
         programs=program_rows(runs),
     )
 

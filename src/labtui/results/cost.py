@@ -1,7 +1,4 @@
-"""What computing time was spent, and how busy it was: GPU-hours of jobs and runs, GPU use in each epoch, sweet spots.
-
-Hours are allocated, used, and what a job for all sizes holds in vain; use is read from the sampler's CSV of a job.
-"""
+"""What computing time was spent, and how busy it was: GPU-hours of jobs and runs, GPU use in each epoch."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from dataclasses import dataclass
 
 from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import EpochSample, Interval, JobPhase
-from labtui.results.measured import SHORTEST, MeasuredRun
-from labtui.results.rows import Configuration, ResultRow, Results
+from labtui.results.measured import MeasuredRun
+from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample, align
 
 _HOUR = 3600.0
@@ -147,88 +144,11 @@ def run_spending(runs: Iterable[MeasuredRun], jobs: Sequence[JobCost]) -> tuple[
     )
 
 
-def _training_seconds(run: MeasuredRun) -> Interval:
-    times = [sample.seconds for sample in run.run.epochs]
-    value, lo, hi = (sum(getattr(each, name) for each in times) for name in ("value", "lo", "hi"))
-    return Interval(min(max(value, lo), hi), lo, hi)
-
-
 def _run_gpu_hours(gpus: int, run: MeasuredRun) -> Interval:
-    return _training_seconds(run).scaled(gpus / 3600)
-
-
-FLOOR = 0.8
-"""The efficiency that a sweet spot keeps, unless another is asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweetSpots:
-    """The numbers of GPUs of one network that are best for a purpose, and what was compared.
-
-    `whole` says that the times are those of whole trainings as their scripts say them (time to solution: strong
-    scaling); else they are those of the same amount of work at the measured rates. `efficient` is the largest number
-    with an efficiency of at least `floor`, by rates: with a fixed batch per GPU that is weak scaling. None: not even
-    one GPU is known to keep it.
-    """
-
-    baseline: Configuration
-    n_gpus: tuple[int, ...]
-    whole: bool
-    least_time: int
-    least_gpu_hours: int
-    least_cost_time: int
-    efficient: int | None
-    floor: float
-    speedup: float
-
-    @property
-    def largest(self) -> int:
-        return self.n_gpus[-1]
-
-
-def sweet_spots(results: Results, floor: float = FLOOR) -> tuple[SweetSpots, ...]:
-    """One for each network (data set, tuning, batch per GPU) that was measured on several numbers of GPUs."""
-    lines: dict[Configuration, list[ResultRow]] = {}
-    for row in results.measured:
-        base = row.baseline
-        if (
-            base is not None
-            and base.per_gpu_batch == row.configuration.per_gpu_batch
-            and not row.contradicted
-        ):
-            lines.setdefault(base, []).append(row)
-    found = (_sweet_spots(base, rows, floor) for base, rows in lines.items() if len(rows) > 1)
-    return tuple(each for each in found if each is not None)
-
-
-def _sweet_spots(base: Configuration, rows: Sequence[ResultRow], floor: float) -> SweetSpots | None:
-    whole = all(row.total_seconds is not None for row in rows)
-    times = {
-        row.n_gpus: (row.total_seconds if whole else row.work_seconds)
-        for row in rows
-        if row.n_gpus is not None
-    }
-    seconds = {n: time.value for n, time in sorted(times.items()) if time is not None and time.lo >= SHORTEST}
-    if len(seconds) < 2 or 1 not in seconds:
-        return None
-    kept = [row.n_gpus for row in rows if row.efficiency is not None and row.efficiency.value >= floor]
-    return SweetSpots(
-        baseline=base,
-        n_gpus=tuple(seconds),
-        whole=whole,
-        least_time=min(seconds, key=lambda n: seconds[n]),
-        least_gpu_hours=min(seconds, key=lambda n: n * seconds[n]),
-        least_cost_time=min(seconds, key=lambda n: n * seconds[n] ** 2),
-        efficient=max((n for n in kept if n), default=None),
-        floor=floor,
-        speedup=seconds[1] / seconds[max(seconds)],
-    )
-
-
-def gpu_hours_per_million(row: ResultRow) -> Interval | None:
-    """GPU-hours that a million images or tokens cost at the row's rate; None without a GPU or a rate."""
-    rate = row.per_gpu_throughput
-    return None if rate is None or rate.lo < SHORTEST else Interval.exact(1e6 / _HOUR).over(rate)
+    total = Interval.exact(0.0)
+    for sample in run.run.epochs:
+        total = total.plus(sample.seconds)
+    return total.scaled(gpus / 3600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

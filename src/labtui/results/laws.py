@@ -1,4 +1,4 @@
-"""Amdahl's and Gustafson's laws: fits with intervals, Karp-Flatt, predictions, and the inputs of each fit."""
+"""Amdahl's and Gustafson's laws: fits with intervals, Karp-Flatt, and the inputs of each fit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from labtui.domain.model import Interval
 from labtui.results.measured import student_t95
 from labtui.results.rows import Law, LawFit, ResultRow
+from labtui.results.scaling import same_batch, scaling_lines
 
 _T = TypeVar("_T")
 _OfTimes = Callable[[float, Sequence[float]], _T]
@@ -154,57 +155,32 @@ _FITTERS: dict[Law, Callable[[ScalingPoint, Sequence[ScalingPoint]], FittedFract
 }
 
 
-class Family(NamedTuple):
-    """A baseline and the rows measured against it, one per GPU count above 1, in rising order."""
-
-    baseline: ResultRow
-    rows: tuple[ResultRow, ...]
-
-
-def families(rows: Sequence[ResultRow]) -> tuple[Family, ...]:
-    """Rows grouped by their baseline; of several with one GPU count, the one with the baseline's batch."""
-    found = []
-    for baseline in rows:
-        if baseline.baseline != baseline.configuration or baseline.speedup is None:
-            continue
-        by_count: dict[int, ResultRow] = {}
-        for row in rows:
-            if row.baseline != baseline.configuration or row.speedup is None or not row.n_gpus:
-                continue
-            if row.from_rate != baseline.from_rate:
-                continue
-            if row.n_gpus > 1 and (row.n_gpus not in by_count or same_batch(row, baseline)):
-                by_count[row.n_gpus] = row
-        found.append(Family(baseline, tuple(by_count[n] for n in sorted(by_count))))
-    return tuple(found)
-
-
-def same_batch(row: ResultRow, baseline: ResultRow) -> bool:
-    return row.configuration.per_gpu_batch == baseline.configuration.per_gpu_batch
+FEWEST_SIZES = 3
+"""Sizes that a law is fitted to, one GPU among them; through two any law goes."""
 
 
 def fit_laws(rows: Sequence[ResultRow]) -> tuple[LawFit, ...]:
-    """Amdahl and Gustafson for every family with more than one GPU count; one count alone has no law."""
+    """Amdahl and Gustafson for every line that was measured on three sizes or more."""
     return tuple(
-        _fit_family(law, family)
-        for family in families(rows)
-        if family.rows
+        _fit_line(law, base, line.beyond)
+        for line in scaling_lines(rows)
+        if (base := line.baseline) is not None and len(line.beyond) + 1 >= FEWEST_SIZES
         for law in ("amdahl", "gustafson")
     )
 
 
-def _fit_family(law: Law, family: Family) -> LawFit:
-    fitted = _FITTERS[law](_point(family.baseline), [_point(row) for row in family.rows])
-    missed = _disagreement(law, fitted.fraction.value, family.rows)
-    counts = (1, *(row.n_gpus or 0 for row in family.rows))
+def _fit_line(law: Law, base: ResultRow, rows: Sequence[ResultRow]) -> LawFit:
+    fitted = _FITTERS[law](_point(base), [_point(row) for row in rows])
+    missed = _disagreement(law, fitted.fraction.value, rows)
+    counts = (1, *(row.n_gpus or 0 for row in rows))
     return LawFit(
-        model=family.baseline.model,
+        model=base.model,
         law=law,
         serial_fraction=fitted.fraction,
         points=len(counts),
         n_gpus=counts,
-        remarks=_remarks(law, fitted, family, missed),
-        baseline=family.baseline.configuration,
+        remarks=_remarks(law, fitted, base, rows, missed),
+        baseline=base.configuration,
         scatter_known=fitted.scatter_known,
         disagreement=missed,
     )
@@ -235,51 +211,36 @@ def _disagreement(law: Law, fraction: float, rows: Sequence[ResultRow]) -> float
     return max(distances, default=0.0)
 
 
-def _remarks(law: Law, fitted: FittedFraction, family: Family, missed: float) -> tuple[str, ...]:
-    sentences = [_points_sentence(family.rows)]
-    if fitted.fraction.hi < 0:
-        sentences.append("The fraction is negative: faster than that many GPUs should be (superlinear).")
-    elif fitted.fraction.lo < 0:
-        sentences.append(
-            "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty."
-        )
-    if not fitted.scatter_known:
-        sentences.append(
-            "The interval covers the rounding of the printed times, not the scatter between epochs: one "
-            "size has a single epoch."
-        )
-    sentences.append(_bend_sentence(family))
-    sentences.append(_gain_sentence(family))
-    if missed >= 0.05:
-        sentences.append(f"The law misses the measured speedup by up to {missed:.2f}.")
-    if law == "gustafson" and not all(row.from_rate for row in family.rows):
-        sentences.append(
-            "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs."
-        )
-    if not all(same_batch(row, family.baseline) for row in family.rows):
-        sentences.append("The per-GPU batch is not the same at every size.")
-    return tuple(filter(None, sentences))
+def _remarks(
+    law: Law, fitted: FittedFraction, base: ResultRow, rows: Sequence[ResultRow], missed: float
+) -> tuple[str, ...]:
+    """What the points cannot show, and where the law does not hold."""
+    below = fitted.fraction.hi < 0
+    rates = all(row.from_rate for row in rows)
+    remarks = {
+        f"{len(rows) + 1} sizes are too few to determine a law: the fraction is a summary, not a forecast.": (
+            len(rows) <= 3
+        ),
+        "The fraction is negative: faster than that many GPUs should be (superlinear).": below,
+        "The interval reaches below zero: a serial part cannot be distinguished from the uncertainty.": (
+            fitted.fraction.lo < 0 and not below
+        ),
+        "The interval covers the rounding of the printed times, not the scatter between epochs: one "
+        "size has a single epoch.": not fitted.scatter_known,
+        _bend_sentence(base, rows): True,
+        _gain_sentence((base, *rows)): True,
+        f"The law misses the measured speedup by up to {missed:.2f}.": missed >= 0.05,
+        "Computed from throughput: the epoch keeps its size here, and only the global batch grows with the GPUs.": (
+            law == "gustafson" and not rates
+        ),
+        "The per-GPU batch is not the same at every size.": not all(same_batch(row, base) for row in rows),
+    }
+    return tuple(text for text, holds in remarks.items() if text and holds)
 
 
-def _points_sentence(rows: Sequence[ResultRow]) -> str:
-    """What so few points can say; nothing from five sizes on."""
-    if len(rows) == 1:
-        return (
-            "One size beyond the baseline gives a fraction by arithmetic; it cannot show that the law holds."
-        )
-    if len(rows) <= 3:
-        return f"{len(rows) + 1} sizes are too few to determine a law: the fraction is a summary, not a forecast."
-    return ""
-
-
-def _bend_sentence(family: Family) -> str:
+def _bend_sentence(base: ResultRow, rows: Sequence[ResultRow]) -> str:
     """Whether the Karp-Flatt fraction moves with the GPU count by more than printing and scatter explain."""
-    if len(family.rows) < 2:
-        return ""
-    first, last = (
-        fit_amdahl(_point(family.baseline), [_point(row)]).fraction
-        for row in (family.rows[0], family.rows[-1])
-    )
+    first, last = (fit_amdahl(_point(base), [_point(row)]).fraction for row in (rows[0], rows[-1]))
     if last.lo > first.hi + _SAME:
         return "The Karp-Flatt fraction rises with the GPUs: there is a cost that grows with them."
     if last.hi < first.lo - _SAME:
@@ -287,9 +248,9 @@ def _bend_sentence(family: Family) -> str:
     return ""
 
 
-def _gain_sentence(family: Family) -> str:
-    """Whether a step to more GPUs brought nothing: the work is too small to be shared further."""
-    for fewer, more in itertools.pairwise((family.baseline, *family.rows)):
+def _gain_sentence(rows: Sequence[ResultRow]) -> str:
+    """Whether a step to more GPUs brought nothing."""
+    for fewer, more in itertools.pairwise(rows):
         if fewer.speedup and more.speedup and more.speedup.value < fewer.speedup.value * _GAIN:
             return (
                 f"Going from {fewer.n_gpus} to {more.n_gpus} GPUs gained nothing: "

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from labtui.domain.model import Interval
 
 if TYPE_CHECKING:
-    from labtui.results.rows import LawFit, Prediction, ResultRow, Results
+    from labtui.results.rows import LawFit, ResultRow, Results
 
 ABSENT = "–"
 """Shown where there is no number; never a zero."""
@@ -365,8 +365,7 @@ def latex(text: str) -> str:
     return text.translate(_LATEX)
 
 
-# --------------------------------------------------------------------------- laws and predictions in
-# sentences
+# --------------------------------------------------------------------------- laws in sentences
 
 
 def fit_sentence(fit: LawFit) -> str:
@@ -391,20 +390,6 @@ def law_lines(fits: Sequence[LawFit]) -> list[str]:
         lines.append(fit_sentence(fit))
         lines += [f"  {remark}" for remark in fit.remarks if remark not in shared]
     return [*lines, *shared]
-
-
-def prediction_sentence(prediction: Prediction) -> str:
-    """What to expect on more GPUs, as a band."""
-    speedup, share = prediction.speedup, prediction.efficiency
-    sentence = (
-        f"{clean(prediction.model)} on {prediction.n_gpus} GPUs: speedup between {speedup.lo:.1f} and "
-        f"{speedup.hi:.1f} (efficiency {range_text(share, places=0, percent=True)})"
-    )
-    if prediction.batch_ceiling is not None and prediction.batch_ceiling < 1:
-        sentence += (
-            f"; the short last batch alone allows no more than {percent_text(prediction.batch_ceiling, 0)}"
-        )
-    return sentence + "."
 
 
 def note_lines(results: Results) -> list[str]:

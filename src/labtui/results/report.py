@@ -8,11 +8,8 @@ from labtui.domain.terminal_text import fitted_lines
 from labtui.results.cost import (
     LabCost,
     RunUtilization,
-    SweetSpots,
-    gpu_hours_per_million,
     run_spending,
     runs_of,
-    sweet_spots,
 )
 from labtui.results.measured import MeasuredRun, cite
 from labtui.results.numbers import (
@@ -28,12 +25,12 @@ from labtui.results.numbers import (
     law_lines,
     note_lines,
     percent_text,
-    prediction_sentence,
     ratio_text,
     text_table,
 )
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results
+from labtui.results.scaling import SweetSpots, gpu_hours_per_million, outlooks, sweet_spots
 
 NAMING = 3
 """The first columns say which run it is: model, device, global batch."""
@@ -103,8 +100,8 @@ def report_text(
     sections = {
         "CPU against GPU (acceleration, not scaling)": _accelerations(results),
         "Laws": law_lines(results.fits),
-        "Scaling": scaling_lines(results),
-        "More GPUs": _predictions(results),
+        "Scaling": scaling_sentences(results),
+        "More GPUs": [f"{clean(each.line.name)}: {each.sentence}" for each in outlooks(results.rows)],
         "GPU use": [use_sentence(use) for use in uses],
         "GPU-hours": cost_lines(cost, runs_of(results)) if cost else [],
         "Notes": note_lines(results),
@@ -180,12 +177,7 @@ def _acceleration(row: ResultRow) -> str:
     return f"{clean(row.model)}: one GPU is {ratio}{f' ({more})' if more else ''}."
 
 
-def _predictions(results: Results) -> list[str]:
-    sentences = [prediction_sentence(each) for each in results.predictions]
-    return [*sentences, *dict.fromkeys(each.note for each in results.predictions)]
-
-
-def scaling_lines(results: Results) -> list[str]:
+def scaling_sentences(results: Results) -> list[str]:
     """What each doubling gained, what a unit of work costs, and the best number of GPUs for each purpose."""
     lines = []
     for spot in sweet_spots(results):

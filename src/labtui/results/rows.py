@@ -1,6 +1,6 @@
 """The result types: which runs repeat each other, the images of their epoch, which of them is a baseline.
 
-One row per configuration, laws, predictions, and everything that was left out, as plain frozen values; `compute` makes
+One row per configuration, laws, and everything that was left out, as plain frozen values; `compute` makes
 them, charts, tables and screens read them.
 
 The number of images is what the log says, else what its reader says (``--images``, the lab's edition) where the log's
@@ -332,28 +332,6 @@ class LawFit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """What to expect at `n_gpus`: the band of the models of the step time that the measured steps do not refute.
-
-    `step_seconds` of one step and `steps` per epoch are what it is made of (None where steps are unknown); `models`
-    name what was not refuted. `batch_ceiling` is the efficiency that the short last batch alone allows there.
-    """
-
-    model: str
-    n_gpus: int
-    speedup: Interval
-    efficiency: Interval
-    epoch_seconds: Interval | None
-    throughput: Interval | None
-    step_seconds: Interval | None
-    steps: Interval | None
-    models: tuple[str, ...]
-    batch_ceiling: float | None
-    note: str
-    baseline: Configuration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A run that is in no row, and why."""
 
@@ -372,7 +350,6 @@ class Results:
     images: int
     rows: tuple[ResultRow, ...] = ()
     fits: tuple[LawFit, ...] = ()
-    predictions: tuple[Prediction, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     programs: tuple[ProgramRow, ...] = ()
@@ -435,11 +412,10 @@ def named_rows(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 
 def of_rows(results: Results, rows: Sequence[ResultRow]) -> Results:
-    """The results with these rows alone, and the laws and predictions that rest on them."""
+    """The results with these rows alone, and the laws that rest on them."""
     there = {row.configuration for row in rows}
     return replace(
         results,
         rows=named_rows(rows),
         fits=tuple(fit for fit in results.fits if fit.baseline in there),
-        predictions=tuple(each for each in results.predictions if each.baseline in there),
     )

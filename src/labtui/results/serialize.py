@@ -11,15 +11,13 @@ from labtui.results.cost import (
     CostTotal,
     LabCost,
     RunUtilization,
-    SweetSpots,
-    gpu_hours_per_million,
     run_spending,
     runs_of,
-    sweet_spots,
 )
 from labtui.results.measured import Origin
 from labtui.results.programs import ProgramRow, baseline_text
-from labtui.results.rows import LawFit, LeftOut, Prediction, ResultRow, Results
+from labtui.results.rows import LawFit, LeftOut, ResultRow, Results
+from labtui.results.scaling import Outlook, SweetSpots, gpu_hours_per_million, outlooks, sweet_spots
 from labtui.training_logs.runs import ParsedRun
 
 Json = dict[str, Any]
@@ -40,7 +38,7 @@ def results_json(results: Results) -> Json:
         "images": results.images,
         "rows": [_row(row) for row in results.measured],
         "fits": [_fit(fit) for fit in results.fits],
-        "predictions": [_prediction(prediction) for prediction in results.predictions],
+        "outlooks": [_outlook(outlook) for outlook in outlooks(results.rows)],
         "sweet_spots": [_sweet_spot(spot) for spot in sweet_spots(results)],
         "without_steady_time": [_unsteady(row) for row in results.rows if not row.is_measured],
         "left_out": [_left_out(left) for left in results.left_out],
@@ -158,20 +156,16 @@ def _fit(fit: LawFit) -> Json:
     }
 
 
-def _prediction(prediction: Prediction) -> Json:
+def _outlook(outlook: Outlook) -> Json:
+    """Speedups beyond what was measured, if the step stays as it is and if it grows as before."""
     return {
-        "model": prediction.model,
-        "n_gpus": prediction.n_gpus,
-        "speedup": interval_json(prediction.speedup),
-        "efficiency": interval_json(prediction.efficiency),
-        "epoch_seconds": interval_json(prediction.epoch_seconds),
-        "throughput": interval_json(prediction.throughput),
-        "step_seconds": interval_json(prediction.step_seconds),
-        "steps": interval_json(prediction.steps),
-        "models": list(prediction.models),
-        "batch_ceiling": prediction.batch_ceiling,
-        "note": prediction.note,
-        "practice": prediction.baseline.practice,
+        "model": outlook.line.model,
+        "line": outlook.line.name,
+        "measured": outlook.measured,
+        "n_gpus": outlook.n_gpus,
+        "speedup_same_step": outlook.same,
+        "speedup_growing_step": outlook.grows,
+        "practice": outlook.line.rows[0].practice,
     }
 
 

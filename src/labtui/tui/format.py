@@ -325,7 +325,7 @@ def _running_words(submission: SubmissionState, now: float | None) -> str:
 
 def _limit_words(moment: Moment, submission: SubmissionState) -> list[str]:
     """Whether the time limit will come before the end, as far as the epochs so far can tell."""
-    from labtui.results.forecast import limit_warning, running_run
+    from labtui.results.pace import limit_warning, running_run
 
     run = running_run(submission, moment.state.runs)
     row = moment.rows_by_run.get(run.run_id) if run is not None else None

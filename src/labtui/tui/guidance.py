@@ -243,11 +243,8 @@ NUMBERS = {
 def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     """The chart of what a question names first, among those with something to show; else speedup, else any."""
     text = question.casefold()
-    shown = {chart.key.removesuffix("-practice"): chart for chart in reversed(charts) if not chart.empty}
-    there = {key: shown[key] for key in NUMBERS if key in shown}
-    acceleration = next((chart for key, chart in shown.items() if key.startswith("cpu-gpu")), None)
-    if acceleration is not None:
-        there["cpu-gpu"] = acceleration
+    shown = {chart.family: chart for chart in reversed(charts) if not chart.empty}
+    there = {key: shown[key] for key in (*NUMBERS, "cpu-gpu") if key in shown}
     named = []
     for key, words in CHART_WORDS:
         places = [text.index(word) for word in words if word in text]
@@ -301,8 +298,7 @@ def _numbers_of_question(
     chart = chart_beside(view_state, question)
     if chart is None or question is None:
         return
-    key = chart.key.removesuffix("-practice")
-    key = key if key in NUMBERS else "epoch-time"
+    key = chart.family if chart.family in NUMBERS else "epoch-time"
     at = list(NUMBERS).index(key) + 1
     lines = [f"{row[0]}  {row[at]}\n" for row in rows if row[at] != NOTHING]
     if lines:

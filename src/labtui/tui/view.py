@@ -176,7 +176,7 @@ class RunProgress:
 
 def live_progress(view_state: ViewState) -> tuple[RunProgress, ...]:
     """The runs of the task that train now."""
-    from labtui.results.forecast import remaining_seconds
+    from labtui.results.pace import remaining_seconds
 
     rows = view_state.rows_by_run
     shown = []
@@ -289,7 +289,7 @@ def glance_chart(view_state: ViewState) -> ChartSpec | None:
     several = any(run.spec.n_gpus > 1 for run in view_state.runs)
     timed = ("speedup", "program-speedup", "weak-efficiency", "program-time")
     kinds = (*timed, "epoch-time") if several else (*timed, "cpu-gpu", "epoch-time")
-    found = (chart for kind in kinds for chart in view_state.charts if chart.key.startswith(kind))
+    found = (chart for kind in kinds for chart in view_state.charts if chart.family == kind)
     return next((chart for chart in found if not chart.empty), None)
 
 
@@ -356,7 +356,7 @@ def _beyond_one_gpu(row: ResultRow | None) -> str:
 
 def _limit_advice(view_state: ViewState, run: RunState) -> str:
     """How much time a run lacked, where its pace is known, and the key that gives it more."""
-    from labtui.results.forecast import remaining_seconds
+    from labtui.results.pace import remaining_seconds
 
     again = "R plans it again with twice the time."
     rest = remaining_seconds(run.spec.epochs, len(run.epochs), view_state.rows_by_run.get(run.run_id))

@@ -29,6 +29,11 @@ MOST_WATCHED = 8
 """Logs read several times a second at most; with more of them none would be."""
 CHECKS_REST = 4
 """How many times as long as a look at the boxes the thread rests before the next one."""
+OF_TASK = {
+    "epoch-time", "throughput", "speedup", "efficiency", "cpu-gpu",
+    "program-time", "program-speedup", "program-efficiency", "weak-time", "weak-efficiency",
+}  # fmt: skip
+"""The charts that stand beside a task and its questions."""
 _OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
 
 
@@ -167,13 +172,9 @@ class ViewModel:
         if results is None:
             return ()
         if self._charts[0] is not results:
-            from labtui.results.chart_catalog import has_content, program_charts
-            from labtui.results.charts import task_charts
-            from labtui.results.comparison_charts import cpu_gpu_charts
+            from labtui.results.catalogue import catalogue
 
-            timed = program_charts(results.programs)
-            charts = (*timed, *task_charts(results), *cpu_gpu_charts(results))
-            self._charts = (results, tuple(chart for chart in charts if has_content(chart)))
+            self._charts = (results, tuple(chart for chart in catalogue(results) if chart.family in OF_TASK))
         return self._charts[1]
 
     def task_results(self) -> Results | None:
@@ -318,7 +319,7 @@ class Gallery:
 
     def networks(self) -> tuple[str, ...]:
         """The networks measured here, in the order of their runs."""
-        from labtui.results.chart_catalog import networks
+        from labtui.results.catalogue import networks
 
         results = self._results()
         return networks(results) if results is not None else ()
@@ -329,9 +330,9 @@ class Gallery:
         if results is None:
             return ()
         if network not in self._made:
-            from labtui.results.chart_catalog import gallery
+            from labtui.results.catalogue import catalogue
 
-            self._made[network] = gallery(results, model=network)
+            self._made[network] = catalogue(results, model=network)
         return (*self._made[network], *self._gpu_charts(network))
 
     def _results(self) -> Results | None:
@@ -386,7 +387,7 @@ class Gallery:
 
     def _read(self, session: Session, job: _Job) -> bool:
         """Read a sampler's file if it grew; says whether there is a new chart."""
-        from labtui.results.chart_catalog import job_gpu_chart
+        from labtui.results.course_charts import job_gpu_chart
         from labtui.training_logs.gpu_sampler import read_samples
 
         path = session.log_path(job.token, "gpu")

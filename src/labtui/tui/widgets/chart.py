@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from labtui.results.chart_catalog import family
 from labtui.results.charts import ChartSpec, Point, Series
 from labtui.results.numbers import with_half_width
 from labtui.tui.widgets import plot_values
@@ -33,7 +32,7 @@ _MISSING = {
     "epoch-time": ("Epoch time", "This chart fills in with the first epoch. Press s to submit the runs."),
     "throughput": ("Throughput", "This chart fills in with the second epoch. Press s to submit the runs."),
     "speedup": ("Speedup", _RATIOS),
-    "efficiency": ("Parallel efficiency", _RATIOS),
+    "efficiency": ("Efficiency", _RATIOS),
 }
 
 
@@ -205,8 +204,6 @@ def _value(spec: ChartSpec, point: Point) -> str:
 
 MOST_POSITIONS = 8
 _WIDEST = 15
-_COURSES = {"epochs", "accuracy", "gpu-utilization"}
-"""Charts over time, whose series can be told in a line each."""
 _SHORT = {
     "lost: short last batch": "batch",
     "lost: slower steps": "steps",
@@ -223,7 +220,7 @@ def chart_table(spec: ChartSpec, width: int) -> Table:
     if len(positions) <= MOST_POSITIONS:
         whole = _with_short_names(_by_position(spec, shown), width)
         fitting = _fitting(*whole, width)
-        if fitting == whole or family(spec.key) not in _COURSES:
+        if fitting == whole or not spec.over_time:
             return fitting
     return _fitting(*_with_short_names(_summary(spec, shown), width), width)
 
@@ -260,7 +257,7 @@ def _by_position(spec: ChartSpec, shown: Sequence[Series]) -> Table:
 
 
 def _summary(spec: ChartSpec, shown: Sequence[Series]) -> Table:
-    over_time = family(spec.key) == "gpu-utilization"
+    over_time = spec.x_axis == "seconds"
     titles = ("", "lowest", "highest", "mean" if over_time else "last")
     rows = []
     for name, series in zip(short_names([each.name for each in shown]), shown, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -17,8 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from labtui.results.chart_catalog import family
-from labtui.results.charts import ChartSpec, Kind, switchable, with_kind
+from labtui.results.charts import ChartSpec, Kind, with_kind
 from labtui.tui.view import NUMBER_COLUMNS, ViewState, number_rows
 from labtui.tui.widgets.chart import ChartView, chart_table
 from labtui.tui.widgets.plot_text import FRAME_ROWS, LEAST_ROWS
@@ -43,8 +42,7 @@ SHORT = {
     "program-efficiency": "efficiency",
     "weak-time": "weak: time",
     "weak-efficiency": "weak: efficiency",
-    "amdahl": "Amdahl",
-    "gustafson": "Gustafson",
+    "laws": "laws",
     "epochs": "epochs",
     "accuracy": "accuracy",
     "gpu-utilization": "GPU use",
@@ -52,11 +50,11 @@ SHORT = {
 MOST_LINES = 2
 
 
-def short_name(key: str) -> str:
+def short_name(spec: ChartSpec) -> str:
     """What a chart is called in a list; jobs keep their number."""
-    kind = family(key)
-    name = SHORT.get(kind, kind)
-    return f"{name} {key.removeprefix(kind + '-')}" if kind == "gpu-utilization" and key != kind else name
+    name = SHORT.get(spec.family, spec.family)
+    job = spec.key.removeprefix(f"{spec.family}-")
+    return f"{name} {job}" if spec.x_axis == "seconds" and job != spec.key else name
 
 
 class ChartNames(Widget):
@@ -76,13 +74,13 @@ class ChartNames(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._shown: tuple[tuple[str, ...], str, tuple[str, ...], str | None] = ((), "", (), None)
+        self._shown: tuple[tuple[tuple[str, str], ...], str, tuple[str, ...], str | None] = ((), "", (), None)
 
     def show(
-        self, keys: Sequence[str], chosen: str, networks: Sequence[str] = (), network: str | None = None
+        self, names: Mapping[str, str], chosen: str, networks: Sequence[str] = (), network: str | None = None
     ) -> None:
-        """Other charts, another chosen one, another network."""
-        shown = (tuple(keys), chosen, tuple(networks), network)
+        """Other charts (their names by key), another chosen one, another network."""
+        shown = (tuple(names.items()), chosen, tuple(networks), network)
         if shown != self._shown:
             self._shown = shown
             self.refresh(layout=True)
@@ -96,12 +94,13 @@ class ChartNames(Widget):
         return Text("\n").join(self._lines(self.size.width)) if self._shown[0] else Text("")
 
     def _lines(self, width: int) -> list[Text]:
-        keys, chosen, networks, network = self._shown
-        if not keys:
+        named, chosen, networks, network = self._shown
+        if not named:
             return []
+        keys = [key for key, _ in named]
         at = keys.index(chosen) if chosen in keys else 0
         place = Text(f"{at + 1} of {len(keys)} ", style="bold", no_wrap=True, end="")
-        names = [_name(short_name(key), key == chosen, chart=key) for key in keys]
+        names = [_name(name, key == chosen, chart=key) for key, name in named]
         lines, spot = _flow(place, names, at, width)
         first = min(max(0, spot - 1), max(0, len(lines) - MOST_LINES))
         lines = lines[first : first + MOST_LINES]
@@ -162,6 +161,7 @@ class ChartsPane(Container, can_focus=True):
         self._network: str | None = None
         self._networks: tuple[str, ...] = ()
         self._charts: dict[str, ChartSpec] = {}
+        self._family = ""
         self._view_state: ViewState | None = None
 
     def compose(self) -> ComposeResult:
@@ -202,8 +202,10 @@ class ChartsPane(Container, can_focus=True):
             first = next(iter(self._charts), self._chosen)  # while the lab's four have nothing to show
             self._chosen = next((KEYS[at] for at in (2, 0) if KEYS[at] in self._charts), first)
         elif self._charts and self._chosen not in self._charts:
-            same = (key for key in self._charts if family(key) == family(self._chosen))
+            same = (key for key, spec in self._charts.items() if spec.family == self._family)
             self._chosen = next(same, next(iter(self._charts)))
+        if self._chosen in self._charts:
+            self._family = self._charts[self._chosen].family
 
     # ------------------------------------------------------------------ choosing
 
@@ -233,7 +235,7 @@ class ChartsPane(Container, can_focus=True):
     def switch_kind(self) -> bool:
         """Bars for lines, lines for bars, on all charts that can be both; False where the chosen one cannot."""
         spec = self._charts.get(self._chosen)
-        if spec is None or not switchable(spec):
+        if spec is None or not spec.switchable:
             return False
         self._kind = "lines" if spec.kind == "bars" else "bars"
         self._take()
@@ -299,7 +301,8 @@ class ChartsPane(Container, can_focus=True):
     def _apply(self) -> None:
         count = self._fitting()
         page = self._page(count)
-        self.query_one(ChartNames).show(list(self._charts), self._chosen, self._networks, self._network)
+        names = {key: short_name(spec) for key, spec in self._charts.items()}
+        self.query_one(ChartNames).show(names, self._chosen, self._networks, self._network)
         views = [self.query_one(f"#chart-{key}", ChartView) for key in KEYS]
         more = [self.query_one(f"#chart-more-{place}", ChartView) for place in range(PAGE)]
         for key, view in zip(KEYS, views, strict=True):

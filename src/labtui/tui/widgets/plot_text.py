@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from labtui.results.charts import ChartSpec, Point, Series, stacked
+from labtui.results.charts import ChartSpec, Point, Series, on_even_steps
 from labtui.tui.widgets import plot_values as look
 from labtui.tui.widgets.plot_values import (
     Colour,
@@ -73,6 +73,7 @@ def draw(spec: ChartSpec, width: int, height: int, palette: Palette) -> str | No
         return None
     import plotext
 
+    spec = on_even_steps(spec)
     plotext.terminal.limit(False, False)
     figure = plotext.figure
     figure.clear()
@@ -142,8 +143,8 @@ class _Drawing:
     ) -> None:
         self.figure, self.plotext, self.spec, self.palette = figure, plotext, spec, palette
         self.rows = height - FRAME_ROWS
-        self.bars = spec.kind == "bars"
-        self.stacked = self.bars and stacked(spec)
+        self.bars = spec.kind != "lines"
+        self.stacked = spec.kind == "stacked"
         self.measured = look.measured_series(spec)
         self.marks = look.marks_of(spec)
         self.colours = palette.colours(spec)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from labtui.results.charts import ChartSpec, Point, Series, series_hues, stacked
+from labtui.results.charts import ChartSpec, Point, Series, series_hues
 
 Colour = tuple[int, int, int] | int | str
 MARKS = ("●", "◆", "▲", "■", "▼", "✚")
@@ -114,7 +114,7 @@ def _other_entry(spec: ChartSpec, series: Series, palette: Palette) -> tuple[str
         return FIT_MARK * 2, series.name, palette.text
     if series.role == "reference" and len(series.points) == 1:
         return EXPECTED_MARK, series.name, palette.text
-    return (IDEAL_CAP if spec.kind == "bars" else IDEAL_MARK) * 2, series.name, palette.quiet
+    return (IDEAL_CAP if spec.kind != "lines" else IDEAL_MARK) * 2, series.name, palette.quiet
 
 
 def tick_texts(ticks: Sequence[float], *, percent: bool) -> list[str]:
@@ -131,11 +131,11 @@ def _signs(spec: ChartSpec, measured: Sequence[Series], palette: Palette) -> lis
     points = [point for series in measured for point in series.points]
     signs: list[tuple[str, str, Colour]] = []
     if any(point.live for point in points):
-        drawn = spec.kind == "bars" and not stacked(spec)
+        drawn = spec.kind == "bars"
         signs.append((LIVE_MARK if drawn else LIVE_SIGN, "still running", palette.text))
     solid = [series for series in measured if not all(point.hollow for point in series.points)]
     if any(point.hollow for series in solid or measured for point in series.points):
-        signs.append((HOLLOW_BAR if spec.kind == "bars" else HOLLOW_MARKS[0], "warm-up", palette.text))
+        signs.append((HOLLOW_BAR if spec.kind != "lines" else HOLLOW_MARKS[0], "warm-up", palette.text))
     return signs
 
 
@@ -304,7 +304,7 @@ def valued_points(spec: ChartSpec, series: Sequence[Series]) -> list[tuple[int, 
     count = sum(len(each.points) for each in series)
     crowded = spec.kind == "lines" and len(series) > 2 and len(positions) > 4
     if crowded or len(positions) > MOST_POSITIONS or count > MOST_VALUES:
-        if spec.kind == "bars":
+        if spec.kind != "lines":
             return []
         return [(place, max(each.points, key=lambda point: point.x)) for place, each in enumerate(series)]
     return [

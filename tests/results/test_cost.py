@@ -7,16 +7,11 @@ from dataclasses import replace
 import pytest
 
 from labtui.domain.events import LabState, LogState, RunState, SubmissionState
-from labtui.domain.model import Interval, JobPhase, JobView, RunSpec, SubmissionStatus
+from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
 from labtui.results.compute import compute_results
 from labtui.results.cost import gpu_hours_of_limit, lab_cost
-from labtui.results.forecast import (
-    expected_seconds,
-    remaining_seconds,
-    time_limit,
-    time_limit_for,
-)
 from labtui.results.measured import measured_from_state
+from labtui.results.pace import remaining_seconds
 
 from .helpers import epoch, results_of, run
 
@@ -117,21 +112,8 @@ def test_runs_of_a_folder_know_their_job_and_log():
     assert rows[1].origins[0].line == 9
 
 
-def test_time_limit_holds_the_training_with_a_margin():
-    limit = time_limit(50, Interval.around(14, 0.5), Interval.around(24, 0.5), margin=0.25, start_up=60)
-    assert limit.expected_seconds.value == pytest.approx(24 + 49 * 14)
-    assert limit.minutes * 60 >= (24.5 + 49 * 14.5) * 1.25 + 60
-    assert (limit.minutes - 1) * 60 < (24.5 + 49 * 14.5) * 1.25 + 60
-    several = time_limit_for([Interval.exact(600.0), Interval.exact(300.0)], margin=0, start_up=30)
-    assert several.minutes == 16
-    assert time_limit(1, Interval.exact(1.0), None).minutes >= 1
-
-
-def test_expected_and_remaining_time():
+def test_the_remaining_time_rests_on_steady_epochs():
     results = results_of("ResNet50.31337.out")
-    assert expected_seconds(spec(4, epochs=5), results).value == pytest.approx(47 + 4 * 5.376)
-    assert expected_seconds(spec(8), results) is None
-    assert expected_seconds(spec(4), results, practice=True) is None
     row = results.rows[2]
     assert remaining_seconds(5, 2, row).value == pytest.approx(3 * 5.376)
     assert remaining_seconds(2, 5, row).value == 0

@@ -1,0 +1,242 @@
+"""What belongs on one line of a scaling chart, and what follows from a line: lost efficiency, outlook, sweet spots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from labtui.domain.model import Interval
+from labtui.results.measured import SHORTEST
+from labtui.results.rows import Configuration, ResultRow, Results
+
+# --------------------------------------------------------------------------- which rows make a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingLine:
+    """Rows of one model and one baseline, one row per GPU count, in rising order."""
+
+    name: str
+    rows: tuple[ResultRow, ...]
+
+    @property
+    def model(self) -> str:
+        return self.rows[0].model
+
+    @property
+    def unit(self) -> str:
+        return self.rows[0].configuration.unit
+
+    @property
+    def baseline(self) -> ResultRow | None:
+        """The row that the others are compared with; None where there is none."""
+        found = (row for row in self.rows if row.baseline == row.configuration and row.speedup is not None)
+        return next(found, None)
+
+    @property
+    def beyond(self) -> tuple[ResultRow, ...]:
+        """The rows on more GPUs than the baseline that can be compared with it."""
+        base = self.baseline
+        if base is None:
+            return ()
+        return tuple(
+            row
+            for row in self.rows
+            if row.speedup is not None and (row.n_gpus or 0) > 1 and row.from_rate == base.from_rate
+        )
+
+    @property
+    def last(self) -> ResultRow:
+        return self.rows[-1]
+
+
+def same_batch(row: ResultRow, baseline: ResultRow | Configuration) -> bool:
+    """Whether a GPU has the same batch in both."""
+    other = baseline.configuration if isinstance(baseline, ResultRow) else baseline
+    return row.configuration.per_gpu_batch == other.per_gpu_batch
+
+
+def scaling_lines(rows: Sequence[ResultRow]) -> tuple[ScalingLine, ...]:
+    """The lines of a scaling chart; CPU runs and runs whose log contradicts itself are not among them.
+
+    Where some rows of a model really vary the GPU count, its single rows (the sequential run with its small batch)
+    are left out: they belong to the comparison of CPU and GPU, or to that of tunings.
+    """
+    gathered: dict[tuple[object, ...], dict[int, ResultRow]] = {}
+    for row in rows:
+        if row.device == "cpu" or row.n_gpus is None or row.contradicted:
+            continue
+        key = (row.practice, row.model, row.configuration.framework, row.baseline or "without a baseline")
+        found = gathered.setdefault(key, {})
+        if row.n_gpus not in found or (row.baseline is not None and same_batch(row, row.baseline)):
+            found[row.n_gpus] = row
+    lines = [tuple(found[count] for count in sorted(found)) for found in gathered.values()]
+    scaling = {line[0].model for line in lines if len(line) > 1}
+    tuned = {line[0].model for line in lines if line[0].apart_by}
+    shown = [line for line in lines if len(line) > 1 or line[0].model not in scaling | tuned]
+    return tuple(ScalingLine(name=_line_name(line, shown), rows=line) for line in shown)
+
+
+def _line_name(rows: tuple[ResultRow, ...], shown: Sequence[tuple[ResultRow, ...]]) -> str:
+    """The model, and what tells it apart from another line of the same model."""
+    first = rows[0]
+    siblings = [line[0] for line in shown if line[0].model == first.model]
+
+    def differs(of: str) -> bool:
+        return len({getattr(row.configuration, of) for row in siblings}) > 1
+
+    mine = first.configuration
+    marks = [mine.framework or "Keras"] if differs("framework") else []
+    marks += first.apart_by if differs("tuning") else ()
+    if mine.data_set and differs("data_set"):
+        marks.append(mine.data_set)
+    elif mine.whole_batches and differs("images"):
+        marks.append(f"{mine.images:,} images an epoch")
+    if mine.per_gpu_batch is not None and differs("per_gpu_batch"):
+        marks.append(f"{mine.per_gpu_batch:,.0f} per GPU")
+    return f"{first.model} ({', '.join(marks)})" if marks else first.model
+
+
+# --------------------------------------------------------------------------- where the efficiency goes
+
+
+class LostPart(NamedTuple):
+    """A part of the efficiency that is lost, as a fraction of 1, and what it is known from."""
+
+    name: str
+    share: Interval
+    evidence: str
+
+
+def lost_efficiency(row: ResultRow) -> tuple[LostPart, ...]:
+    """What a row loses of 100 %: with E = b x t, the short last batch costs 1 - b and slower steps b - E."""
+    if row.efficiency is None or row.batch_factor is None:
+        return ()
+    steps = Interval.exact(row.batch_factor).minus(row.efficiency)
+    return (
+        LostPart("short last batch", Interval.exact(1 - row.batch_factor), "the number of steps"),
+        LostPart("slower steps", steps, "the time of a step"),
+    )
+
+
+# --------------------------------------------------------------------------- beyond the measured sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Two speedups on `n_gpus`, which were not measured, from the two largest sizes with one batch per GPU.
+
+    `same`: the step takes as long as on `measured` GPUs; `grows`: it grows once more as it did from half of them.
+    """
+
+    line: ScalingLine
+    measured: int
+    n_gpus: int
+    same: float
+    grows: float
+
+    @property
+    def sentence(self) -> str:
+        """Both in words."""
+        return (
+            f"On {self.n_gpus} GPUs, not measured: speedup {self.same:.2f} if the step stays as on {self.measured} "
+            f"GPUs, {self.grows:.2f} if it grows as it did from {self.measured // 2} to {self.measured}."
+        )
+
+
+def outlooks(rows: Sequence[ResultRow]) -> tuple[Outlook, ...]:
+    """An outlook for every line with steps on n/2 and n GPUs."""
+    return tuple(each for line in scaling_lines(rows) if (each := _outlook(line)) is not None)
+
+
+def _outlook(line: ScalingLine) -> Outlook | None:
+    base = line.baseline
+    if base is None or not line.beyond:
+        return None
+    last = line.beyond[-1]
+    n = last.n_gpus or 0
+    half = next((row for row in (base, *line.beyond) if 2 * (row.n_gpus or 0) == n), None)
+    if half is None or not (same_batch(last, base) and same_batch(half, base)):
+        return None
+    before, now = (row.step_factor or row.efficiency for row in (half, last))
+    if before is None or now is None or now.value <= 0:
+        return None
+    counted = base.steps if last.step_factor is not None else None
+    share = counted / (2 * n * -(-counted // (2 * n))) if counted else 1.0
+    same = 2 * n * share * now.value
+    slower = before.value / now.value
+    return Outlook(line=line, measured=n, n_gpus=2 * n, same=same, grows=same / max(1.0, slower))
+
+
+# --------------------------------------------------------------------------- the best number of GPUs
+
+FLOOR = 0.8
+"""The efficiency that a sweet spot keeps, unless another is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweetSpots:
+    """The numbers of GPUs of one line that are best for a purpose.
+
+    `whole`: the times are those of whole trainings as their scripts say them (time to solution, strong scaling); else
+    of the same amount of work at the measured rates. `efficient` is the largest number with an efficiency of at least
+    `floor`, by rates; None where not even one GPU is known to keep it.
+    """
+
+    baseline: Configuration
+    n_gpus: tuple[int, ...]
+    whole: bool
+    least_time: int
+    least_gpu_hours: int
+    least_cost_time: int
+    efficient: int | None
+    floor: float
+    speedup: float
+
+    @property
+    def largest(self) -> int:
+        return self.n_gpus[-1]
+
+
+def sweet_spots(results: Results, floor: float = FLOOR) -> tuple[SweetSpots, ...]:
+    """One for each line that was measured on several numbers of GPUs with one batch per GPU."""
+    found = (_sweet_spots(line, floor) for line in scaling_lines(results.measured))
+    return tuple(each for each in found if each is not None)
+
+
+def _sweet_spots(line: ScalingLine, floor: float) -> SweetSpots | None:
+    base = line.baseline
+    if base is None:
+        return None
+    rows = [row for row in line.rows if same_batch(row, base)]
+    whole = all(row.total_seconds is not None for row in rows)
+    times = {row.n_gpus or 0: row.total_seconds if whole else row.work_seconds for row in rows}
+    seconds = {n: time.value for n, time in times.items() if time is not None and time.lo >= SHORTEST}
+    if len(seconds) < 2 or 1 not in seconds:
+        return None
+    kept = [row.n_gpus for row in rows if row.efficiency is not None and row.efficiency.value >= floor]
+    return SweetSpots(
+        baseline=base.configuration,
+        n_gpus=tuple(seconds),
+        whole=whole,
+        least_time=min(seconds, key=lambda n: seconds[n]),
+        least_gpu_hours=min(seconds, key=lambda n: n * seconds[n]),
+        least_cost_time=min(seconds, key=lambda n: n * seconds[n] ** 2),
+        efficient=max((n for n in kept if n), default=None),
+        floor=floor,
+        speedup=seconds[1] / seconds[max(seconds)],
+    )
+
+
+def gpu_hours_per_million(row: ResultRow) -> Interval | None:
+    """GPU-hours that a million images or tokens cost at the row's rate; None without a GPU or a rate."""
+    rate = row.per_gpu_throughput
+    return None if rate is None or rate.lo < SHORTEST else Interval.exact(1e6 / 3600).over(rate)
+
+
+def split_practice(rows: Iterable[ResultRow]) -> tuple[tuple[ResultRow, ...], ...]:
+    """Real rows, then those of practice; groups without rows are left out."""
+    rows = tuple(rows)
+    groups = (tuple(row for row in rows if row.practice is flag) for flag in (False, True))
+    return tuple(group for group in groups if group)
