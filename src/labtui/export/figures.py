@@ -1,6 +1,6 @@
 """A `ChartSpec` drawn with matplotlib, and a lab's charts as files: PNG, SVG and PDF, the same bytes for the same data.
 
-matplotlib is imported when something is drawn and not before. `results/chart_catalog.py` decides which charts there
+matplotlib is imported when something is drawn and not before. `results/catalogue.py` decides which charts there
 are; here they get their file names. A chart of one network carries the network's name (``speedup-ResNet50.png``), a
 combined one does not (``speedup.png``).
 """
