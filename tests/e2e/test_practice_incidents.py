@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from labtui.domain.events import SamplesReset
 from labtui.domain.model import JobPhase, RunPhase
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.incidents import IncidentPlan
-from labtui.practice.slurm.job import Job
 from labtui.tui.app import LabApp
 from tests.e2e.test_tui_practice import FACTOR, come_to, lab_on, open_app, submit_here
-from tests.session.segments import segments_of
 from tests.tui.waiting import text_of
 
 pytestmark = [
@@ -65,10 +62,6 @@ async def session_with(
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         app.go_to_task("10.5")
         await submit_here(pilot, app)
-        if name == "quota":
-            await come_to(pilot, lambda: lessons == ["quota"], "a full disk")
-            app.go_to_task("10.4")
-            await submit_here(pilot, app)
         for words in seen:
             await come_to(pilot, says(pilot, *words), f"{name}: {words}")
         mend()
@@ -104,79 +97,15 @@ async def test_without_accounting_a_job_settles(cluster: PracticeCluster, tmp_pa
     await session_with(cluster, tmp_path / "lab", "accounting", seen, mend=mend)
 
 
-async def test_a_full_disk_keeps_the_run_in_the_waiting_line(
-    cluster: PracticeCluster, tmp_path: Path
-) -> None:
-    await session_with(cluster, tmp_path / "lab", "quota", ("submission queue:", "quota"))
-
-
-@pytest.mark.parametrize(
-    ("name", "state", "sentence"),
-    [
-        ("time-limit", "✘ time limit", "reached its time limit"),
-        ("out-of-memory", "✘", "main memory"),
-        ("node-failure", "✘", "its node failed"),
-    ],
-)
-async def test_a_bad_end_is_explained(
-    cluster: PracticeCluster, tmp_path: Path, name: str, state: str, sentence: str
-) -> None:
-    plan = IncidentPlan(cluster, [name])
+async def test_a_bad_end_is_explained(cluster: PracticeCluster, tmp_path: Path) -> None:
+    plan = IncidentPlan(cluster, ["time-limit"])
     app, session = open_app(lab_on(cluster, tmp_path / "lab"))
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         app.go_to_task("10.5")
         await submit_here(pilot, app)
-        await come_to(pilot, says(pilot, state, sentence), f"what {name} means")
+        await come_to(pilot, says(pilot, "✘ time limit", "reached its time limit"), "what it means")
         assert RunPhase.DONE not in [run.phase for run in app.view_model.state.runs.values()][1:]
         await pilot.press("q")
     plan.close()
-    session.close()
-
-
-def remote_log(job: Job) -> bytes:
-    """The job's standard output on the cluster."""
-    return Path(job.stdout).read_bytes()
-
-
-@pytest.fixture
-def slower_cluster() -> Iterator[PracticeCluster]:
-    """Leaves time between an epoch on the screen and the end of its job, on a busy machine, too."""
-    with PracticeCluster.start(factor=FACTOR / 4) as running:
-        yield running
-
-
-async def test_epochs_of_a_first_try_do_not_count(slower_cluster: PracticeCluster, tmp_path: Path) -> None:
-    """A requeued job begins its log anew: what was read of the first try goes, its copy stays."""
-    cluster = slower_cluster
-    app, session = open_app(lab_on(cluster, tmp_path / "lab"))
-    resets: list[int] = []
-    session.subscribe(
-        lambda update: resets.extend(
-            run_id for event in update.events if isinstance(event, SamplesReset) for run_id in event.run_ids
-        )
-    )
-    async with app.run_test(size=(120, 40)) as pilot:
-        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
-        app.go_to_task("10.5")
-        await submit_here(pilot, app)
-        runs = lambda: app.view_model.state.runs  # noqa: E731
-        await come_to(pilot, lambda: any(run.epochs for run in runs().values()), "an epoch of the first try")
-        plan = IncidentPlan(cluster, ["requeue"])
-        await come_to(pilot, lambda: over(app), "the end of the second try")
-        await pilot.press("q")
-    plan.close()
-    assert [lesson.name for lesson in plan.happened] == ["requeue"]
-    (job,) = [job for job in cluster.controller.accounting() if job.restarts]
-    (submission,) = [
-        item for item in session.state.submissions.values() if item.job.job_id == str(job.job_id)
-    ]
-    assert (job.state, job.restarts) == ("COMPLETED", 1)
-    assert set(resets) & set(submission.run_ids), "what was read of the first try is forgotten"
-    again = [runs()[run_id] for run_id in submission.run_ids]
-    assert all(len(run.epochs) == 5 and run.outcome == "completed" for run in again)
-    assert all(sample.ended_at > job.start_time for run in again for sample in run.epochs)
-    first, second = segments_of(session, submission.token)
-    assert b"Epoch 1/5" in first.read_bytes(), "the copy of the first try is kept"
-    assert second.read_bytes() == remote_log(job)
     session.close()

@@ -1,11 +1,9 @@
-"""The lab without an account: keyboard only, from a fresh folder to a ticked box, and nothing of it looks real."""
+"""The lab without an account, on the screens: nothing of it looks real."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,8 +22,7 @@ from labtui.session.settings import Settings
 from labtui.tui.app import LabApp
 from labtui.tui.messages import ScreenPrompter
 from labtui.tui.screens.plan import PlanScreen
-from labtui.tui.screens.prompts import AskReason, Confirm
-from labtui.tui.widgets.chart import ChartView
+from labtui.tui.screens.prompts import Confirm
 from tests.tui.waiting import text_of
 
 pytestmark = [
@@ -36,7 +33,6 @@ pytestmark = [
 DEADLINE_S = 480.0
 FACTOR = 25
 """Slow enough that an epoch of a running job is seen on a busy machine, too."""
-CHARTS = ("epoch-time", "throughput", "speedup", "efficiency")
 
 
 async def come_to(pilot: Pilot[Any], condition: Callable[[], Any], what: str) -> None:
@@ -67,137 +63,17 @@ def open_app(lab: LabFolder) -> tuple[LabApp, Session]:
     return LabApp(session, prompter=prompter, factor=FACTOR), session
 
 
-async def submit_here(pilot: Pilot[Any], app: LabApp, reason: str = "") -> None:
-    """The plan of the task on the screen, as it is; with a `reason`, its one finding is overridden."""
+async def submit_here(pilot: Pilot[Any], app: LabApp) -> None:
+    """Submit the plan of the task on the screen, as it is."""
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, PlanScreen), "the plan")
     screen = app.screen
     assert isinstance(screen, PlanScreen)
     await come_to(pilot, lambda: len(screen.previews) == len(screen.drafts), "what it would cost")
-    if reason:
-        await pilot.press("e")
-        await come_to(pilot, lambda: "(O: override)" in text_of(app), "a finding")
-        await pilot.press("O")
-        await come_to(pilot, lambda: isinstance(app.screen, AskReason), "the question for a reason")
-        await pilot.press(*reason, "enter")
-        await come_to(pilot, lambda: f"Overridden: {reason}" in text_of(app), "the overridden finding")
     assert "practice" in text_of(app).splitlines()[0]
     await pilot.press("s")
     await come_to(pilot, lambda: isinstance(app.screen, Confirm), "the last question")
     await pilot.press("y")
-
-
-async def answer_all(pilot: Pilot[Any], app: LabApp, questions: int) -> None:
-    """Type an answer below every question."""
-    await pilot.press("a")
-    for number in range(questions):
-        await pilot.press("ctrl+n")
-        await pilot.press(*f"answer{number}")
-    await pilot.press("escape")
-    await come_to(
-        pilot,
-        lambda: (
-            f"answer{questions - 1}"
-            in (app.session.folder.path / f"answers/{app.view_model.task_id}.md").read_text()
-        ),
-        "stored answers",
-    )
-
-
-async def test_from_a_fresh_folder_to_a_ticked_box(
-    cluster: PracticeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def comment_out(self: LabApp, path: Path) -> bool:
-        path.write_text(path.read_text().replace("#SBATCH --nodes=1", "# SBATCH --nodes=1"))
-        return True
-
-    monkeypatch.setattr(LabApp, "open_editor", comment_out)
-    app, session = open_app(lab_on(cluster, tmp_path / "lab"))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
-        await pilot.press("down", "down", "down", "down")
-        await come_to(pilot, lambda: app.view_model.task_id == "10.5", "task 10.5")
-        await submit_here(pilot, app, reason="one node anyway")
-        await come_to(pilot, lambda: "▶ epoch" in text_of(app), "an epoch while the job runs")
-        runs = lambda: list(app.view_model.state.runs.values())  # noqa: E731
-        await come_to(
-            pilot,
-            lambda: len(runs()) == 3 and all(run.phase is RunPhase.DONE for run in runs()),
-            "three runs done",
-        )
-        await pilot.press("c")
-        views = lambda: [app.screen.query_one(f"#chart-{key}", ChartView) for key in CHARTS]  # noqa: E731
-        await come_to(
-            pilot,
-            lambda: all(view.spec is not None and len(view.spec.series[0].points) == 3 for view in views()),
-            "four charts with three points",
-        )
-        assert all(view.spec.practice for view in views())
-        await come_to(pilot, lambda: text_of(app).count("practice") >= 3, "the mark on header and charts")
-        assert f"practice {FACTOR}×" in text_of(app) and "GPU-h" in text_of(app)
-        await pilot.press("x")
-        await come_to(pilot, lambda: (session.folder.path / "deck.pdf").exists(), "the deck")
-        task = app.view_model.view_state().task
-        assert task is not None
-        await answer_all(pilot, app, len(task.questions))
-        await pilot.press("t")
-        await come_to(
-            pilot,
-            lambda: (
-                app.view_model.checks.get("10.5") is not None
-                and app.view_model.checks["10.5"].status == "done"
-            ),
-            "the ticked box",
-        )
-        await come_to(pilot, lambda: "✔ 10.5" in text_of(app), "the ticked box on the screen")
-        await pilot.press("q")
-    session.close()
-    everything_is_marked(session, tmp_path / "lab")
-    the_last_page_tells_what_was_overridden(tmp_path / "lab", "one node anyway")
-    nothing_is_left(cluster)
-
-
-def everything_is_marked(session: Session, lab: Path) -> None:
-    """Database, numbers, tables and the deck's notes all say practice."""
-    assert all(submission.practice for submission in session.state.submissions.values())
-    results = session.results()
-    assert results.rows and all(row.practice for row in results.rows)
-    assert "practice" in (lab / "results.csv").read_text()
-    from pptx import Presentation
-
-    slides = Presentation(str(lab / "deck.pptx")).slides
-    assert len(slides) > 3
-    measured = [
-        slide for slide in slides if any(shape.has_chart or shape.has_table for shape in slide.shapes)
-    ]
-    assert len(measured) > 5
-    unmarked = [
-        [shape.text_frame.text for shape in slide.shapes if shape.has_text_frame]
-        for slide in [slides[0], *measured]
-        if not any("PRACTICE" in shape.text_frame.text for shape in slide.shapes if shape.has_text_frame)
-    ]
-    assert not unmarked, unmarked
-
-
-def the_last_page_tells_what_was_overridden(lab: Path, reason: str) -> None:
-    """The reason that was typed, on the exported page."""
-    from pptx import Presentation
-
-    last = list(Presentation(str(lab / "deck.pptx")).slides)[-1]
-    texts = [shape.text_frame.text for shape in last.shapes if shape.has_text_frame]
-    assert any(reason in text and "job.slurm:" in text for text in texts), texts
-
-
-def nothing_is_left(cluster: PracticeCluster) -> None:
-    """After its end: no folder, no port."""
-    root, port = cluster.layout.root, cluster.login.port
-    cluster.close()
-    end = time.monotonic() + 120
-    while root.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not root.exists()
-    with socket.socket() as door, pytest.raises(OSError):
-        door.connect(("127.0.0.1", port))
 
 
 async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_table(
@@ -249,20 +125,3 @@ async def test_practice_and_real_runs_of_one_folder_are_never_in_one_chart_or_ta
     for chart in task_charts(results):
         assert chart.practice is ("practice" in chart.key)
     mixed.close()
-
-
-def test_json_results_say_practice(
-    cluster: PracticeCluster, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from labtui.commands.cli import main
-
-    lab = lab_on(cluster, tmp_path / "lab")
-    session = Session.open(lab.path, start=False)
-    from tests.tui.fed_session import finished_run, spec
-
-    session._journal.commit(tuple(finished_run("lt1", "10.5", 1, spec(gpus=1), "1", practice=True)))
-    session.close()
-    monkeypatch.chdir(lab.path)
-    assert main(["results", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["practice"] for row in rows] == [True]

@@ -1,4 +1,4 @@
-"""A lab like chapter 12 and the study of learning rates, small enough for two pretend nodes with two GPUs each.
+"""A lab like chapter 12, small enough for two pretend nodes with two GPUs each.
 
 ``python -m tests.e2e.two_nodes`` (``make two-nodes``) trains it on them and shows what labtui says.
 """
@@ -67,30 +67,6 @@ epochs = 2
 script = "tensorflow/train_multiworker.py"
 time_limit_minutes = 10
 options = ["--device", "cpu", "--images", "64"]
-
-[[tasks]]
-id = "3"
-title = "Three policies"
-what = "Train with three policies of the learning rate."
-why = "To see the rig."
-checks = [{ kind = "runs" }]
-files = ["pytorch/train_ddp.py", "pytorch/datasets.py", "pytorch/models.py", "pytorch/distributed.py",
-    "pytorch/schedules.py", "pytorch/course_log.py"]
-
-[[tasks.sweeps]]
-form = "torchrun"
-model = "custom"
-gpus = 2
-batch = 8
-batch_option = "per-gpu"
-epochs = 3
-script = "pytorch/train_ddp.py"
-data_set = "cifar10"
-learning_rate = 0.5
-time_limit_minutes = 10
-options = ["--device", "cpu", "--resolution", "32", "--images", "64", "--epochs_eval", "1",
-    "--intermidiate_dimensions", "32"]
-vary = [["--lr_policy", "naive"], ["--lr_policy", "linear"], ["--lr_policy", "stepping", "--warmup_epochs", "1"]]
 """
 PROFILE = """
 id = "pair"

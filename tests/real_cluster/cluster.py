@@ -295,10 +295,6 @@ class Cluster:
         """Pull a node's network cable (`up` puts it back; so does `repair`); only where nodes are separate."""
         ask(self.folder, "cut_node", index=index, up=up)
 
-    def shape_network(self, *, mbit_per_s: float, delay_ms: float) -> None:
-        """What goes to a node gets this rate and this delay (`repair` undoes it); only where nodes are separate."""
-        ask(self.folder, "shape_network", mbit_per_s=mbit_per_s, delay_ms=delay_ms)
-
     def kill_logins(self) -> None:
         """Kill sshd and every session, as when the login node reboots; nobody listens afterwards."""
         ask(self.folder, "kill_sessions")

@@ -11,11 +11,9 @@ import ctypes
 import os
 import random
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.real_cluster.settings import ClusterSettings
-from tests.real_cluster.shaped_network import MTU
 
 CLONE_NEWNET = 0x4000_0000
 PLACES = Path("/run/labtui-net")
@@ -34,7 +32,6 @@ class Network:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
-        self.shaper: subprocess.Popen[bytes] | None = None
 
     def build(self) -> None:
         """Leave the host's network and lay the new one."""
@@ -45,7 +42,7 @@ class Network:
         outside = f"lt{settings.subnet.replace('.', '')}"
         ip("link", "set", "lo", "up")
         own = "02:00:00:00:00:02"  # without one of its own it takes another whenever an interface joins it
-        ip("link", "add", "bridge", "mtu", str(MTU), "address", own, "type", "bridge")
+        ip("link", "add", "bridge", "address", own, "type", "bridge")
         ip("address", "add", f"{settings.address}/24", "dev", "bridge")
         ip("link", "set", "bridge", "up")
         ip("link", "add", "uplink", "type", "veth", "peer", "name", outside)
@@ -66,21 +63,8 @@ class Network:
         place.touch()
         _run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", str(place)])
         inside = ["nsenter", f"--net={place}"]
-        both = ("mtu", str(MTU))
-        ip(
-            "link",
-            "add",
-            f"node{index}",
-            *both,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            *both,
-            "netns",
-            str(place),
-        )
+        peer = ("peer", "name", "eth0", "netns", str(place))
+        ip("link", "add", f"node{index}", "type", "veth", *peer)
         ip("link", "set", f"node{index}", "master", "bridge", "up")
         ip("link", "set", "lo", "up", before=inside)
         ip("address", "add", f"{self.settings.address_of(index)}/24", "dev", "eth0", before=inside)
@@ -104,30 +88,6 @@ class Network:
             if space is not None and (space.st_dev, space.st_ino) == (node.st_dev, node.st_ino):
                 found.append(int(entry.name))
         return found
-
-    def shape(self, mbit_per_s: float, delay_ms: float) -> None:
-        """Give what goes to each node this rate and this delay; a rate of 0 takes both away."""
-        nodes = [f"node{index}" for index in range(1, len(self.settings.nodes) + 1)]
-        if self.shaper is not None:
-            self.shaper.kill()
-            self.shaper.wait()
-            self.shaper = None
-            for node in nodes:
-                ip("link", "set", node, "master", "bridge")
-                ip("link", "delete", f"{node}-wire")
-        if mbit_per_s:
-            words = [
-                sys.executable,
-                "-m",
-                "tests.real_cluster.shaped_network",
-                str(mbit_per_s),
-                str(delay_ms),
-                *nodes,
-            ]
-            self.shaper = subprocess.Popen(words, stdout=subprocess.PIPE)
-            assert self.shaper.stdout is not None
-            if self.shaper.stdout.readline() != b"ready\n":
-                raise RuntimeError(f"the shaped network ended with status {self.shaper.wait()}")
 
     def cut(self, index: int, up: bool = False) -> None:
         """Pull a node's network cable, or put it back."""

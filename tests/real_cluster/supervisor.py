@@ -138,11 +138,6 @@ class Supervisor:
         assert self.network is not None
         self.network.cut(index, up)
 
-    def do_shape_network(self, mbit_per_s: float, delay_ms: float) -> None:
-        """Give what goes to each node a rate and a delay; a rate of 0 takes both away."""
-        assert self.network is not None
-        self.network.shape(mbit_per_s, delay_ms)
-
     def do_limit(self, path: str, size: str) -> None:
         """Cover a directory by an empty tmpfs of `size` (``512k``): a disk that fills up."""
         options = f"size={size},uid={STUDENT_UID},gid={GROUP_GID},mode=700"
@@ -159,7 +154,6 @@ class Supervisor:
         for path in list(self.covered):
             self.do_unlimit(path)
         if self.network is not None:
-            self.network.shape(0, 0)
             for index in range(1, len(self.settings.nodes) + 1):
                 self.do_cut_node(index, up=True)
         for name in self.daemons.commands:
