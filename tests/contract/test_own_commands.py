@@ -11,7 +11,14 @@ from labtui.slurm.probe import associations_command, qos_command
 from labtui.slurm.queue import parse_tick, tick_command
 from labtui.slurm.remote_command import CommandResult, RemoteCommand, cut_frame, frame
 from labtui.slurm.sbatch_answers import classify, parse_test_only, test_only_command
-from labtui.slurm.site_probe import PartitionGpus, SiteLoad, load_command, parse_load
+from labtui.slurm.site_probe import (
+    PartitionGpus,
+    SiteLoad,
+    load_command,
+    parse_load,
+    parse_site,
+    site_command,
+)
 from labtui.slurm.submit import cancel_command, lookup_command, parse_lookup, parse_submit, submit_command
 from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
@@ -144,6 +151,16 @@ def test_limits(slurm_site: Site) -> None:
     assert mine.status == 0 and slurm_site.account in mine.out
     qos = ask(slurm_site, qos_command())
     assert qos.status == 0 and slurm_site.debug_qos in qos.out
+
+
+def test_what_init_asks_of_a_site(slurm_site: Site) -> None:
+    nonce = secrets.token_hex(8)
+    found = parse_site(ask(slurm_site, site_command(nonce)), nonce)
+    assert found.refused == {}
+    gpus = next(each for each in found.partitions if each.name == slurm_site.gpu_partition)
+    assert (gpus.nodes_from, gpus.cpus) == ("sinfo", slurm_site.cpus_per_node)
+    assert gpus.gpus == slurm_site.gpus_per_node
+    assert found.default_account == slurm_site.account
 
 
 def test_what_is_free_and_the_fair_share(jobs: Jobs) -> None:

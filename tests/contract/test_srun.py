@@ -40,8 +40,6 @@ CASES: dict[str, tuple[str, int, list[str]]] = {
     "label-ends-lines": ("srun -l -n 2 printf 'no end'", 0, ["0: no end", "1: no end"]),
     "empty-lines": ("srun -l -n 1 printf 'a\\n\\nb\\n'", 0, ["0: ", "0: a", "0: b"]),
     "unbuffered": ("srun -u -n 2 echo x", 0, ["x", "x"]),
-    "input-to-all": ("printf 'a\\nb\\n' | srun -n 2 cat", 0, ["a", "a", "b", "b"]),
-    "input-to-one": ("printf 'a\\n' | srun -n 2 -l -i 1 cat", 0, ["1: a"]),
     "files": ("srun -n 2 -o part.%t.txt echo $((6 * 7)); cat part.*.txt", 0, ["42", "42"]),
     "chdir": ("srun -n 1 --chdir /usr pwd", 0, ["/usr"]),
     "exported": ("srun -n 1 --export=ALL,WORD=said sh -c 'echo $WORD'", 0, ["said"]),
@@ -107,14 +105,6 @@ CASES: dict[str, tuple[str, int, list[str]]] = {
     ),
     "unknown-option": ("srun --nonsense echo x", 255, [HELP, "srun: unrecognized option '--nonsense'"]),
     "unknown-letter": ("srun -Y echo x", 255, [HELP, "srun: invalid option -- 'Y'"]),
-    "ambiguous": (
-        "srun --nt=1 echo x", 255,
-        [
-            HELP,
-            "srun: option '--nt=1' is ambiguous; possibilities: '--ntasks' '--ntasks-per-core' '--ntasks-per-gpu'"
-            " '--ntasks-per-node' '--ntasks-per-socket' '--ntasks-per-tres'",
-        ],
-    ),
     "no-argument-wanted": (
         "srun --label=yes echo x", 255, [HELP, "srun: option '--label' doesn't allow an argument"],
     ),
@@ -124,13 +114,7 @@ CASES: dict[str, tuple[str, int, list[str]]] = {
         "srun --ntasks-per-node=0 echo x", 1,
         ['srun: error: Invalid numeric value "0" for --ntasks-per-node.'],
     ),
-    "no-time": ("srun -t soon echo x", 255, ["srun: error: Invalid --time specification"]),
     "no-command": ("srun", 1, ["srun: fatal: No command given to execute."]),
-    "one-step-at-a-time": (
-        # A step takes the whole allocation; only one that overlaps runs beside it.
-        "srun -n 2 sleep 8 & sleep 3; srun --overlap -n 1 echo beside; srun -n 1 echo afterwards; wait", 0,
-        ["afterwards", "beside", *WAITS],
-    ),
 }  # fmt: skip
 
 
@@ -155,7 +139,7 @@ def answers(jobs: Jobs) -> dict[str, tuple[int, list[str]]]:
     }
 
 
-REWORDED = {"per-node-too-few", "no-program", "no-permission", "no-gpus-here", "one-step-at-a-time"}
+REWORDED = {"per-node-too-few", "no-program", "no-permission", "no-gpus-here"}
 """Slurm 24.11 or 26.05 says these in other words (seen); labtui reads none of them. What a task prints is the same."""
 
 

@@ -19,7 +19,7 @@ from labtui.practice.cluster import PracticeCluster
 from labtui.practice.runner import JobRunner
 from labtui.practice.saved import STATE_FILE
 from labtui.practice.slurm.job import MIN_JOB_AGE_S, Call, Job
-from labtui.practice.slurm.options import build_request
+from labtui.practice.slurm.request import build_request
 from labtui.practice.sshd import Outside, confined
 
 pytestmark = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")

@@ -10,8 +10,9 @@ from labtui.practice.clock import PracticeClock
 from labtui.practice.incidents import INCIDENTS, IncidentPlan, choose
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
-from labtui.practice.slurm.job import Call, Site
-from labtui.practice.slurm.options import build_request
+from labtui.practice.slurm.job import Call
+from labtui.practice.slurm.request import build_request
+from labtui.practice.slurm.site import practice_site
 
 
 class Runner:
@@ -33,7 +34,7 @@ class Cluster:
 
     def __init__(self):
         self.runner = Runner()
-        self.controller = Controller(Site(user="u", account="a"), self.runner, stamp=lambda moment: "NOW")
+        self.controller = Controller(practice_site(), self.runner, stamp=lambda moment: "NOW")
         self.clock = PracticeClock(began=0.0, factor=1.0)
         self.full_for = 0.0
         self.dropped = 0
@@ -46,7 +47,8 @@ class Cluster:
 
     def submit(self, now, **options):
         request = build_request(
-            {"account": "a", "qos": "acc_training", "cpus-per-task": "20", "gres": "gpu:1", "time": "60", **options},
+            {"account": "nct_000", "qos": "acc_training", "cpus-per-task": "20", "gres": "gpu:1", "time": "60",
+             **options},
             name="job", work_dir="/w", site=self.controller.site,
         )  # fmt: skip
         return self.controller.submit(request, script=b"", command="c", arguments=(), environment={}, now=now)

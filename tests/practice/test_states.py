@@ -1,9 +1,12 @@
 """Random histories of sbatch, scancel, failures, time: jobs only take transitions Slurm takes, limits always hold."""
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import SIGKILL, SIGTERM, Controller
 from labtui.practice.slurm.job import (
     COMPLETING,
@@ -13,12 +16,13 @@ from labtui.practice.slurm.job import (
     PENDING,
     RUNNING,
     TRANSITIONS,
+    Call,
     Job,
-    Site,
 )
-from labtui.practice.slurm.options import Refused, build_request
+from labtui.practice.slurm.request import Refused, build_request
+from labtui.practice.slurm.site import practice_site
 
-SITE = Site(user="nct01000", account="nct_000", max_jobs=4)
+SITE = replace(practice_site(), max_jobs=4)
 """Few jobs at once, so that a short history meets that limit, too."""
 
 
@@ -185,7 +189,7 @@ def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():
 
 
 def test_no_more_scripts_run_at_once_than_the_laptop_bears():
-    site = Site(user="nct01000", account="nct_000")
+    site = practice_site()
     runner = Runner()
     control = Controller(site, runner, stamp=str)
     options = {"account": "nct_000", "qos": "gp_training", "time": "10"}
@@ -200,3 +204,27 @@ def test_no_more_scripts_run_at_once_than_the_laptop_bears():
     control.ended(jobs[0].job_id, 0, 0, 100.0)
     control.advance(101.0)
     assert [job.state for job in waiting].count(RUNNING) == 1
+
+
+def test_a_job_on_two_nodes_says_so_everywhere():
+    control = Controller(SITE, Runner(), stamp=str)
+    options = {
+        "account": "nct_000",
+        "qos": "acc_training",
+        "nodes": "2",
+        "cpus-per-task": "40",
+        "gres": "gpu:1",
+    }
+    request = build_request(options, name="job", work_dir="/home/x", site=SITE)
+    job = control.submit(request, script=b"#!/bin/sh\n", command="job", arguments=(), environment={}, now=0.0)
+    control.advance(60.0)
+    assert job.node_list == "as01r1b[01-02]"
+
+    def asked(program, *words):
+        return answer(program, Call(words, "/", {}), control, 61.0)[1]
+
+    assert asked("squeue", "-h", "-o", "%D %N") == "2 as01r1b[01-02]\n"
+    assert asked("squeue", "-h").split()[6] == "2"
+    assert asked("sacct", "-X", "-n", "-P", "-o", "NNodes,NodeList") == "2|as01r1b[01-02]\n"
+    assert "NumNodes=2 " in asked("scontrol", "show", "job", "1")
+    assert "gres/gpu=2" in asked("scontrol", "show", "job", "1")

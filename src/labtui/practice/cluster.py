@@ -27,7 +27,8 @@ from labtui.practice.runner import JobRunner, find_bash
 from labtui.practice.saved import StateFile
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
-from labtui.practice.slurm.job import MIN_JOB_AGE_S, Answer, Call, Site, stamp
+from labtui.practice.slurm.job import MIN_JOB_AGE_S, Answer, Call, stamp
+from labtui.practice.slurm.site import practice_site
 from labtui.practice.sshd import PracticeSSHServer
 
 MAX_REQUEST = 8 * 2**20
@@ -140,9 +141,9 @@ class PracticeCluster:
         self.runner = JobRunner(
             spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
         )
-        site = Site(user=USER, account=ACCOUNT)
+        self.site = practice_site()
         self.controller = Controller(
-            site,
+            self.site,
             self.runner,
             stamp=lambda moment: stamp(moment, {}, ""),
             # Whoever watches the queue looks as often as on a real cluster, however fast this clock runs.

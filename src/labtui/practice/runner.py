@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from labtui.practice.slurm.job import Job
-from labtui.practice.slurm.steps import STEPS
 
 WATCHDOG = (str(Path(__file__).parent / "programs.py"), "watchdog")
 GATE = 'read -r && /bin/cp "$0.new" "$0" && exec "$0" "$@" < /dev/null'
@@ -61,7 +60,8 @@ class JobRunner:
         """Run the job's script; a job that cannot even start ends at once, as on a cluster."""
         home = self._spool / f"job{job.job_id}"
         home.mkdir(parents=True, exist_ok=True)
-        (home / STEPS).unlink(missing_ok=True)  # a requeued job counts its steps anew
+        for step in home.glob("step.*"):  # a requeued job counts its steps anew
+            step.unlink()
         script = home / "slurm_script"
         script.with_name("slurm_script.new").write_bytes(job.script)
         script.touch(0o700)

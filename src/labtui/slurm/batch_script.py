@@ -35,12 +35,12 @@ A=account B=extra-node-info C=constraint D=chdir F=nodefile G=gpus H=hold J=job-
 O=overcommit Q=quiet S=core-spec V=version W=wait a=array b=begin c=cpus-per-task d=dependency e=error h=help i=input
 k=no-kill m=distribution n=ntasks o=output p=partition q=qos s=oversubscribe t=time v=verbose w=nodelist x=exclude
 """
-_FLAGS = frozenset(_FLAG_NAMES.split())
+FLAGS = frozenset(_FLAG_NAMES.split())
 """Options without a value."""
 _OPTIONAL = frozenset(_OPTIONAL_NAMES.split())
 """Options whose value, if any, follows an equals sign."""
-_VALUED = frozenset(_VALUED_NAMES.split())
-LONG_OPTIONS = _FLAGS | _OPTIONAL | _VALUED
+VALUED = frozenset(_VALUED_NAMES.split())
+LONG_OPTIONS = FLAGS | _OPTIONAL | VALUED
 SHORT_OPTIONS = {word[0]: word[2:] for word in _SHORT_NAMES.split()}
 _SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
 """Other spellings of an option."""
@@ -71,7 +71,7 @@ def read_options(text: str) -> Iterator[Option]:
         if word.startswith("--") and len(word) > 2:
             written, equals, value = word[2:].partition("=")
             name = long_name(written)
-            takes_next = name is None or name in _VALUED
+            takes_next = name is None or name in VALUED
             if takes_next and not equals and words and not words[0].startswith("-"):
                 value = words.pop(0)
             if name == "gres" and value.endswith(":") and words:
@@ -80,9 +80,18 @@ def read_options(text: str) -> Iterator[Option]:
         elif word.startswith("-") and len(word) > 1 and word[1].isalpha():
             name = SHORT_OPTIONS.get(word[1])
             value = word[2:].removeprefix("=")
-            if name in _VALUED and not value and words:
+            if name in VALUED and not value and words:
                 value = words.pop(0)
             yield Option(name or word[1], value, known=name is not None)
+
+
+def directive_words(script: str) -> Iterator[list[str]]:
+    """The words of each ``#SBATCH`` line before the first command."""
+    for line in script.splitlines():
+        if line.startswith("#SBATCH"):
+            yield _words(line.removeprefix("#SBATCH"))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            return
 
 
 def _words(text: str) -> list[str]:

@@ -1,487 +1,467 @@
-"""Slurm's commands, squeue and sacct aside: each takes a `Call` and gives (exit status, stdout, stderr)."""
+"""Slurm's commands, as far as labtui and a student send them; each answers (exit status, stdout, stderr)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from labtui.practice.slurm import options as sbatch_options
 from labtui.practice.slurm.controller import Controller
+from labtui.practice.slurm.facts import SACCT, SQUEUE, columns, details, facts, formatted
 from labtui.practice.slurm.job import (
-    CLUSTER,
     KILL_WAIT_S,
     MESSAGE_TIMEOUT_S,
     MIN_JOB_AGE_S,
     NO_CONTROLLER,
     PENDING,
+    SHORT,
     VERSION,
     Answer,
     Call,
     Job,
-    Node,
+    duration,
     expanded,
-    long_duration,
     stamp,
-    time_limit,
 )
-from labtui.practice.slurm.options import OptionProblem, Refused, build_request, parse_words, read_script
-from labtui.practice.slurm.queue import formatted, sacct, squeue
+from labtui.practice.slurm.request import Refused, all_options, build_request, minutes_s, read_script
+from labtui.practice.slurm.site import CLUSTER, MAX_PARTITION_S, Site, priority_of
 from labtui.practice.slurm.steps import StepProblem, read_words
+from labtui.practice.slurm.words import OptionProblem, Program, parse_words
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call whose options are read, and whom it asks."""
+
+    call: Call
+    control: Controller
+    now: float
+    options: Mapping[str, str]
+    rest: list[str]
 
 
 def answer(program: str, call: Call, control: Controller, now: float) -> Answer:
     """Run one of Slurm's commands."""
-    if program == "squeue":
-        return squeue(list(call.words), call.environment, control, now)
-    if program == "sacct":
-        return sacct(list(call.words), call.environment, control, now)
-    return _COMMANDS[program](call, control, now)
+    if program in ("sbatch", "srun", "scontrol"):  # their words have an order
+        return _IN_ORDER[program](call, control, now)
+    known, run, down = _COMMANDS[program]
+    words = [word for word in call.words if word != "--"]
+    try:
+        parsed = parse_words(words, known)
+    except OptionProblem as problem:
+        return 1, "", f"{problem}\n"
+    if "version" in parsed.options:
+        return _VERSION
+    if now < control.down_until and down:
+        return 1, "", f"{down}: {NO_CONTROLLER}\n"
+    return run(Asked(call, control, now, parsed.options, parsed.rest))
 
 
-# ---------------------------------------------------------------------------------- srun and sbatch
+_VERSION = (0, f"slurm-wlm {VERSION}\n", "")
+
+
+def _text(lines: Iterable[str]) -> Answer:
+    return 0, "".join(f"{line}\n" for line in lines), ""
+
+
+def _chosen(job: Job, options: Mapping[str, str], usual: set[str] | None) -> bool:
+    """Whether a job is one of those that the options select; `usual` are the states where no option names any."""
+    wanted = {part.strip().upper() for part in options.get("states", "").split(",") if part} or usual
+    if wanted and "ALL" not in wanted and not {job.state, SHORT[job.state]} & wanted:
+        return False
+    values = {name: getattr(job, name) for name in ("name", "qos", "partition", "account", "user")}
+    values["jobs"] = str(job.job_id)
+    return all(value in options[name].split(",") for name, value in values.items() if name in options)
+
+
+# ------------------------------------------------------------------------------- squeue, sacct, scancel
+
+_LIVING = {PENDING, "RUNNING", "COMPLETING"}
+
+
+def squeue(asked: Asked) -> Answer:
+    """``squeue`` as Slurm 22.05 answers it for the student."""
+    options, jobs = asked.options, asked.control.in_queue(asked.now)
+    wanted = options.get("jobs", "")
+    if wanted.isdecimal() and not any(str(job.job_id) == wanted for job in jobs):
+        return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
+    form = options.get("format") or "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+    heading = {letter: title for letter, (title, _) in SQUEUE.items()}
+    rows = [] if "noheader" in options else [heading]
+    for job in jobs:
+        if _chosen(job, options, _LIVING):
+            known = facts(job, asked.call.environment, asked.control, asked.now)
+            rows.append({letter: known[fact] for letter, (_, fact) in SQUEUE.items()})
+    return _text(formatted(form, lambda letter, row=row: row.get(letter, "")) for row in rows)  # type: ignore[misc]
+
+
+_SACCT_WIDTHS = {"JobID": -12, "ExitCode": 8, "Start": 19, "End": 19, "Submit": 19}
+_SINCE = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def sacct(asked: Asked) -> Answer:
+    """The jobs as accounting keeps them."""
+    options, control, now = asked.options, asked.control, asked.now
+    if "helpformat" in options:
+        return _text(SACCT)
+    if now < control.accounting_down_until:
+        return 1, "", f"sacct: error: {_NO_DATABASE}\n"
+    names = []
+    for column in options.get("format", "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode").split(
+        ","
+    ):
+        name, _, width = column.strip().partition("%")
+        known = next((field for field in SACCT if field.lower() == name.lower()), None)
+        if known is None:
+            return 1, "", f'sacct: error: Invalid field requested: "{name}"\n'
+        names.append((known, int(width) if re.fullmatch(r"-?\d+", width) else _SACCT_WIDTHS.get(known, 10)))
+    match = re.fullmatch(r"now-(\d+)([mhdw])\w*", options.get("starttime", ""))
+    since = now - int(match[1]) * _SINCE[match[2]] if match else 0.0
+    rows = [] if "noheader" in options else [{name: name for name in SACCT}]
+    for job in control.accounting():
+        if (job.end_time or now) < since or not _chosen(job, options, None):
+            continue
+        told = facts(job, asked.call.environment, control, now)
+        rows.append({field: told[fact] for field, fact in SACCT.items()})
+        if "allocations" not in options and job.node:
+            step = dict.fromkeys(("Partition", "QOS", "User", "Timelimit", "TimelimitRaw", "Comment"), "")
+            number = f"{job.job_id}.batch"
+            rows.append(
+                {
+                    **rows[-1],
+                    **step,
+                    "JobID": number,
+                    "JobIDRaw": number,
+                    "JobName": "batch",
+                    "State": job.state,
+                }
+            )
+    if "parsable" in options or "parsable2" in options:
+        mark = options.get("delimiter", "|")
+        tail = mark if "parsable" in options else ""
+        return _text(mark.join(row[name] for name, _ in names) + tail for row in rows)
+    return 0, columns(rows, names, rule="noheader" not in options), ""
+
+
+_NO_DATABASE = "Problem talking to the database: Connection refused"
+
+
+def scancel(asked: Asked) -> Answer:
+    """Cancel jobs by id, or all of the student's that the options select."""
+    options, control, now = asked.options, asked.control, asked.now
+    for word in asked.rest:
+        if not word.isdecimal():
+            return 1, "", f"scancel: error: Invalid job id {word}\n"
+    wanted = [int(word) for word in asked.rest]
+    if wanted and "states" in options:
+        kept = {
+            job.job_id for job in control.in_queue(now) if _chosen(job, {"states": options["states"]}, None)
+        }
+        wanted = [number for number in wanted if number in kept]
+    elif not wanted and {"name", "me", "user", "qos"} & options.keys():
+        wanted = [
+            job.job_id for job in control.in_queue(now) if not job.finished and _chosen(job, options, None)
+        ]
+    lines = []
+    for job_id in wanted:
+        outcome = control.cancel(job_id, now)
+        if "verbose" in options and outcome != "ok":
+            trouble = (
+                "Job/step already completing or completed"
+                if outcome == "finished"
+                else "Invalid job id specified"
+            )
+            lines.append(f"scancel: error: Kill job error on job id {job_id}: {trouble}\n")
+    return 0, "", "".join(lines)
+
+
+# ------------------------------------------------------------------------------------------ sbatch, srun
+
+
+def sbatch(call: Call, control: Controller, now: float) -> Answer:
+    """Read the script and the options, and put a job into the queue (or say whether it would be taken)."""
+    test_only = "--test-only" in call.words
+    try:
+        parsed = parse_words(call.words)
+        if "version" in parsed.options:
+            return _VERSION
+        script, name, command = read_script(call, parsed)
+        options = all_options(script, parsed, call.environment)
+        request = build_request(options, name=name, work_dir=call.folder, site=control.site)
+        if now < control.down_until:
+            raise Refused(final=NO_CONTROLLER)
+        if test_only:
+            with control.lock:
+                control.check_limits(request)
+            node, when = (
+                control.site.nodes_of(request.partition)[0].name,
+                stamp(now + 60, call.environment, ""),
+            )
+            number = control.next_id
+            where = f"{request.cpus} processors on nodes {node} in partition {request.partition}"
+            return 0, "", f"sbatch: Job {number} to start at {when} using {where}\n"
+        environment = {} if options.get("export", "").upper() == "NONE" else call.environment
+        job = control.submit(
+            request, script=script, command=command, arguments=tuple(parsed.rest[1:]), environment=environment, now=now
+        )  # fmt: skip
+    except OptionProblem as problem:
+        return 255, "", f"{problem}\n"
+    except Refused as refused:
+        return refused.status, "", refused.text(test_only=test_only)
+    return 0, f"{job.job_id}\n" if "parsable" in options else f"Submitted batch job {job.job_id}\n", ""
 
 
 def srun(call: Call, control: Controller, now: float) -> Answer:
     """``srun`` where there is no job: the refusal that a job of its own would meet, or the rehearsal's own limit."""
     try:
         options, command = read_words(call.words)
-        request = build_request(options, name=command[0], work_dir=call.folder, site=control.site)
-        if now < control.down_until:
-            raise Refused((), NO_CONTROLLER)
-        with control.lock:
-            control.check_limits(request)
+        build_request(options, name=command[0], work_dir=call.folder, site=control.site)
     except StepProblem as problem:
         return problem.status, "", problem.text
     except Refused as refused:
         final = (f"Unable to allocate resources: {refused.final}",) if refused.final else ()
         return refused.status, "", "".join(f"srun: error: {line}\n" for line in (*refused.lines, *final))
-    return (
-        1,
-        "",
-        "srun: error: The practice cluster runs srun only inside a job: write a script and submit it with sbatch.\n",
-    )
+    limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
+    return 1, "", f"srun: error: {limit}\n"
 
 
-def sbatch(call: Call, control: Controller, now: float) -> Answer:
-    """Read the script and the options, and put a job into the queue (or say whether it would be taken)."""
-    try:
-        parsed = parse_words(call.words)
-        if "version" in parsed.options:
-            return 0, f"slurm-wlm {VERSION}\n", ""
-        script, name, command = read_script(call, parsed)
-        options = {
-            **sbatch_options.parse_script(script.decode("utf-8", "replace")),
-            **sbatch_options.from_environment(call.environment),
-            **parsed.options,
-        }
-        request = build_request(options, name=name, work_dir=call.folder, site=control.site)
-        if now < control.down_until:
-            raise Refused((), NO_CONTROLLER)
-        if "test-only" in options:
-            with control.lock:
-                control.check_limits(request)
-            node = control.site.nodes_of(request.partition)[0].name
-            when = stamp(now + 60, call.environment, "Unknown")
-            number = max((job.job_id for job in control.accounting()), default=0) + 1
-            return (
-                0,
-                "",
-                (
-                    f"sbatch: Job {number} to start at {when} using {request.cpus} processors on nodes {node} "
-                    f"in partition {request.partition}\n"
-                ),
-            )
-        environment = {} if options.get("export", "").upper() == "NONE" else call.environment
-        arguments = tuple(parsed.rest[1:])
-        job = control.submit(
-            request, script=script, command=command, arguments=arguments, environment=environment, now=now
-        )
-    except OptionProblem as problem:
-        return 255, "", f"{problem}\n"
-    except Refused as refused:
-        test_only = "test-only" in call.words or "--test-only" in call.words
-        return refused.status, "", refused.text(test_only=test_only)
-    return 0, f"{job.job_id}\n" if "parsable" in options else f"Submitted batch job {job.job_id}\n", ""
-
-
-# ------------------------------------------------------------------------------------------- scancel
-
-SCANCEL = {
-    "me": ("", "no"),
-    "user": ("u", "yes"),
-    "name": ("n", "yes"),
-    "jobname": ("", "yes"),
-    "signal": ("s", "yes"),
-    "state": ("t", "yes"),
-    "verbose": ("v", "no"),
-    "quiet": ("Q", "no"),
-    "full": ("f", "no"),
-    "batch": ("b", "no"),
-    "version": ("V", "no"),
-}
-
-
-def scancel(call: Call, control: Controller, now: float) -> Answer:
-    """Cancel jobs by id, by name, or all of the student's."""
-    try:
-        parsed = parse_words(call.words, "scancel", SCANCEL)
-    except OptionProblem as problem:
-        return 1, "", f"{problem}\n"
-    options = parsed.options
-    if "version" in options:
-        return 0, f"slurm-wlm {VERSION}\n", ""
-    if now < control.down_until:
-        return 1, "", f"scancel: error: slurm_kill_job: {NO_CONTROLLER}\n"
-    for word in parsed.rest:
-        if not word.isdecimal():
-            return 1, "", f"scancel: error: Invalid job id {word}\n"
-    wanted = [int(word) for word in parsed.rest]
-    name = options.get("name") or options.get("jobname")
-    if not wanted and (name or "me" in options or "user" in options):
-        living = [job for job in control.in_queue(now) if not job.finished]
-        wanted = [job.job_id for job in living if name is None or job.name == name]
-    lines = []
-    for job_id in wanted:
-        outcome = control.cancel(job_id, now)
-        if "verbose" in options:
-            lines.append(f"scancel: Terminating job {job_id}")
-            if outcome != "ok":
-                trouble = (
-                    "Job/step already completing or completed"
-                    if outcome == "finished"
-                    else "Invalid job id specified"
-                )
-                lines.append(f"scancel: error: Kill job error on job id {job_id}: {trouble}")
-    return 0, "", "".join(line + "\n" for line in lines)
-
-
-# ------------------------------------------------------------------------------------------ scontrol
+# ---------------------------------------------------------------------------------------------- scontrol
 
 
 def scontrol(call: Call, control: Controller, now: float) -> Answer:
-    """``show job|config|partition|node``, ``hold``, ``release``, ``update JobId= TimeLimit=``, ``--version``."""
-    words = [word for word in call.words if word not in ("-o", "--oneliner", "-d", "--details")]
-    if words[:1] in (["--version"], ["-V"]):
-        return 0, f"slurm-wlm {VERSION}\n", ""
+    """``show job|config|partition|node|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
+    words = [word for word in call.words if word not in ("-o", "--oneliner")]
+    if words[:1] == ["--version"]:
+        return _VERSION
     if now < control.down_until:
         return 1, "", f"slurm_load_jobs error: {NO_CONTROLLER}\n"
-    if words[:2] == ["show", "job"]:
-        return _show_job(words[2:], call.environment, control, now)
-    if words[:2] == ["show", "config"]:
-        return 0, _config(call.environment, now), ""
-    if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("partition"):
-        return 0, _partitions(control), ""
-    if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("hostname"):
-        names = words[2] if len(words) > 2 else call.environment.get("SLURM_JOB_NODELIST", "")
-        return 0, "".join(f"{name}\n" for name in expanded(names)), ""
-    if words[:1] == ["show"] and len(words) > 1 and words[1].startswith("node"):
-        return (
-            0,
-            "".join(_node_text(node) for node in control.site.nodes if words[2:3] in ([], [node.name])),
-            "",
-        )
-    if words[:1] in (["hold"], ["release"]) and len(words) > 1:
-        return _hold(words, control, now)
-    if words[:1] == ["update"]:
+    verb, what, *names = [*words, "", ""][: max(2, len(words))]
+    if verb == "show":
+        blocks = _shown(what, names, call, control, now)
+        if isinstance(blocks, str) and len(words) < len(call.words):
+            blocks = re.sub(r"\n +", " ", blocks).replace("\n\n", "\n")
+        return (0, blocks, "") if isinstance(blocks, str) else blocks
+    if verb in ("hold", "release"):
+        outcome = control.hold(int(what) if what.isdecimal() else 0, verb == "hold", now)
+        text = {"finished": "Job has already finished", "unknown": "Invalid job id specified"}.get(outcome)
+        return (1, "", f"{text} for job {what}\nslurm_suspend error: {text}\n") if text else (0, "", "")
+    if verb == "update":
         return _update(words[1:], control, now)
-    return 1, "", f"invalid keyword: {' '.join(words) or ''}\n"
+    return _bad_keyword(words)
 
 
-def _update(words: list[str], control: Controller, now: float) -> Answer:
-    """Supports a job's time limit only: what labtui changes."""
-    if not words:
-        return 1, "", "too few arguments for update keyword\n"
-    given = {name.lower(): (name, value) for name, _, value in (word.partition("=") for word in words)}
-    unknown = next((pair for key, pair in given.items() if key not in ("jobid", "timelimit")), None)
-    if unknown is not None:
-        pair = "=".join(unknown)
-        return 1, "", f"Update of this parameter is not supported: {pair}\nRequest aborted\n"
-    if "jobid" not in given:
-        entities = '"NodeName", "PartitionName", "Reservation", "JobId", or "SlurmctldDebug"'
-        return 1, "", f"No valid entity in update command\nInput line must include {entities}\n"
-    job = given["jobid"][1]
-    limit_s = time_limit(given.get("timelimit", ("", "-"))[1])
-    if limit_s is None:
-        return 1, "", "scontrol: error: Invalid TimeLimit value\n"
-    problem = control.limit(int(job) if job.isdecimal() else 0, limit_s, now)
-    return (1, "", f"{problem} for job {job}\n") if problem else (0, "", "")
+def _bad_keyword(words: list[str]) -> Answer:
+    return 1, "", f"invalid keyword: {' '.join(words)}\n"
 
 
-def _hold(words: list[str], control: Controller, now: float) -> Answer:
-    job_id = int(words[1]) if words[1].isdecimal() else 0
-    outcome = control.hold(job_id, words[0] == "hold", now)
-    if outcome == "ok":
-        return 0, "", ""
-    text = "Job has already finished" if outcome == "finished" else "Invalid job id specified"
-    return 1, "", f"{text} for job {words[1]}\nslurm_suspend error: {text}\n"
-
-
-def _show_job(words: list[str], environment: Mapping[str, str], control: Controller, now: float) -> Answer:
-    jobs = control.in_queue(now)
-    if words:
-        jobs = [job for job in jobs if words[0] == str(job.job_id)]
-    if not jobs:
+def _shown(what: str, names: list[str], call: Call, control: Controller, now: float) -> str | Answer:
+    site = control.site
+    if what == "job":
+        jobs = [job for job in control.in_queue(now) if not names or names[0] == str(job.job_id)]
+        if not jobs and names:
+            return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
         return (
-            (1, "", "slurm_load_jobs error: Invalid job id specified\n")
-            if words
-            else (0, "No jobs in the system\n", "")
+            "".join(details(job, call.environment, control, now) for job in jobs) or "No jobs in the system\n"
         )
-    return 0, "".join(_job_text(job, environment, control, now) for job in jobs), ""
+    if what == "config":
+        return _config(stamp(now, call.environment, ""))
+    if what.startswith("partition"):
+        return "".join(_partition(site, name) for name in site.partitions if not names or name == names[0])
+    if what.startswith("hostname"):
+        text = names[0] if names else call.environment.get("SLURM_JOB_NODELIST", "")
+        return "".join(f"{name}\n" for name in expanded(text))
+    if what.startswith("node"):
+        return "".join(
+            f"NodeName={node.name} Arch=x86_64 CoresPerSocket=1 \n   CPUAlloc=0 CPUTot={node.cpus}\n"
+            f"   Gres={node.gres}\n   RealMemory=20000\n   State=IDLE ThreadsPerCore=1\n"
+            f"   Partitions={node.partition} \n\n"
+            for node in site.nodes
+            if not names or node.name == names[0]
+        )
+    return _bad_keyword(["show", what, *names])
 
 
-def _job_text(job: Job, environment: Mapping[str, str], control: Controller, now: float) -> str:
-    waiting = job.state == PENDING
-    start = control.start_estimate(job, now) if waiting else job.start_time
-    end = job.end_time if job.finished else None if start is None else start + job.time_limit_s
-    tres = f"cpu={job.cpus},mem=20000M,node={job.nodes},billing={job.cpus}" + (
-        f",gres/gpu={job.gpus}" if job.gpus else ""
-    )
-
-    def when(moment: float | None, unknown: str = "Unknown") -> str:
-        return stamp(moment, environment, unknown)
-
-    lines = [
-        f"JobId={job.job_id} JobName={job.name}",
-        f"UserId={job.user}(1000) GroupId={job.account}(1000) MCS_label=N/A",
-        f"Priority={job.priority} Nice=0 Account={job.account} QOS={job.qos}",
-        f"JobState={job.state} Reason={job.reason} Dependency=(null)",
-        f"Requeue={int(job.requeue)} Restarts={job.restarts} BatchFlag=1 Reboot=0 ExitCode={job.exit_code}",
-        f"RunTime={long_duration(job.elapsed_s(now))} TimeLimit={long_duration(job.time_limit_s)} TimeMin=N/A",
-        f"SubmitTime={when(job.submit_time)} EligibleTime={when(job.submit_time)}",
-        f"AccrueTime={when(job.submit_time)}",
-        f"StartTime={when(start)} EndTime={when(end)} Deadline=N/A",
-        f"SuspendTime=None SecsPreSuspend=0 LastSchedEval={when(job.submit_time)} Scheduler=Main",
-        f"Partition={job.partition} AllocNode:Sid=localhost:1",
-        "ReqNodeList=(null) ExcNodeList=(null)",
-        f"NodeList={job.node_list}",
-        *([f"BatchHost={job.node}"] if job.node else []),
-        f"NumNodes=1 NumCPUs={job.cpus} NumTasks={job.places} CPUs/Task={job.cpus_per_task or 1} ReqB:S:C:T=0:0:*:*",
-        f"TRES={tres}",
-        "Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*",
-        f"MinCPUsNode={job.cpus} MinMemoryNode=0 MinTmpDiskNode=0",
-        "Features=(null) DelayBoot=00:00:00",
-        "OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)",
-        f"Command={' '.join((job.command, *job.arguments))}",
-        f"WorkDir={job.work_dir}",
-        *([f"Comment={job.comment} "] if job.comment else []),
-        f"StdErr={job.stderr}",
-        "StdIn=/dev/null",
-        f"StdOut={job.stdout}",
-        "Power=",
-        *([f"TresPerNode={job.gres}"] if job.gres else []),
-    ]
-    return "\n   ".join(lines) + "\n   \n\n"
-
-
-def _config(environment: Mapping[str, str], now: float) -> str:
+def _config(now: str) -> str:
     values = {
+        "AccountingStorageEnforce": "associations,limits,qos",
         "ClusterName": CLUSTER,
         "KillWait": f"{KILL_WAIT_S} sec",
         "MessageTimeout": f"{MESSAGE_TIMEOUT_S} sec",
         "MinJobAge": f"{MIN_JOB_AGE_S} sec",
         "SLURM_VERSION": VERSION,
     }
-    return f"Configuration data as of {stamp(now, environment, '')}\n" + "".join(
-        f"{name:<23} = {value}\n" for name, value in values.items()
+    lines = (f"{name:<23} = {value}\n" for name, value in values.items())
+    return f"Configuration data as of {now}\n" + "".join(lines)
+
+
+def _partition(site: Site, name: str) -> str:
+    nodes = site.nodes_of(name)
+    default = "YES" if name == site.partitions[-1] else "NO"
+    return (
+        f"PartitionName={name}\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n   Default={default} QoS=N/A\n"
+        f"   MaxNodes=UNLIMITED MaxTime={duration(MAX_PARTITION_S)} MinNodes=0\n"
+        f"   Nodes={','.join(node.name for node in nodes)}\n"
+        f"   State=UP TotalCPUs={sum(node.cpus for node in nodes)} TotalNodes={len(nodes)}\n\n"
     )
 
 
-def _partitions(control: Controller) -> str:
-    blocks = []
-    for name in control.site.partitions:
-        nodes = control.site.nodes_of(name)
-        default = "YES" if name == control.site.default_partition else "NO"
-        blocks.append(
-            f"PartitionName={name}\n   AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL\n"
-            f"   AllocNodes=ALL Default={default} QoS=N/A\n"
-            f"   MaxNodes=UNLIMITED MaxTime=3-00:00:00 MinNodes=0\n   Nodes={','.join(node.name for node in nodes)}\n"
-            f"   State=UP TotalCPUs={sum(node.cpus for node in nodes)} TotalNodes={len(nodes)}\n\n"
-        )
-    return "".join(blocks)
+def _update(words: list[str], control: Controller, now: float) -> Answer:
+    """Supports a job's time limit only: what labtui changes."""
+    given = {name.lower(): value for name, _, value in (word.partition("=") for word in words)}
+    if given.keys() != {"jobid", "timelimit"}:
+        return 1, "", f"Update of this parameter is not supported: {' '.join(words)}\nRequest aborted\n"
+    limit_s = minutes_s(given["timelimit"])
+    if limit_s is None:
+        return 1, "", "scontrol: error: Invalid TimeLimit value\n"
+    job = given["jobid"]
+    problem = control.limit(int(job) if job.isdecimal() else 0, limit_s, now)
+    return (1, "", f"{problem} for job {job}\n") if problem else (0, "", "")
 
 
-# -------------------------------------------------------------------------------- sinfo, sacctmgr ...
+# ------------------------------------------------------------------------------ sinfo, sacctmgr, sshare
 
-
-SINFO = {
-    "noheader": ("h", "no"),
-    "format": ("o", "yes"),
-    "Format": ("O", "yes"),
-    "partition": ("p", "yes"),
-    "Node": ("N", "no"),
-    "long": ("l", "no"),
-    "summarize": ("s", "no"),
-    "version": ("V", "no"),
-}
-SINFO_HEADINGS = {
-    "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "T": "STATE",
-    "N": "NODELIST", "c": "CPUS", "G": "GRES",
+_SINFO_HEADINGS = {
+    "P": "PARTITION", "R": "PARTITION", "a": "AVAIL", "l": "TIMELIMIT", "D": "NODES", "t": "STATE", "N": "NODELIST",
+    "c": "CPUS", "m": "MEMORY", "G": "GRES", "z": "S:C:T",
 }  # fmt: skip
-SINFO_FIELDS = {"nodehost": "N", "partition": "P", "statecomplete": "T", "gres": "G", "gresused": "used"}
+_SINFO_FIELDS = {"nodehost": "N", "partition": "P", "statecomplete": "T", "gres": "G", "gresused": "used"}
 
 
-def sinfo(call: Call, control: Controller, now: float) -> Answer:
+def sinfo(asked: Asked) -> Answer:
     """Partitions and nodes; MareNostrum 5 refuses this to students, other clusters do not."""
-    try:
-        options = parse_words(call.words, "sinfo", SINFO).options
-    except OptionProblem as problem:
-        return 1, "", f"{problem}\n"
-    if "version" in options:
-        return 0, f"slurm-wlm {VERSION}\n", ""
-    if now < control.down_until:
-        return 1, "", f"slurm_load_partitions: {NO_CONTROLLER}\n"
+    options, rows = asked.options, _node_rows(asked.control, asked.now)
     if "Format" in options:
-        return _sinfo_fields(options["Format"], _node_rows(control, now))
-    form = options.get("format") or (
-        "%N %.6D %.9P %t" if "Node" in options else "%9P %.5a %.10l %.6D %.6t %N"
-    )
-    rows = [row for row in _node_rows(control, now) if options.get("partition", row["R"]) == row["R"]]
-    lines = [] if "noheader" in options else [formatted(form, lambda code: SINFO_HEADINGS.get(code, code))]
-    lines += [formatted(form, lambda code, row=row: row.get(code, "")) for row in rows]  # type: ignore[misc]
-    return 0, "".join(line.rstrip() + "\n" for line in lines), ""
+        fields = [word.partition(":")[::2] for word in options["Format"].split(",")]
+        return _text(
+            "".join(row[_SINFO_FIELDS[name.lower()]] + tail for name, tail in fields) for row in rows
+        )
+    usual = "%N %.6D %.9P %t" if "Node" in options else "%9P %.5a %.10l %.6D %.6t %N"
+    form = options.get("format", usual)
+    rows = [row for row in rows if options.get("partition", row["R"]) == row["R"]]
+    lines = [formatted(form, lambda code, row=row: row.get(code, "")).rstrip() for row in rows]  # type: ignore[misc]
+    if "noheader" not in options:
+        lines.insert(0, formatted(form, lambda code: _SINFO_HEADINGS.get(code, code)).rstrip())
+    return _text(lines)
 
 
 def _node_rows(control: Controller, now: float) -> list[dict[str, str]]:
-    """What there is to say of each node of each partition, by `sinfo`'s letters; "used" are its GPUs in use."""
+    """What there is to say of each node, by `sinfo`'s letters; "used" are its GPUs in use."""
     living = [job for job in control.in_queue(now) if job.node and not job.finished]
     rows = []
-    for partition in control.site.partitions:
-        for node in control.site.nodes_of(partition):
-            mark = "*" if partition == control.site.default_partition else ""
-            here = [job for job in living if node.name in job.all_nodes]
-            used = sum(job.gpus for job in here)
-            rows.append(
-                {
-                    "P": partition + mark,
-                    "R": partition,
-                    "a": "up",
-                    "l": long_duration(control.site.max_partition_s),
-                    "D": "1",
-                    "t": "mix" if here else "idle",
-                    "T": "mixed" if here else "idle",
-                    "N": node.name,
-                    "c": str(node.cpus),
-                    "G": f"gpu:hopper:{node.gpus}" if node.gpus else "(null)",
-                    "used": f"gpu:hopper:{used}(IDX:{f'0-{used - 1}' if used else 'N/A'})"
-                    if node.gpus
-                    else "gpu:0",
-                }
-            )
+    for node in sorted(control.site.nodes, key=lambda node: node.partition):
+        here = [job for job in living if node.name in job.all_nodes]
+        used = sum(job.gpus for job in here)
+        numbers = f"0-{used - 1}" if used else "N/A"
+        row = {
+            "P": node.partition + "*" * (node.partition == control.site.partitions[-1]),
+            "R": node.partition,
+        }
+        row |= {
+            "t": "mix" if here else "idle",
+            "T": "mixed" if here else "idle",
+            "a": "up",
+            "D": "1",
+            "N": node.name,
+        }
+        row |= {"l": duration(MAX_PARTITION_S), "c": str(node.cpus), "m": "20000", "z": f"{node.cpus}:1:1"}
+        row |= {"G": node.gres, "used": f"gpu:hopper:{used}(IDX:{numbers})" if node.gpus else "gpu:0"}
+        rows.append(row)
     return rows
 
 
-def _sinfo_fields(form: str, rows: list[dict[str, str]]) -> Answer:
-    """The long form ``Field:SUFFIX,...``, without heading; sizes are not rehearsed."""
-    fields = [word.partition(":")[::2] for word in form.split(",")]
-    unknown = next((name for name, _ in fields if name.lower() not in SINFO_FIELDS), None)
-    if unknown is not None:
-        return 1, "", f"sinfo: error: Invalid job format specification: {unknown}\n"
-    lines = ("".join(row[SINFO_FIELDS[name.lower()]] + suffix for name, suffix in fields) for row in rows)
-    return 0, "".join(f"{line}\n" for line in lines), ""
-
-
-def _node_text(node: Node) -> str:
-    gres = f"gpu:hopper:{node.gpus}" if node.gpus else "(null)"
-    return (
-        f"NodeName={node.name} Arch=x86_64 CoresPerSocket=1 \n"
-        f"   CPUAlloc=0 CPUEfctv={node.cpus} CPUTot={node.cpus} CPULoad=0.00\n"
-        f"   AvailableFeatures=(null)\n   ActiveFeatures=(null)\n   Gres={gres}\n"
-        f"   NodeAddr=127.0.0.1 NodeHostName={node.name} Version={VERSION}\n   RealMemory=20000\n"
-        f"   State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A\n   "
-        f"Partitions={node.partition} \n\n"
-    )
-
-
-def sacctmgr(call: Call, control: Controller, now: float) -> Answer:
-    """The words ``show qos`` and ``show assoc`` in the parsable form, and in a table."""
-    words = [word for word in call.words if not word.startswith("-")]
-    flags = [word for word in call.words if word.startswith("-")]
-    letters = {letter for word in flags if not word.startswith("--") for letter in word[1:]}
-    plain = "P" in letters or "--parsable2" in flags
-    barred = "p" in letters or "--parsable" in flags
-    if now < control.accounting_down_until:
-        return 1, "", "sacctmgr: error: Problem talking to the database: Connection refused\n"
+def sacctmgr(asked: Asked) -> Answer:
+    """The words ``show qos``, ``show assoc`` and ``show user``."""
+    site, words = asked.control.site, asked.rest
+    if asked.now < asked.control.accounting_down_until:
+        return 1, "", f"sacctmgr: error: {_NO_DATABASE}\n"
     if words[:1] != ["show"] or len(words) < 2:
         return 1, "", f"sacctmgr: error: invalid keyword: {' '.join(words)}\n"
-    site = control.site
-    if words[1].startswith("qos"):
-        default = "Name,Priority,Flags,MaxWall,MaxJobsPU,MaxSubmitPU"
-        rows = [
-            {
-                "name": qos.name,
-                "priority": str(qos.priority),
-                "flags": "DenyOnLimit",
-                "maxwall": long_duration(qos.max_wall_s),
-                "maxjobspu": "" if qos.max_running is None else str(qos.max_running),
-                "maxsubmitpu": "" if qos.max_submit is None else str(qos.max_submit),
-                "maxtrespu": "",
-            }
-            for qos in site.qos
-        ]
+    if words[1] == "qos":
+        usual, rows = (
+            "Name,Priority,Flags,MaxWall,MaxJobsPU,MaxSubmitPU",
+            [_qos_row(site, at) for at in range(len(site.profile.queues))],
+        )
     else:
-        default = "Cluster,Account,User,QOS,DefaultQOS"
-        granted = ",".join(sorted(qos.name for qos in site.qos))
-        rows = [
-            {
-                "cluster": CLUSTER,
-                "account": site.account,
-                "user": site.user,
-                "partition": "",
-                "qos": granted,
-                "defaultqos": "gp_debug",
-                "maxjobs": "",
-                "maxsubmit": "",
-            }
-        ]
-    columns = next(
-        (word.partition("=")[2] for word in words if word.lower().startswith("format=")), default
-    ).split(",")
-    names = [name.partition("%")[0] for name in columns]
-    lines = [[row.get(name.lower(), "") for name in names] for row in rows]
-    if "n" not in letters and "--noheader" not in flags:
-        lines.insert(0, names)
-    if plain or barred:
-        tail = "" if plain else "|"
-        return 0, "".join("|".join(line) + tail + "\n" for line in lines), ""
-    return 0, "".join(" ".join(f"{text[:20]:>20}" for text in line) + " \n" for line in lines), ""
+        usual = "Cluster,Account,User,QOS,DefaultQOS"
+        granted = ",".join(sorted(queue.name for queue in site.profile.queues))
+        rows = [{"cluster": CLUSTER, "account": site.account, "user": site.user, "qos": granted,
+                 "defaultqos": "gp_debug", "defaultaccount": site.account}]  # fmt: skip
+    named = [word for word in words if word.lower().startswith("format=")]
+    return _table(asked, (named[0].partition("=")[2] if named else usual).split(","), rows)
 
 
-SSHARE = {
-    "users": ("U", "no"),
-    "noheader": ("h", "no"),
-    "parsable2": ("P", "no"),
-    "format": ("o", "yes"),
-}
+def _qos_row(site: Site, at: int) -> dict[str, str]:
+    queue = site.profile.queues[at]
+    limits = {"maxjobspu": queue.max_running_per_user, "maxsubmitpu": queue.max_submit_per_user}
+    return {
+        "name": queue.name,
+        "priority": str(priority_of(queue)),
+        "flags": "DenyOnLimit",
+        "maxwall": duration(60 * (queue.max_minutes or 0)),
+        **{name: "" if limit is None else str(limit) for name, limit in limits.items()},
+    }
 
 
-def sshare(call: Call, control: Controller, _now: float) -> Answer:
+def sshare(asked: Asked) -> Answer:
     """The student's share; nothing is used up in practice."""
-    try:
-        options = parse_words(call.words, "sshare", SSHARE).options
-    except OptionProblem as problem:
-        return 1, "", f"{problem}\n"
-    site = control.site
-    values = {
-        "Account": site.account, "User": site.user, "RawShares": "1", "NormShares": "1.000000", "RawUsage": "0",
-        "EffectvUsage": "0.000000", "FairShare": "1.000000",
-    }  # fmt: skip
-    names = options.get("format", ",".join(values)).split(",")
-    if unknown := [name for name in names if name not in values]:
-        return 1, "", f'sshare: error: Invalid field requested: "{unknown[0]}"\n'
-    lines = [[values[name] for name in names]]
-    if "noheader" not in options:
-        lines.insert(0, names)
-    if "parsable2" in options:
-        return 0, "".join("|".join(line) + "\n" for line in lines), ""
-    return 0, "".join(" ".join(f"{text:>12}" for text in line) + " \n" for line in lines), ""
+    site = asked.control.site
+    row = {
+        "account": site.account,
+        "user": site.user,
+        "rawshares": "1",
+        "rawusage": "0",
+        "fairshare": "1.000000",
+    }
+    names = asked.options.get("format", "Account,User,RawShares,RawUsage,FairShare").split(",")
+    return _table(asked, names, [row])
 
 
-_COMMANDS: dict[str, Callable[[Call, Controller, float], Answer]] = {
-    "sbatch": sbatch,
-    "scancel": scancel,
-    "scontrol": scontrol,
-    "sinfo": sinfo,
-    "srun": srun,
-    "sacctmgr": sacctmgr,
-    "sshare": sshare,
+def _table(asked: Asked, names: list[str], rows: list[dict[str, str]]) -> Answer:
+    """A table between bars, or one of columns; `rows` are by the small names of the columns."""
+    lines = [[row.get(name.partition("%")[0].lower(), "") for name in names] for row in rows]
+    if "noheader" not in asked.options:
+        lines.insert(0, [name.partition("%")[0] for name in names])
+    if asked.options.keys() & {"parsable", "parsable2"}:
+        return _text("|".join(line) + "|" * ("parsable" in asked.options) for line in lines)
+    return _text(" ".join(f"{text[:20]:>20}" for text in line) + " " for line in lines)
+
+
+_SELECT = "u=user= n=name= q=qos= p=partition= A=account= -=me V=version"
+_COMMANDS: dict[str, tuple[Program, Callable[[Asked], Answer], str]] = {
+    "squeue": (
+        Program.of(
+            "squeue", f"{_SELECT} h=noheader r=array t=states= o=format= j=jobs= a=all S=sort= l=long -=local"
+        ),
+        squeue,
+        "slurm_load_jobs error",
+    ),
+    "sacct": (
+        Program.of(
+            "sacct",
+            "X=allocations n=noheader p=parsable P=parsable2 -=delimiter= o=format= j=jobs= S=starttime= E=endtime= "
+            "s=states= -=name= u=user= e=helpformat V=version a=allusers L=local",
+        ),
+        sacct,
+        "",
+    ),
+    "scancel": (
+        Program.of("scancel", f"{_SELECT} s=signal= t=states= v=verbose Q=quiet"),
+        scancel,
+        "scancel: error: slurm_kill_job",
+    ),
+    "sinfo": (
+        Program.of(
+            "sinfo", "h=noheader o=format= O=Format= p=partition= N=Node l=long s=summarize e=exact V=version"
+        ),
+        sinfo,
+        "slurm_load_partitions",
+    ),
+    "sacctmgr": (
+        Program.of("sacctmgr", "n=noheader P=parsable2 p=parsable r=readonly V=version"),
+        sacctmgr,
+        "",
+    ),
+    "sshare": (Program.of("sshare", "U=users h=noheader P=parsable2 o=format= V=version"), sshare, ""),
 }
-PROGRAMS = ("squeue", "sacct", *_COMMANDS)
+_IN_ORDER = {"sbatch": sbatch, "scontrol": scontrol, "srun": srun}
+PROGRAMS = (*_COMMANDS, *_IN_ORDER)

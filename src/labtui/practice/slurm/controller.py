@@ -19,11 +19,10 @@ from labtui.practice.slurm.job import (
     PENDING,
     RUNNING,
     Job,
-    Node,
-    Site,
-    expand_log_name,
 )
-from labtui.practice.slurm.options import POLICY, JobRequest, Refused
+from labtui.practice.slurm.request import POLICY, JobRequest, Refused
+from labtui.practice.slurm.site import Node, Site, priority_of
+from labtui.slurm.job_control import expand_pattern
 
 SCHEDULE_DELAY_S = 8
 """A job waits at least this long: the scheduler looks at the queue every few seconds."""
@@ -123,10 +122,10 @@ class Controller:
 
     def check_limits(self, request: JobRequest) -> None:
         """The limits that count jobs. Raises Refused."""
-        limit = request.qos.max_submit
-        living = [job for job in self.jobs.values() if not job.finished and job.qos == request.qos.name]
+        limit = request.queue.max_submit_per_user
+        living = [job for job in self.jobs.values() if not job.finished and job.qos == request.queue.name]
         if limit is not None and len(living) >= limit:
-            raise Refused(("QOSMaxSubmitJobPerUserLimit",), POLICY)
+            raise Refused("QOSMaxSubmitJobPerUserLimit", final=POLICY)
 
     def submit(
         self,
@@ -145,7 +144,7 @@ class Controller:
             self.next_id += 1
 
             def path(pattern: str) -> str:
-                name = expand_log_name(pattern, job_id, request.name, self.site.user)
+                name = expand_pattern(pattern, job_id=str(job_id), job_name=request.name, user=self.site.user)
                 return name if name.startswith("/") else f"{request.work_dir}/{name}"
 
             job = Job(
@@ -153,7 +152,7 @@ class Controller:
                 name=request.name,
                 user=self.site.user,
                 account=request.account,
-                qos=request.qos.name,
+                qos=request.queue.name,
                 partition=request.partition,
                 cpus=request.cpus,
                 gpus=request.gpus,
@@ -175,7 +174,7 @@ class Controller:
                 append=request.append,
                 held=request.held,
                 begin=now + request.begin_after_s if request.begin_after_s else None,
-                priority=0 if request.held else request.qos.priority // 10,
+                priority=0 if request.held else priority_of(request.queue),
                 environment=dict(environment),
                 reason="JobHeldUser" if request.held else "BeginTime" if request.begin_after_s else "None",
             )
@@ -211,8 +210,8 @@ class Controller:
                 return "finished"
             job.held = held
             job.reason = "JobHeldUser" if held else "None"
-            qos = self.site.find_qos(job.qos)
-            job.priority = 0 if held or qos is None else qos.priority // 10
+            queue = self.site.profile.queue(job.qos)
+            job.priority = 0 if held or queue is None else priority_of(queue)
             return "ok"
 
     def limit(self, job_id: int, limit_s: int, now: float) -> str:
@@ -328,13 +327,10 @@ class Controller:
             if now >= until:
                 waits.pop(0)
             return
-        qos = self.site.find_qos(job.qos)
+        queue = self.site.profile.queue(job.qos)
+        limit = queue.max_running_per_user if queue else None
         running = [other for other in self.jobs.values() if other.state in (RUNNING, COMPLETING)]
-        if (
-            qos
-            and qos.max_running is not None
-            and sum(other.qos == job.qos for other in running) >= qos.max_running
-        ):
+        if limit is not None and sum(other.qos == job.qos for other in running) >= limit:
             job.reason = "QOSMaxJobsPerUserLimit"
             return
         nodes = self._free_nodes(job, running)

@@ -1,7 +1,6 @@
-"""What the practice cluster is made of: its machines, queues and accounts, a job, a command's call, and Slurm's times.
+"""A job of the practice cluster, with the transitions Slurm allows; a command's call; times and node lists as Slurm's.
 
-The site is MareNostrum 5 in small, data only. A job has the transitions Slurm allows. A call is one run of a command:
-arguments, working directory, environment and answer. Times are written and read the way Slurm's commands do.
+Of the standard library alone: `srun` uses it.
 """
 
 from __future__ import annotations
@@ -26,71 +25,13 @@ def stamp(seconds: float | None, environment: Mapping[str, str], unknown: str) -
     return time.strftime(form, moment)
 
 
-def short_duration(seconds: int) -> str:
-    """Squeue's form: ``0:06``, ``10:00``, ``1:05:00``, ``2-00:00:00``."""
+def duration(seconds: float, *, hours: bool = True) -> str:
+    """``00:00:06`` or ``2-00:00:00``, as sacct and scontrol write it; without `hours` squeue's ``0:06``."""
     days, rest = divmod(int(seconds), 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, rest = divmod(rest, 60)
+    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     if days:
-        return f"{days}-{hours:02d}:{minutes:02d}:{rest:02d}"
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def long_duration(seconds: int) -> str:
-    """Sacct's and scontrol's form: ``00:00:06``, ``2-00:00:00``."""
-    days, rest = divmod(int(seconds), 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, rest = divmod(rest, 60)
-    return (f"{days}-" if days else "") + f"{hours:02d}:{minutes:02d}:{rest:02d}"
-
-
-def time_limit(text: str) -> int | None:
-    """Seconds of ``--time``, rounded up to whole minutes as Slurm does; None when it is no time.
-
-    Minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds.
-    """
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text.strip())
-    if not match:
-        return None
-    days, first, second, third = (int(part) if part else 0 for part in match.groups())
-    parts = sum(part is not None for part in match.groups()[1:])
-    if match[1] is not None:
-        seconds = days * 86400 + first * 3600 + second * 60 + third
-    elif parts == 1:
-        seconds = first * 60
-    elif parts == 2:
-        seconds = first * 60 + second
-    else:
-        seconds = first * 3600 + second * 60 + third
-    return -(-seconds // 60) * 60
-
-
-def expand_log_name(pattern: str, job_id: int, name: str, user: str) -> str:
-    """``%x.%j.out`` and the like, for a plain batch job."""
-    if "\\" in pattern:
-        return pattern.replace("\\", "")
-    values = {
-        "A": job_id,
-        "j": job_id,
-        "J": job_id,
-        "x": name,
-        "u": user,
-        "a": 4294967294,
-        "N": "",
-        "n": 0,
-        "t": 0,
-        "s": "batch",
-    }
-
-    def put(match: re.Match[str]) -> str:
-        if match[2] == "%":
-            return "%"
-        value = values.get(match[2])
-        if value is None:
-            return match[0]
-        return str(value).zfill(min(int(match[1]), 10)) if match[1] and isinstance(value, int) else str(value)
-
-    return re.sub(r"%(\d*)([%A-Za-z])", put, pattern)
+        return f"{days}-{clock}"
+    return clock if hours else re.sub(r"^(00:)?0?(?=\d+:)", "", clock)
 
 
 Answer = tuple[int, str, str]
@@ -109,67 +50,10 @@ class Call:
     stdin: bytes = b""
 
 
-CLUSTER = "marenostrum5"
 VERSION = "22.05.8"
 MIN_JOB_AGE_S = 300
 KILL_WAIT_S = 30
 MESSAGE_TIMEOUT_S = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One machine: its partition, CPUs and GPUs (type "hopper")."""
-
-    name: str
-    partition: str
-    cpus: int
-    gpus: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Qos:
-    """A queue and its limits; None: no limit. `max_wall_s` in seconds."""
-
-    name: str
-    max_wall_s: int
-    max_submit: int | None = None
-    max_running: int | None = None
-    priority: int = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Everything a submission is measured against. `max_jobs` is the laptop's limit: so many scripts run at once."""
-
-    user: str
-    account: str
-    nodes: tuple[Node, ...] = (
-        *(Node(f"as01r1b{number:02d}", "acc", 80, 4) for number in range(1, 9)),
-        Node("gs01r1b01", "gpp", 112),
-    )
-    qos: tuple[Qos, ...] = (
-        Qos("acc_debug", 2 * 3600, max_submit=1, max_running=1, priority=10000),
-        Qos("gp_debug", 2 * 3600, priority=10000),
-        Qos("acc_training", 48 * 3600),
-        Qos("gp_training", 48 * 3600),
-        Qos("acc_interactive", 2 * 3600, max_submit=366, max_running=1, priority=0),
-    )
-    default_partition: str = "gpp"
-    max_partition_s: int = 3 * 86400
-    max_jobs: int = 32
-
-    @property
-    def partitions(self) -> tuple[str, ...]:
-        """The partitions' names, sorted."""
-        return tuple(sorted({node.partition for node in self.nodes}))
-
-    def find_qos(self, name: str) -> Qos | None:
-        """The queue of this name, if the account may use it."""
-        return next((qos for qos in self.qos if qos.name == name), None)
-
-    def nodes_of(self, partition: str) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes if node.partition == partition)
-
 
 PENDING = "PENDING"
 RUNNING = "RUNNING"

@@ -1,7 +1,6 @@
 """srun's options: the step they describe inside a job, or srun's refusal. Pure.
 
-As Slurm 22.05: a step takes the whole allocation unless it says how much it needs (``--exact``, ``--cpus-per-task``)
-or shares it (``--overlap``); ``-c`` of the job is not inherited.
+As Slurm 22.05: ``-c`` of the job is not inherited.
 """
 
 from __future__ import annotations
@@ -10,52 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from labtui.practice.slurm.job import expanded, time_limit
-from labtui.practice.slurm.options import KNOWN, OptionProblem, parse_words
-
-STEPS = "steps.json"
-"""The file in a job's folder that lists its steps; `srun.py` writes it."""
-
-NOT_SRUNS = {"parsable", "requeue", "no-requeue", "test-only", "wrap", "workdir", "wait"}
-SRUN: dict[str, tuple[str, str]] = {
-    **{name: form for name, form in KNOWN.items() if name not in NOT_SRUNS},
-    "cpu-bind": ("", "yes"),
-    "disable-status": ("X", "no"),
-    "distribution": ("m", "yes"),
-    "exact": ("", "no"),
-    "gpu-bind": ("", "yes"),
-    "gpus-per-task": ("", "yes"),
-    "help": ("h", "no"),
-    "hint": ("", "yes"),
-    "immediate": ("I", "optional"),
-    "jobid": ("", "yes"),
-    "kill-on-bad-exit": ("K", "optional"),
-    "label": ("l", "no"),
-    "mem-bind": ("", "yes"),
-    "mem-per-gpu": ("", "yes"),
-    "mpi": ("", "yes"),
-    "multi-prog": ("", "no"),
-    "no-kill": ("k", "optional"),
-    "ntasks-per-core": ("", "yes"),
-    "ntasks-per-gpu": ("", "yes"),
-    "ntasks-per-socket": ("", "yes"),
-    "ntasks-per-tres": ("", "yes"),
-    "overcommit": ("O", "no"),
-    "overlap": ("", "no"),
-    "oversubscribe": ("s", "no"),
-    "preserve-env": ("E", "no"),
-    "pty": ("", "no"),
-    "quit-on-interrupt": ("", "no"),
-    "relative": ("r", "yes"),
-    "threads": ("T", "yes"),
-    "unbuffered": ("u", "no"),
-    "wait": ("W", "yes"),
-}
-"""By the long name: the short form, and whether it takes a value (yes, no, optional)."""
+from labtui.practice.slurm.job import expanded
+from labtui.practice.slurm.words import SRUN, OptionProblem, parse_words
 
 
 class StepProblem(Exception):
-    """What srun prints before it ends: whole lines (on standard error, or on standard output when all is well)."""
+    """What srun prints before it ends: whole lines, and its exit status."""
 
     def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
@@ -65,27 +24,21 @@ class StepProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobStep:
-    """A step that fits the allocation. `cpus` is what it takes of it, 0 when it shares them with other steps.
-
-    `cpus_per_task` is None unless requested; `warnings` are lines for standard error.
-    """
+    """A step that fits the allocation. `cpus_per_task` is None unless requested; `warnings` go to standard error."""
 
     command: tuple[str, ...]
     tasks: int
-    cpus: int
     cpus_per_task: int | None
-    label: bool
-    unbuffered: bool
-    kill_on_bad_exit: bool
     options: Mapping[str, str]
+    nodes: tuple[str, ...]
+    label: bool = False
     warnings: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
 
     def place(self, task: int) -> tuple[int, str, int]:
         """Of a task: its node's number and name, and its own number there."""
-        each = -(-self.tasks // max(1, len(self.nodes)))
+        each = -(-self.tasks // len(self.nodes))
         number = task // each
-        return number, self.nodes[number] if self.nodes else "localhost", task % each
+        return number, self.nodes[number], task % each
 
 
 def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
@@ -102,46 +55,35 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str]) -> JobStep:
     nodes = _nodes(options, int(environment.get("SLURM_JOB_NUM_NODES", "1")))
     tasks, warnings = _tasks(options, environment, nodes)
     available = int(environment.get("SLURM_CPUS_ON_NODE", "1")) * nodes
-    needed = tasks * (requested_cpus or 1)
-    if needed > available and "overcommit" not in options:
+    if tasks * (requested_cpus or 1) > available and "overcommit" not in options:
         raise StepProblem(
             "".join(warnings)
             + f"srun: error: Unable to create step for job {job}: More processors requested than permitted\n"
         )
     _check_gpus(options, environment)
-    exact = requested_cpus is not None or bool({"exact", "exclusive"} & options.keys())
+    names = expanded(environment.get("SLURM_JOB_NODELIST", "")) or ["localhost"]
     return JobStep(
         command=command,
         tasks=tasks,
-        cpus=0 if "overlap" in options else min(needed, available) if exact else available,
         cpus_per_task=requested_cpus,
-        label="label" in options or environment.get("SLURM_LABELIO", "0") not in ("", "0"),
-        unbuffered="unbuffered" in options or environment.get("SLURM_UNBUFFEREDIO", "0") not in ("", "0"),
-        kill_on_bad_exit=options.get("kill-on-bad-exit", "0") != "0",
         options=options,
+        nodes=tuple(names[:nodes]),
+        label="label" in options or environment.get("SLURM_LABELIO", "0") not in ("", "0"),
         warnings=warnings,
-        nodes=tuple(expanded(environment.get("SLURM_JOB_NODELIST", ""))[:nodes]),
     )
 
 
 def read_words(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Srun's options by their long names, and the command. Raises StepProblem."""
     try:
-        parsed = parse_words(words, "srun", SRUN)
+        parsed = parse_words(words, SRUN)
     except OptionProblem as problem:
         raise StepProblem(f"{problem}\n", 255) from None
-    options = parsed.options
-    if options.get("kill-on-bad-exit") == "":
-        options["kill-on-bad-exit"] = "1"
     for name in ("ntasks", "cpus-per-task", "ntasks-per-node"):
-        _number(options, {}, name, "")
-    if "time" in options and time_limit(options["time"]) is None:
-        raise StepProblem("srun: error: Invalid --time specification\n", 255)
-    if "multi-prog" in options:
-        raise StepProblem("srun: error: The practice cluster has no --multi-prog.\n")
-    if not parsed.rest and not {"version", "help"} & options.keys():
+        _number(parsed.options, {}, name, "")
+    if not parsed.rest and "version" not in parsed.options:
         raise StepProblem("srun: fatal: No command given to execute.\n")
-    return options, tuple(parsed.rest)
+    return parsed.options, tuple(parsed.rest)
 
 
 def _number(
@@ -156,10 +98,8 @@ def _number(
 
 
 def _nodes(options: Mapping[str, str], allocated: int) -> int:
-    text = options.get("nodes")
-    if text is None:
-        return allocated
-    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    text = options.get("nodes", str(allocated))
+    match = re.fullmatch(r"(\d+)(?:-\d+)?", text)
     if not match or int(match[1]) < 1:
         raise StepProblem(f'srun: error: "{text}" is not a valid node count\n', 255)
     if int(match[1]) > allocated:

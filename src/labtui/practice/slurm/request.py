@@ -1,0 +1,240 @@
+"""From sbatch's options to a job, or to the refusal MareNostrum would print.
+
+The order of precedence is Slurm's: the command line over ``SBATCH_*`` variables over the script's lines. The checks
+come in Slurm's order: the file, the options, the site's own rules, then account, QoS and limits.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from labtui.domain.profile import Queue
+from labtui.practice.slurm.job import Call
+from labtui.practice.slurm.site import MAX_PARTITION_S, Site, partition_of
+from labtui.practice.slurm.words import OptionProblem, Parsed, parse_words
+from labtui.slurm.batch_script import directive_words
+from labtui.slurm.values import duration_seconds
+
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+_FROM_ENVIRONMENT = ("account", "partition", "qos", "comment", "job-name", "error", "output", "open-mode")
+
+
+class Refused(Exception):
+    """sbatch's stderr, without the ``sbatch: error:`` before each line, and its exit status.
+
+    `final` is the reason the controller gave, empty when sbatch itself refused before asking it.
+    """
+
+    def __init__(self, *lines: str, final: str = "", status: int = 1) -> None:
+        super().__init__("; ".join((*lines, final)))
+        self.lines, self.final, self.status = lines, final, status
+
+    def text(self, *, test_only: bool) -> str:
+        """What sbatch prints to stderr."""
+        lines = [f"sbatch: error: {line}" for line in self.lines]
+        if self.final:
+            head = "allocation failure" if test_only else "sbatch: error: Batch job submission failed"
+            lines.append(f"{head}: {self.final}")
+        return "".join(line + "\n" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A submission that passed all checks that need no queue. Numbers are None where no option gave them."""
+
+    name: str
+    account: str
+    queue: Queue
+    partition: str
+    cpus: int
+    gpus: int
+    gres: str
+    tasks: int | None
+    tasks_per_node: int | None
+    nodes: int
+    cpus_per_task: int | None
+    time_limit_s: int
+    work_dir: str
+    output: str
+    error: str
+    comment: str
+    requeue: bool
+    append: bool
+    held: bool
+    begin_after_s: float
+
+
+def all_options(script: bytes, parsed: Parsed, environment: Mapping[str, str]) -> dict[str, str]:
+    """The options of a submission. Raises OptionProblem for a directive that sbatch does not know."""
+    options: dict[str, str] = {}
+    for words in directive_words(script.decode("utf-8", "replace")):
+        found = parse_words(words)
+        if found.rest:
+            raise OptionProblem(f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}")
+        options |= found.options
+    for name in _FROM_ENVIRONMENT:
+        if value := environment.get("SBATCH_" + name.upper().replace("-", "_")):
+            options[name] = value
+    if environment.get("SBATCH_TIMELIMIT"):
+        options["time"] = environment["SBATCH_TIMELIMIT"]
+    return options | parsed.options
+
+
+def read_script(call: Call, parsed: Parsed) -> tuple[bytes, str, str]:
+    """(script, default job name, command) from --wrap, the named file, or standard input. Raises Refused."""
+    if "wrap" in parsed.options:
+        head = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
+        return f"{head}{parsed.options['wrap']}\n".encode(), "wrap", "(null)"
+    if not parsed.rest:
+        script, name, command = call.stdin, "sbatch", "(null)"
+    else:
+        path = Path(call.folder) / parsed.rest[0]
+        name, command = path.name, str(path)
+        try:
+            script = path.read_bytes()
+        except OSError:
+            raise Refused(f"Unable to open file {parsed.rest[0]}") from None
+    if not script:
+        raise Refused("Batch script is empty!")
+    if not script.strip():
+        raise Refused("Batch script contains only whitespace!")
+    if not script.startswith(b"#!"):
+        raise Refused(
+            "This does not look like a batch script.  The first",
+            "line must start with #! followed by the path to an interpreter.",
+            "For instance: #!/bin/sh",
+        )
+    if b"\0" in script:
+        raise Refused("The Slurm controller does not allow scripts that", "contain a NULL character '\\0'.")
+    if b"\r\n" in script:
+        raise Refused(
+            "Batch script contains DOS line breaks (\\r\\n)", "instead of expected UNIX line breaks (\\n)."
+        )
+    return script, name, command
+
+
+def build_request(options: Mapping[str, str], *, name: str, work_dir: str, site: Site) -> JobRequest:
+    """Check everything that does not depend on other jobs. Raises Refused."""
+    limit_s = minutes_s(options["time"]) if "time" in options else None
+    if "time" in options and limit_s is None:
+        raise Refused("Invalid --time specification", status=255)
+    gpus, gres = _gpus(options)
+    nodes, on_each = _number(options, "nodes", 1), _number(options, "ntasks-per-node", 0)
+    tasks = _number(options, "ntasks", 0) or nodes * on_each
+    per_task = _number(options, "cpus-per-task", 1)
+    cpus = max(tasks or nodes, nodes * on_each) * per_task
+    _site_rules(options, site, nodes * gpus, (tasks or 1) * per_task)
+    queue = site.profile.queue(options["qos"])
+    usual = partition_of(queue) if queue else "acc" if options["qos"].startswith("acc_") else "gpp"
+    partition = options.get("partition") or usual
+    if partition not in site.partitions:
+        raise Refused(f"invalid partition specified: {partition}", final="Invalid partition name specified")
+    if options["account"] != site.account:
+        raise Refused(final="Invalid account or account/partition combination specified")
+    if queue is None:
+        raise Refused(final="Invalid qos specification")
+    _check_size(site, partition, nodes, cpus, gpus, gres)
+    longest_s = 60 * (queue.max_minutes or 0)
+    limit_s = longest_s if limit_s is None else limit_s
+    if limit_s > MAX_PARTITION_S:
+        raise Refused(final="Requested time limit is invalid (missing or exceeds some limit)")
+    if limit_s > longest_s:
+        raise Refused("QOSMaxWallDurationPerJobLimit", final=POLICY)
+    if options.get("reservation"):
+        raise Refused(final="Requested reservation is invalid")
+    output = options.get("output", "slurm-%j.out")
+    return JobRequest(
+        name=options.get("job-name", name),
+        account=options["account"],
+        queue=queue,
+        partition=partition,
+        cpus=max(1, cpus),
+        gpus=gpus,
+        gres=gres,
+        tasks=tasks or None,
+        tasks_per_node=on_each or None,
+        nodes=nodes,
+        cpus_per_task=per_task if "cpus-per-task" in options else None,
+        time_limit_s=limit_s,
+        work_dir=posixpath.normpath(posixpath.join(work_dir, options.get("chdir") or ".")),
+        output=output,
+        error=options.get("error", output),
+        comment=options.get("comment", ""),
+        requeue="no-requeue" not in options,
+        append=options.get("open-mode") == "append",
+        held="hold" in options,
+        begin_after_s=_begin(options.get("begin", "")),
+    )
+
+
+def minutes_s(text: str) -> int | None:
+    """Seconds of ``--time``, rounded up to whole minutes as Slurm does; None when it is no time."""
+    seconds = duration_seconds(text)
+    return None if seconds is None else -(-int(seconds) // 60) * 60
+
+
+def _site_rules(options: Mapping[str, str], site: Site, gpus: int, cpus: int) -> None:
+    """MareNostrum's submit plugin: account and QoS are named, some options refused, CPUs per GPU. Raises Refused."""
+    sentence = ""
+    if not options.get("account"):
+        sentence = "No account specified, please specify an account"
+    elif not options.get("qos"):
+        sentence = "No QoS specified, please specify a QoS"
+    elif any(f"--{name}" in site.profile.forbidden for name in options):
+        sentence = (
+            "Memory cannot be requested (--mem, --mem-per-cpu): it is set automatically per requested core"
+        )
+    elif gpus and cpus < gpus * site.profile.cpus_per_gpu:
+        sentence = f"Minimum cpus requested should be (nodes * gpus/node * {site.profile.cpus_per_gpu})"
+    if sentence:
+        raise Refused(sentence, final="Unspecified error")
+
+
+def _check_size(site: Site, partition: str, wanted: int, cpus: int, gpus: int, gres: str) -> None:
+    """Raise Refused when no nodes of the partition are large enough."""
+    nodes = site.nodes_of(partition)
+    if wanted > len(nodes):
+        raise Refused(final="Node count specification invalid")
+    if cpus > sum(node.cpus for node in nodes):
+        raise Refused(final="More processors requested than permitted")
+    if gpus > max(node.gpus for node in nodes):
+        short = "Requested node configuration is not available"
+        raise Refused("CPU count per node can not be satisfied", final=short)
+    other_kind = re.match(r"gres:gpu:[A-Za-z]", gres) and ":hopper" not in gres
+    if other_kind or cpus > max(node.cpus for node in nodes) * wanted:
+        raise Refused(final="Requested node configuration is not available")
+
+
+def _begin(text: str) -> float:
+    """Seconds to wait, from ``--begin=now+1hour`` and the like; moments by date are not kept back."""
+    match = re.fullmatch(r"(?:now(?:\+(\d+)(?:([smhdw])\w*)?)?)?", text.strip())
+    if not match:
+        raise Refused(f"Invalid --begin specification: {text}", status=255)
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2] or "s"]
+    return float(int(match[1] or 0) * unit)
+
+
+def _gpus(options: Mapping[str, str]) -> tuple[int, str]:
+    """GPUs per node, and the text squeue shows for them."""
+    gres = options.get("gres", "")
+    if not gres and ("gpus" in options or "gpus-per-node" in options):
+        gres = "gpu:" + (options.get("gpus-per-node") or options["gpus"])
+    if gres in ("", "none"):
+        return 0, ""
+    match = re.fullmatch(r"gpu(?::([A-Za-z][\w-]*))?(?:[:=](\d+))?", gres)
+    if not match:
+        raise Refused("Invalid generic resource (gres) specification")
+    return int(match[2] or 1), f"gres:{gres}"
+
+
+def _number(options: Mapping[str, str], name: str, default: int) -> int:
+    if name not in options:
+        return default
+    match = re.fullmatch(r"(\d+)(?:-\d+)?", options[name].strip())
+    if not match or int(match[1]) < 1:
+        raise Refused(f'Invalid numeric value "{options[name]}" for --{name}.', status=255)
+    return int(match[1])
