@@ -11,18 +11,22 @@ from hypothesis import strategies as st
 
 from labtui.training_logs.lines import LineCutter
 from labtui.training_logs.reader import LogReader, diagnose, parse_log
+from labtui.training_logs.runs import EpochRead, LogEvent, RunClosed
 from tests.training_logs import samples
 
 SAMPLES = [text.encode() for text in samples.ALL]
 
 
 def events(chunks: list[bytes]) -> list[object]:
+    """What the last event says of each run and epoch, the runs, and what went wrong."""
     reader = LogReader()
-    found: list[object] = []
+    found: list[LogEvent] = []
     for chunk in chunks:
         found += reader.feed(chunk)
     found += reader.finish()
-    return [repr(event) for event in found] + [repr(reader.runs), repr(reader.diagnosis)]
+    epochs = {(one.index, one.sample.epoch): repr(one) for one in found if isinstance(one, EpochRead)}
+    closed = [repr(one) for one in found if isinstance(one, RunClosed)]
+    return [*sorted(epochs.items()), *closed, repr(reader.runs), repr(reader.diagnosis)]
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

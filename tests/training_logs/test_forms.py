@@ -2,77 +2,52 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from labtui.commands.cli import main
-from labtui.commands.parse import ParsedFile, file_text
 from labtui.domain.errors import DataError
-from labtui.training_logs.patterns import FORMS_READ, own_pattern, read_bar, read_hand_written, seconds_of
+from labtui.training_logs.patterns import own_pattern, read_bar, read_hand_written, seconds_of
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
+from tools import log_forms
 
-PAGE = (Path(__file__).parents[2] / "docs" / "log-forms.md").read_text(encoding="utf-8")
-SECTIONS = dict(
-    re.findall(
-        r"^### (.+?)\n(.*?)(?=^### |\Z)", PAGE.split("\n## The forms\n", 1)[1], re.MULTILINE | re.DOTALL
-    )
-)
-ROWS = re.findall(r"^\| \[(.+?)\]\(#(\S+?)\) \| (.+?) \| `(.+)` \|$", PAGE, re.MULTILINE)
+FORMS = {form["title"]: form for form in log_forms.forms()}
 
 
-def block(section: str, kind: str) -> str:
-    found = re.search(rf"^```{kind}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    assert found is not None, kind
-    return found[1]
+def read_form(title: str, text: str) -> tuple[ParsedRun, ...]:
+    own = [own_pattern(FORMS[title]["pattern"])] if "pattern" in FORMS[title] else []
+    return parse_log(text.encode(), patterns=own).runs
 
 
-def read_section(title: str) -> tuple[ParsedRun, ...]:
-    pattern = re.search(r"--pattern '(.+)'", SECTIONS[title])
-    own = [own_pattern(pattern[1])] if pattern else []
-    return parse_log(block(SECTIONS[title], "log").encode(), patterns=own).runs
+def test_the_page_is_made_of_the_table() -> None:
+    """After a change: `python tools/log_forms.py`."""
+    assert log_forms.PAGE.read_text(encoding="utf-8") == log_forms.page()
 
 
-def test_the_table_names_each_form_once() -> None:
-    assert [title for title, _, _, _ in ROWS] == list(SECTIONS) and len(SECTIONS) >= 20
-    assert all(generation.strip() for _, _, generation, _ in ROWS)
-
-
-@pytest.mark.parametrize("title", list(SECTIONS))
-def test_a_form_is_read_as_documented(title: str) -> None:
-    pattern = re.search(r"--pattern '(.+)'", SECTIONS[title])
-    own = [own_pattern(pattern[1])] if pattern else []
-    report = parse_log(block(SECTIONS[title], "log").encode(), patterns=own)
-    assert file_text(ParsedFile("log", report)).split("\n", 1)[1].lstrip("\n") + "\n" == block(
-        SECTIONS[title], "read"
-    )
-    assert any(run.epochs or run.throughput for run in report.runs)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_the_line_of_the_table_is_what_is_read(row: tuple[str, str, str, str]) -> None:
-    """Without the lines like the example's, nothing is left of what is read."""
-    title, line = row[0], row[3].replace("\\|", "|").split("…")[0]
-    log = block(SECTIONS[title], "log")
-    assert any(each.strip().replace("\t", " ").startswith(line) for each in log.splitlines()), line
+@pytest.mark.parametrize("title", list(FORMS))
+def test_a_form_is_read_and_its_line_is_what_is_read(title: str) -> None:
+    runs = read_form(title, FORMS[title]["log"])
+    assert any(run.epochs or run.throughput or run.batch_seconds for run in runs)
+    line = FORMS[title]["line"].split("…")[0]
+    lines = FORMS[title]["log"].splitlines(keepends=True)
+    assert any(each.strip().replace("\t", " ").startswith(line) for each in lines), line
 
 
 @pytest.mark.parametrize(
     "prefix", ["0: ", "[default0]:", "[rank0]: ", "[1,0]<stdout>:", "[0]<stdout>:", "trainer-0  | "]
 )
-@pytest.mark.parametrize("title", list(SECTIONS))
+@pytest.mark.parametrize("title", list(FORMS))
 def test_a_form_is_read_behind_the_mark_of_its_rank(title: str, prefix: str) -> None:
     """One rank's mark changes nothing; a second rank that repeats every line adds nothing."""
-    pattern = re.search(r"--pattern '(.+)'", SECTIONS[title])
-    own = [own_pattern(pattern[1])] if pattern else []
-    lines = block(SECTIONS[title], "log").splitlines(keepends=True)
+    lines = FORMS[title]["log"].splitlines(keepends=True)
     other = prefix.replace("0", "1")
+    (plain,) = read_form(title, FORMS[title]["log"])
     for repeated in (False, True):
-        text = "".join(prefix + line + (other + line if repeated else "") for line in lines)
-        runs = parse_log(text.encode(), patterns=own).runs
-        (run,), (plain,) = runs, read_section(title)
+        (run,) = read_form(
+            title, "".join(prefix + line + (other + line if repeated else "") for line in lines)
+        )
         assert [(one.epoch, one.seconds, one.steps) for one in run.epochs] == [
             (one.epoch, one.seconds, one.steps) for one in plain.epochs
         ]
@@ -82,24 +57,6 @@ def test_a_form_is_read_behind_the_mark_of_its_rank(title: str, prefix: str) -> 
             plain.n_gpus,
             plain.outcome,
         )
-
-
-def test_parse_and_the_page_name_the_same_programs() -> None:
-    words = (
-        "Keras",
-        "MLPerf",
-        "ImageNet",
-        "torchvision",
-        "timm",
-        "tf_cnn",
-        "Horovod",
-        "train_ddp",
-        "Hugging",
-        "Lightning",
-    )
-    for word in (*words, "tqdm", "hand-written"):
-        assert any(word in form for form in FORMS_READ), word
-        assert any(word.lower() in title.lower() for title in SECTIONS), word
 
 
 HAND_WRITTEN = {

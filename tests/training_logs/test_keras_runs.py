@@ -84,8 +84,9 @@ def test_bars_of_a_callback_within_an_epoch(bar: bool) -> None:
 
 def test_a_correction_is_told() -> None:
     reader = LogReader()
-    first_events = reader.feed(log("Epoch 1/2", evaluated(), own(14, 544), "Epoch 2/2"))
-    assert [event.sample.steps for event in first_events if isinstance(event, EpochRead)] == [79, 25]
+    events = reader.feed(log("Epoch 1/2", evaluated()))
+    events += reader.feed(log(own(14, 544), "Epoch 2/2"))
+    assert [event.sample.steps for event in events if isinstance(event, EpochRead)] == [79, 25]
 
 
 def test_one_epoch_after_an_evaluation_is_known_by_its_validation() -> None:
@@ -135,14 +136,9 @@ def test_another_plan_is_another_run() -> None:
     assert (len(first.epochs), len(second.epochs)) == (0, 2)
 
 
-def test_a_fit_with_other_steps_has_another_batch() -> None:
+def test_a_second_fit_inherits_no_model_and_no_batch() -> None:
     lines = [" Model ResNet50 1 GPUs", "Batch_size: 2048", *fit(999, 544)]
     lines += ["Epoch 1/2", own(29, 600, 49), "Epoch 2/2", own(14, 290, 49)]
     first, second = parse_log(log(*lines)).runs
     assert (first.batch_size, second.batch_size) == (2048, None)
-    assert second.model == "ResNet50"
-
-
-def test_a_fit_with_the_same_steps_keeps_the_batch() -> None:
-    lines = [" Model ResNet50 1 GPUs", "Batch_size: 2048", *fit(999, 544), *fit(999, 545)]
-    assert [run.batch_size for run in parse_log(log(*lines)).runs] == [2048, 2048]
+    assert (first.model, second.model) == ("ResNet50", None)

@@ -128,12 +128,7 @@ def test_blocks_give_the_mean_of_their_epochs() -> None:
     )
     block = text.replace('"first_epoch_num": 1}}\n', '"first_epoch_num": 1, "epoch_count": 4}}\n')
     run = only_run(block)
-    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
-        (1, 10.0),
-        (2, 10.0),
-        (3, 10.0),
-        (4, 10.0),
-    ]
+    assert [(sample.epoch, sample.count, sample.seconds.value) for sample in run.epochs] == [(1, 4, 10.0)]
     assert {sample.source for sample in run.epochs} == {"mllog-block"}
 
 
@@ -234,13 +229,7 @@ def test_a_block_that_says_its_length_at_the_start_only() -> None:
     )
     text += mllog("block_stop", ms=52_000, first_epoch_num=5)
     run = only_run(text)
-    assert [(sample.epoch, sample.seconds.value) for sample in run.epochs] == [
-        (1, 10.0),
-        (2, 10.0),
-        (3, 10.0),
-        (4, 10.0),
-        (5, 11.0),
-    ]
+    assert [(one.epoch, one.count, one.seconds.value) for one in run.epochs] == [(1, 4, 10.0), (5, 1, 11.0)]
 
 
 def test_epoch_numbers_with_fractions_are_counted() -> None:

@@ -328,7 +328,7 @@ def _steady_lines(row: ResultRow) -> list[str]:
     if row.epoch_seconds is not None:
         parts.append(f"{with_uncertainty(row, row.epoch_seconds)} s an epoch after the first")
     if row.throughput is not None:
-        parts.append(f"{with_uncertainty(row, row.throughput)} images/s")
+        parts.append(f"{with_uncertainty(row, row.throughput)} {row.configuration.unit}/s")
     return [", ".join(parts)] if parts else []
 
 
@@ -382,10 +382,10 @@ def run_title(run: ParsedRun) -> str:
         planned = f"{len(run.epochs)} of {run.epochs_planned} epochs"
         parts.append(planned if run.epochs or not run.throughput else f"{run.epochs_planned} epochs planned")
     parts.append(run.outcome)
-    if run.printed_rate is not None:
-        parts.append(f"{run.printed_rate:,.2f} images/s as printed")
-    elif run.batch_seconds is not None:
+    if run.batch_seconds is not None:
         parts.append(f"{run.batch_seconds.value:g} s a batch as printed")
+    elif run.printed_rate is not None:
+        parts.append(f"{run.printed_rate:,.2f} {run.unit}/s as printed")
     if run.practice:
         parts.append("practice")
     if run.interleaved:

@@ -137,7 +137,7 @@ DiagnosisKind = Literal[
 
 # --------------------------------------------------------------------------- what is to be run
 
-WorkUnit = Literal["images", "tokens"]
+WorkUnit = Literal["images", "tokens", "samples", "sequences", "sentences"]
 """What a training counts its work in: a rate is so many of them per second."""
 
 _PLAIN_WORDS = ("", "none", "no", "false", "0", "fp32", "constant")
@@ -482,7 +482,8 @@ class EpochSample:
     `line` is the 1-based line of the log it was read from: every figure can be traced to it.
     `ended_at` is when the epoch ended, in UNIX seconds of the node's clock, for logs that tell (MLPerf
     records). `starts_process` is true for the first epoch that a process trained: it pays for start-up (graph,
-    data cache, communication), also in a resumed training whose first epoch is the third.
+    data cache, communication), also in a resumed training whose first epoch is the third. `count` is the number of
+    epochs of a block that the log times as one: `epoch` is its first, `seconds` their mean.
     """
 
     epoch: int
@@ -495,6 +496,7 @@ class EpochSample:
     line: int | None = None
     ended_at: float | None = None
     starts_process: bool = False
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

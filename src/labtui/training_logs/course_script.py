@@ -1,4 +1,4 @@
-"""Lines of the course book's `train.py` (one GPU) and `train_ddp.py` (torchrun): chapters 11 and 12.
+"""Lines of the course book's `train.py` (one GPU) and `train_ddp.py` (torchrun): chapters 11, 12 and 15.
 
 Both print the same lines, on rank 0 only: the samples and batches of *one process*, and the rate of *all* of them.
 How many processes trained is in the command or in the job script, not in these lines. Where no command was echoed,
@@ -11,262 +11,171 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from labtui.domain.model import TUNING_OPTIONS, EpochSample, Interval
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.run_tracker import OpenRun, RunTracker
-from labtui.training_logs.runs import RunFacts, rounded
+from labtui.training_logs.runs import RunFacts, cut_off, rounded
+from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says, Totals
 
+if TYPE_CHECKING:
+    from labtui.training_logs.open_run import OpenRun
+
+FORM = "train.py"
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
 _STAMP = re.compile(r"\[(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M)\] [A-Z]+ - ")
 _LOG = re.compile(r"\[\d\d/\d\d/\d{4} [^\]]{1,20}\] [A-Z]+ - ")
-_EPOCH = re.compile(rf"\[EPOCH: (\d{{1,9}})\] Training throughput: +({_NUMBER}) imgs/s")
-_LINE = re.compile(r"\[EPOCH: (\d{1,9})\] (Starting training loop|Loss at iteration)")
-_ACCURACY = re.compile(rf"\[EPOCH: (\d{{1,9}})\] Accuracy: +({_NUMBER})")
-_CONFIG = re.compile(r"### (\w{1,40}): +(\S{1,80})\s*\Z")
-_SAMPLES = re.compile(r"### Total training samples \(batches\): +(\d{1,12}) \((\d{1,9})\)")
-_RATE = re.compile(rf"Training throughput: +({_NUMBER}) imgs/s")
-_TOTAL_TIME = re.compile(
-    rf"(?:Complete training Time: +({_NUMBER}) s|\s*Total Time: +({_NUMBER}) \(s\))\s*\Z"
-)
-_MEMORY = re.compile(rf"GPU memory reserved: +({_NUMBER}) GB\s*\Z")
-_TOKENS = re.compile(rf"> Training throughput: +({_NUMBER}) Tokens/s/GPU\s*\Z")
-_PEAK = re.compile(rf"> Max reserved GPU Memory: +({_NUMBER})\s*\Z")
-_SWEEP = re.compile(r">{3,}\.* ?Running with batch size (\d{1,9})")
 _UNKNOWN = (
     "The log gives the images of one process and the rate of all, but not how many processes there were: "
 )
-_MOST = 100_000
-"""Processes that a training may have."""
+_BY_CLOCK = _UNKNOWN + "its times come from the timestamps."
+MAX_PROCESSES = 100_000
+_PYTORCH = RunFacts(framework="pytorch")
+
+
+_LINES: tuple[tuple[str, Callable[[re.Match[str], float | None], list[Said]]], ...] = (
+    (
+        r"\[EPOCH: (\d{1,9})\] Training throughput: +(<N>) imgs/s",
+        lambda m, at: [Epoch(FORM, int(m[1]), rate=rounded(m[2]), at=at)],
+    ),
+    (r"\[EPOCH: (\d{1,9})\] Starting training loop", lambda m, at: [Opens(FORM, int(m[1]), at=at)]),
+    (r"\[EPOCH: \d{1,9}\] (?:Loss at iteration|Starting validation loop)", lambda m, at: []),
+    (
+        r"\[EPOCH: (\d{1,9})\] Accuracy: +(<N>)",
+        lambda m, at: [Measures({"val_accuracy": float(m[2])}, int(m[1]), FORM)],
+    ),
+    (
+        r">{3,}\.* ?Running with batch size (\d{1,9})",
+        lambda m, at: [Begins("sweep", RunFacts(batch_per_gpu=int(m[1]) or None, framework="pytorch"))],
+    ),
+    (
+        r"### Total training samples \(batches\): +(\d{1,12}) \((\d{1,9})\)",
+        lambda m, at: [Says(replace(_PYTORCH, process_samples=int(m[1]), process_steps=int(m[2])))],
+    ),
+    (r"### (\w{1,40}): +(\S{1,80})\s*\Z", lambda m, at: _config(m[1].lower(), m[2])),
+    (
+        r"Training throughput: +(<N>) imgs/s",
+        lambda m, at: [Rate(FORM, cut_off(m[1]), printed=float(m[1]), facts=_PYTORCH)],
+    ),
+    (r"Training finished!", lambda m, at: [Ends()]),
+    (r"Complete training Time: +(<N>) s\s*\Z", lambda m, at: [Totals(seconds=cut_off(m[1]))]),
+    (r"\s*Total Time: +(<N>) \(s\)\s*\Z", lambda m, at: [Totals(seconds=rounded(m[1]))]),
+    (r"GPU memory reserved: +(<N>) GB\s*\Z", lambda m, at: [Totals(memory=cut_off(m[1]))]),
+    (r"> Max reserved GPU Memory: +(<N>)\s*\Z", lambda m, at: [Totals(memory=rounded(m[1]))]),
+    (
+        r"> Training throughput: +(<N>) Tokens/s/GPU\s*\Z",
+        lambda m, at: [Rate(FORM, rounded(m[1]), "tokens", total=True, per_gpu=True, facts=_PYTORCH)],
+    ),
+)
+_COMPILED = tuple((re.compile(regex.replace("<N>", _NUMBER)), said) for regex, said in _LINES)
+
+
+def read(text: str) -> list[Said] | None:
+    """What a line of these scripts says."""
+    bare = _LOG.sub("", text, count=1)
+    for regex, said in _COMPILED:
+        if match := regex.match(bare):
+            return said(match, _clock(text))
+    return None
+
+
+def _config(key: str, value: str) -> list[Said]:
+    said: list[Said] = []
+    number = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+    if key in ("model", "model_name", "arch"):
+        said.append(Says(RunFacts(model=short_model(value)), sure=False))
+    elif key == "device" and (device := device_of(value)) is not None:
+        said.append(Says(RunFacts(device=device), stands_in=device == "cpu", sure=False))
+    elif key == "batch_size" and number is not None:
+        said.append(Begins("config", RunFacts(batch_per_gpu=number or None, framework="pytorch")))
+    elif key in ("epochs", "num_epochs") and number is not None:
+        said.append(Says(RunFacts(epochs_planned=number or None)))
+    if key in (*TUNING_OPTIONS, "warmup_epochs"):
+        said.append(Says(RunFacts(), option=(key, value)))
+    return said
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What the script has printed of one run.
+class CourseTimes:
+    """What the script has printed of one run's epochs.
 
     `rates` are the epochs read: images per second, line, and the seconds by the clock (None without one);
     `fewest` and `most` bound the number of processes that fits all of them.
     """
 
-    run: OpenRun | None = None
-    samples: int | None = None
-    steps: int | None = None
-    began: tuple[int, datetime] | None = None
+    began: tuple[int, float] | None = None
     rates: dict[int, tuple[Interval, int, Interval | None]] = field(default_factory=dict)
     fewest: int = 1
-    most: int = _MOST
+    most: int = MAX_PROCESSES
 
-    @property
-    def processes(self) -> int | None:
-        """How many processes trained, when the clock leaves one number only."""
-        return self.fewest if self.fewest == self.most else None
-
-
-class CourseScript:
-    """Recognises these lines and puts them into runs."""
-
-    def __init__(self, tracker: RunTracker) -> None:
-        self._tracker = tracker
-        self._now = _Progress()
-
-    def take(self, line: int, text: str) -> bool:
-        """Take a line if it is one of ours; True when it was."""
-        bare = _LOG.sub("", text, count=1)
-        if match := _EPOCH.match(bare):
-            self._epoch(line, int(match[1]), rounded(match[2]), _clock(text))
-        elif match := _SWEEP.match(bare):
-            self._tracker.begin(line, RunFacts(batch_per_gpu=int(match[1]) or None, framework="pytorch"))
-        elif match := _SAMPLES.match(bare):
-            self._progress(line).samples, self._now.steps = int(match[1]), int(match[2])
-            self._tracker.here(line).learn(RunFacts(framework="pytorch"))
-        elif match := _CONFIG.match(bare):
-            self._config(line, match[1].lower(), match[2])
-        elif match := _RATE.match(bare):
-            self._final_rate(line, match[1])
-        elif bare.startswith("Training finished!"):
-            self._tracker.release()
-            self._tracker.here(line).success = True
-        elif match := _ACCURACY.match(bare):
-            self._accuracy(line, int(match[1]), float(match[2]))
-        elif match := _LINE.match(bare):
-            self._loop(line, int(match[1]), match[2].startswith("Starting"), _clock(text))
-        else:
-            return self._totals(line, bare)
-        return True
-
-    def _totals(self, line: int, bare: str) -> bool:
-        """Take a line about the whole training; True when it was one."""
-        if match := _TOTAL_TIME.match(bare):
-            if (run := self._tracker.current) is not None:
-                run.total_seconds = cut_off(match[1]) if match[1] else rounded(match[2])
-                run.totals_line = line
-        elif match := _MEMORY.match(bare):
-            run = self._tracker.here(line)
-            run.gpu_memory, run.totals_line = cut_off(match[1]), line
-        elif match := _PEAK.match(bare):
-            run = self._tracker.here(line)
-            run.gpu_memory, run.totals_line = rounded(match[1]), line
-        elif match := _TOKENS.match(bare):
-            self._tokens(line, match[1])
-        else:
-            return False
-        return True
-
-    def _progress(self, line: int) -> _Progress:
-        """What is known of the current run; a new one begins with nothing."""
-        run = self._tracker.here(line)
-        if self._now.run is not run:
-            self._now = _Progress(run)
-        return self._now
-
-    def _final_rate(self, line: int, printed: str) -> None:
-        run = self._tracker.here(line)
-        run.rated = True
-        run.throughput, run.throughput_printed = cut_off(printed), float(printed)
-        run.learn(RunFacts(framework="pytorch"))
-
-    def _tokens(self, line: int, printed: str) -> None:
-        """Chapter 15's rate, of one GPU, over all steps."""
-        run = self._tracker.here(line)
-        run.rated = run.success = True
-        run.stopped = run.stopped or not run.started  # its own record of the end is still to come
-        run.tokens_per_gpu, run.totals_line = rounded(printed), line
-        run.learn(RunFacts(framework="pytorch"))
-        if not run.facts.n_gpus:
-            run.note("The log gives tokens per second of one GPU and not how many GPUs there were.")
-
-    def _config(self, line: int, key: str, value: str) -> None:
-        if key in ("model", "model_name", "arch"):
-            self._tracker.announce_next_run(RunFacts(model=short_model(value)))
-        elif key == "device" and device_of(value) is not None and not self._stands_in(value):
-            self._tracker.announce_next_run(RunFacts(device=device_of(value)))
-        run = self._tracker.current
-        if run is not None and not run.success and key in (*TUNING_OPTIONS, "warmup_epochs"):
-            run.options[key] = value
-        if not value.isascii() or not value.isdigit() or len(value) > 9:
-            return
-        number = int(value)
-        if key == "batch_size":
-            if run is None or run.success or run.epochs:
-                self._tracker.begin(line, RunFacts())
-            run = self._tracker.here(line)
-            run.learn(RunFacts(batch_per_gpu=number or None, framework="pytorch"))
-        elif key in ("epochs", "num_epochs"):
-            self._tracker.here(line).learn(RunFacts(epochs_planned=number or None))
-
-    def _stands_in(self, device: str) -> bool:
-        """Whether a CPU is named that rehearses GPUs, as an MLPerf record has told."""
-        run = self._tracker.current
-        return run is not None and bool(run.facts.practice) and device_of(device) == "cpu"
-
-    def _loop(self, line: int, epoch: int, begins: bool, clock: datetime | None) -> None:
-        now, run = self._progress(line), self._tracker.here(line)
-        if run.held is not None and run.held.epoch != epoch:
-            self._tracker.release()
-        if begins:
-            self._tracker.epoch_opens(run)
-            now.began = None if clock is None else (epoch, clock)
-
-    def _accuracy(self, line: int, epoch: int, accuracy: float) -> None:
-        run = self._tracker.here(line)
-        if run.held is not None and run.held.epoch == epoch:
-            run.held = replace(run.held, metrics={**run.held.metrics, "val_accuracy": accuracy})
-            self._tracker.release()
-        elif (stored := run.epochs.get(epoch)) is not None:  # an MLPerf record came between
-            metrics = {**stored.metrics, "val_accuracy": accuracy}
-            self._tracker.store(run, replace(stored, metrics=metrics))
-
-    # ------------------------------------------------------------------ how many processes, how many seconds
-
-    def _epoch(self, line: int, epoch: int, rate: Interval, clock: datetime | None) -> None:
-        now, run = self._progress(line), self._tracker.here(line)
-        run.rated = True
-        if now.samples is None or not now.samples or rate.lo <= 0 or epoch in now.rates:
-            return
-        timed = _elapsed(now.began, epoch, clock)
-        now.rates[epoch] = (rate, line, timed)
-        self._tracker.release()
+    def take(self, run: OpenRun, epoch: int, rate: Interval, line: int, clock: float | None) -> list[int]:
+        """Take an epoch's rate; gives the epochs whose time is known, or known better, now."""
+        samples = run.facts.process_samples
+        if not samples or rate.lo <= 0 or epoch in self.rates:
+            return []
+        timed = _elapsed(self.began, epoch, clock)
+        self.rates[epoch] = (rate, line, timed)
         if timed is not None:
-            alone = Interval.exact(float(now.samples)).over(rate)
-            now.fewest = max(now.fewest, math.ceil(timed.lo / alone.hi))
-            now.most = min(now.most, math.floor(timed.hi / alone.lo))
-        pinned = self._pin(now, run)
-        for known in list(now.rates)[:-1] if pinned else ():
-            self._tracker.store(run, self._sample(now, run, known))
+            alone = Interval.exact(float(samples)).over(rate)
+            self.fewest = max(self.fewest, math.ceil(timed.lo / alone.hi))
+            self.most = min(self.most, math.floor(timed.hi / alone.lo))
+        pinned = self._pin(run, samples)
         if not run.facts.images:
-            run.note(
-                _UNKNOWN + ("its times come from the timestamps." if timed else "its times are unknown.")
-            )
-        elif _UNKNOWN + "its times come from the timestamps." in run.notes:
-            run.notes.remove(_UNKNOWN + "its times come from the timestamps.")
-        if self._seconds(now, run, epoch) is None:
-            return
-        run.held = self._sample(now, run, epoch)  # its accuracy may follow
+            run.note(_BY_CLOCK if timed else _UNKNOWN + "its times are unknown.")
+        elif _BY_CLOCK in run.notes:
+            run.notes.remove(_BY_CLOCK)
+        return list(self.rates) if pinned else [epoch]
 
-    def _pin(self, now: _Progress, run: OpenRun) -> bool:
+    def _pin(self, run: OpenRun, samples: int) -> bool:
         """Settle the number of processes; True when it was settled by this epoch, so that earlier ones are finer."""
         known = run.facts.n_gpus
-        if now.fewest > now.most or (known and not now.fewest <= known <= now.most):
+        if self.fewest > self.most or (known and not self.fewest <= known <= self.most):
             if not run.contradictions:
                 claim = f"{known} processes" if known else "any number of processes"
                 run.contradictions.append(
-                    f"the timestamps of this log do not fit the printed rates for {claim} of {now.samples} images each"
+                    f"the timestamps of this log do not fit the printed rates for {claim} of {samples} images each"
                 )
             return False
-        count = known or now.processes
-        if not count or now.samples is None or run.facts.images:
+        count = known or (self.fewest if self.fewest == self.most else None)
+        if not count or run.facts.images:
             return False
         per = run.facts.batch_per_gpu
         run.learn(
             RunFacts(
-                images=now.samples * count,
+                images=samples * count,
                 batch_size=per * count if per else None,
                 n_gpus=count if run.facts.device == "gpu" else None,
             )
         )
         return True
 
-    def _seconds(self, now: _Progress, run: OpenRun, epoch: int) -> Interval | None:
-        rate, _, timed = now.rates[epoch]
-        if run.facts.images and not run.contradictions:
-            return Interval.exact(float(run.facts.images)).over(rate)
-        return timed
-
-    def _sample(self, now: _Progress, run: OpenRun, epoch: int) -> EpochSample:
-        seconds = self._seconds(now, run, epoch)
-        stored = run.epochs.get(epoch)
+    def sample(self, run: OpenRun, epoch: int) -> EpochSample | None:
+        """An epoch's sample; None where its time is unknown."""
+        rate, line, timed = self.rates[epoch]
+        images = run.facts.images
+        seconds = Interval.exact(float(images)).over(rate) if images and not run.contradictions else timed
         if seconds is None:
-            raise ValueError(f"epoch {epoch} has no time")
+            return None
         return EpochSample(
-            epoch=epoch,
-            seconds=seconds,
-            steps=now.steps,
-            metrics=stored.metrics if stored is not None else {},
-            source="train.py",
-            line=now.rates[epoch][1],
+            epoch=epoch, seconds=seconds, steps=run.facts.process_steps, source=FORM, line=line
         )
 
 
-def _clock(text: str) -> datetime | None:
+def _clock(text: str) -> float | None:
     match = _STAMP.match(text)
     try:
-        return datetime.strptime(match[1], "%m/%d/%Y %I:%M:%S %p") if match else None
+        when = datetime.strptime(match[1], "%m/%d/%Y %I:%M:%S %p") if match else None
     except ValueError:
         return None
+    return None if when is None else when.replace(tzinfo=UTC).timestamp()
 
 
-def _elapsed(began: tuple[int, datetime] | None, epoch: int, now: datetime | None) -> Interval | None:
+def _elapsed(began: tuple[int, float] | None, epoch: int, now: float | None) -> Interval | None:
     """Seconds between two stamps of whole seconds: right to one second either way."""
     if began is None or now is None or began[0] != epoch:
         return None
-    seconds = (now - began[1]).total_seconds()
+    seconds = now - began[1]
     return Interval(seconds, max(0.0, seconds - 1), seconds + 1) if 0 <= seconds < 1e7 else None
-
-
-def cut_off(text: str) -> Interval:
-    """A number that the script prints by `int(x)`: 344 is anything from 344 to 345. One with decimals is rounded."""
-    if not text.isdigit():
-        return rounded(text)
-    return Interval.between(float(text), float(text) + 1)

@@ -19,14 +19,13 @@ seconds, and in Keras 3 also the step time itself. So the epoch is (n - 1) step 
 n step times in B.
 Only A draws the full bar twice, with no time left and at the end of the epoch, and only A ends a bar that began
 with an unknown number of steps. Where a log shows none of this and not Keras 3's bar, both readings count.
-`KerasLines` is where a run stands in these lines. What may not enter: which run a line belongs to.
+What may not enter: which run a line belongs to.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -47,18 +46,12 @@ _FIRST_BAR = re.compile(
 )
 _FULL_BAR = re.compile(r"(\d{1,12})/\1 \[=*\] - ETA: 0s")
 _GLUED = re.compile(r"\d{1,9}/\d{1,9} (?:- |\[)")
+CLOCK_SECONDS = 1e-4
+"""By how much Keras's own clock and a callback's may differ, seconds."""
 _SCALE = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 Bounds = tuple[float, float]
 """Seconds between which a time lies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """``Epoch k/N``."""
-
-    epoch: int
-    epochs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +104,21 @@ class Summary:
         return None if "sample" in self.units else self.total
 
     @property
+    def validates(self) -> bool:
+        """Whether it has metrics of a validation, as only an epoch's own line does."""
+        return any(name.startswith("val_") for name in self.metrics)
+
+    @property
     def ms_per_step(self) -> float | None:
         """Milliseconds per step as printed."""
         unit = self.units.get("step") or self.units.get("batch")
         return None if unit is None else unit.count * {"s": 1000.0, "ms": 1.0, "us": 0.001}[unit.unit]
 
 
-def read_header(text: str) -> Header | None:
-    """The epoch header in a reduced line, if it is one."""
+def read_header(text: str) -> tuple[int, int] | None:
+    """Epoch and planned epochs of the header in a reduced line, if it is one."""
     match = _HEADER.match(text)
-    return Header(int(match[1]), int(match[2])) if match else None
+    return (int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +223,7 @@ def epoch_interval(summary: Summary) -> Interval:
         common = [(max(low, least), min(high, most)) for least, most in readings]
         if fitting := [(least, most) for least, most in common if least <= most]:
             low, high = min(least for least, _ in fitting), max(most for _, most in fitting)
-    return Interval.between(low, high)
+    return Interval.between(max(0.0, low - CLOCK_SECONDS), high + CLOCK_SECONDS)
 
 
 def _seconds_field(summary: Summary) -> Bounds:
@@ -280,29 +278,69 @@ def _bar_readings(summary: Summary, low: float, high: float, total: int) -> list
 
 @dataclass(slots=True)
 class KerasLines:
-    """Where a run stands in these lines (`keras_runs` reads and writes it).
+    """Where a run stands in these lines (`keras_lines` reads and writes it).
 
     `open` is the epoch whose line is awaited, `last` the one whose header came last. `seen` are the summary lines
-    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines
-    (`inherited`: of the fit before), `place` where among an epoch's lines its own stands, `alike` whether others
-    look the same, `validated` whether own lines carry ``val_`` metrics.
+    since that header, `kept` the place of the one that was stored. `total` is the step count of this run's own lines,
+    `place` where among an epoch's lines its own stands, `alike` whether others look the same, `validated` whether own
+    lines carry ``val_`` metrics. `usual_after` counts the lines that come after an epoch's own, `bare` is true while
+    headers came without summaries (another program's).
     `workers` counts processes that write into one log: suspected by a repeated header, `sure` once epochs
     alternate; until then a `doubtful` line waits.
     """
 
     open: int | None = None
     last: int | None = None
-    headers: Counter[int] = field(default_factory=Counter)
+    highest: int = 0
+    headers: set[int] = field(default_factory=set)
     seen: list[tuple[Summary, int, bool]] = field(default_factory=list)
     kept: int = -1
     total: int | None = None
-    inherited: int | None = None
     place: int | None = None
     alike: bool = False
     validated: bool = False
     summaries: int = 0
+    bare: bool = True
+    usual_after: int = 0
+    evaluated_at_the_end: bool = False
     workers: int = 1
     sure: bool = False
     doubtful: tuple[int, Summary, int] | None = None
     unknown: tuple[Summary, int] | None = None  # a bar of unknown length that may prove to be complete
     first: FirstStep | None = None  # the bar of step 1, where it stood on a line of its own
+
+    def open_epoch(self, number: int) -> None:
+        """A header: the lines that follow are this epoch's."""
+        self.open = self.last = number
+        self.highest = max(self.highest, number)
+        self.headers.add(number)
+        self.seen.clear()
+        self.kept, self.first = -1, None
+
+    def after(self) -> int:
+        """How many lines came after the epoch's own."""
+        return len(self.seen) - 1 - self.kept if self.kept >= 0 else 0
+
+    def looks_own(self, summary: Summary) -> bool:
+        """Whether a line may be an epoch's own by what is known of this run's lines."""
+        if self.total is not None and summary.total != self.total:
+            return False
+        return summary.validates or not self.validated
+
+    def waits(self, summary: Summary) -> bool:
+        """Whether a line is no epoch's own by what is known of this run's lines; the next header decides."""
+        if not self.looks_own(summary):
+            return True
+        return self.alike and self.place is not None and len(self.seen) - 1 < self.place
+
+    def own_place(self) -> int:
+        """Which of the lines seen is the epoch's own."""
+        lines = list(enumerate(self.seen))
+        validating = [one for one in lines if one[1][0].validates]
+        lines = validating or lines
+        alike = [one for one in lines if self.place is not None and one[1][0].total == self.total]
+        lines = alike or lines
+        plain = [one for one in lines if not one[1][0].bar]
+        if plain:  # from 2.7 on lines have a step time, and Keras's own comes after those of callbacks
+            return plain[-1 if "step" in plain[-1][1][0].units else 0][0]
+        return next((place for place, (_, _, continues) in reversed(lines) if continues), lines[0][0])

@@ -1,4 +1,4 @@
-"""MLPerf logging records: reading one line, and putting the records of a run together.
+"""MLPerf logging records, and what each says.
 
 Format: MLCommons `mlperf-logging`, releases 0.6 to 4.1.
 """
@@ -10,15 +10,16 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from labtui.domain.model import EpochSample, Interval, Outcome
+from labtui.domain.model import Interval, Outcome
 from labtui.training_logs.run_headers import device_of, short_model
-from labtui.training_logs.run_tracker import OpenRun, RunTracker, merged
-from labtui.training_logs.runs import Failure, GpuCount, RunFacts
+from labtui.training_logs.runs import GpuCount, RunFacts
+from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Said, Says
 
 MARK = ":::MLLOG"
+FORM = "mllog"
 CLOCK_SECONDS = 0.001
 """Half-width of an epoch's interval, seconds."""
 
@@ -117,26 +118,67 @@ def measured(seconds: float) -> Interval:
 
 _REASONS: dict[str, Outcome] = {"out of memory": "oom", "terminated": "cancelled"}
 _OPENING = ("run_start", "init_start", "submission_benchmark", "global_batch_size", "cache_clear")
+_NO_FACTS = RunFacts()
 
 
-def take_record(tracker: RunTracker, line: int, record: Record) -> None:
-    """Put one record where it belongs. Unknown keys are left alone."""
-    run = tracker.current
-    if run is None or _opens(run, record):
-        run = tracker.begin(line, RunFacts())
-    run.last_line = line
-    handler = _HANDLERS.get(record.key)
-    if handler is not None:
-        handler(tracker, run, line, record)
-    else:
-        run.learn(_facts(record))
+def said_of(line: int, record: Record) -> list[Said]:
+    """What a record says. Unknown keys say nothing."""
+    key = record.key
+    said: list[Said] = []
+    if key in _OPENING:
+        said.append(Begins("record", text=key))
+    if (facts := _facts(record)) != _NO_FACTS:
+        said.append(Says(facts, late=True))
+    if key == "num_replicas" and (count := _whole(record.value)):
+        said.append(Says(_NO_FACTS, gpus=GpuCount("replicas", count, line, f"num_replicas {count}")))
+    elif key == "run_stop":
+        status = record.word("status").lower()
+        success = status in ("success", "") and record.metadata.get("success") is not False
+        outcome = _REASONS.get(record.word("reason"))
+        said.append(Ends(success=success, outcome=outcome, status=status or "not successful"))
+    elif key in ("epoch_start", "block_start"):
+        if key == "epoch_start" or _counts_epochs(record):
+            block = key == "block_start"
+            number, count = _number(record), _whole(record.number("epoch_count")) or 1
+            said.append(Opens(FORM, number, at=_seconds(record), count=count if block else 1, block=block))
+    elif key in ("epoch_stop", "block_stop"):
+        said.append(_stop(record))
+    elif key in ("tracked_stats", "eval_accuracy") and (found := _metrics(record)):
+        said.append(Measures(found, record.number("epoch_num"), FORM))
+    return said
 
 
-def _opens(run: OpenRun, record: Record) -> bool:
-    if record.key == "run_start" and run.started:
-        # every rank of one job says so before any of them trains
-        return run.stopped or run.training or run.broken or run.fresh
-    return record.key in _OPENING and (run.stopped or bool(run.epochs) or run.held is not None)
+def _counts_epochs(record: Record) -> bool:
+    """Whether a block is one of epochs: others are of training steps, and say so or give no number."""
+    return record.number("first_epoch_num", "epoch_num", "epoch_count") is not None
+
+
+def _stop(record: Record) -> Epoch:
+    block = record.key == "block_stop"
+    seconds = None if block else record.number("seconds")
+    return Epoch(
+        FORM,
+        number=None if block else _number(record),
+        seconds=None if seconds is None or seconds < 0 else measured(seconds),
+        steps=_whole(record.number("steps")),
+        at=_seconds(record),
+        count=(_whole(record.number("epoch_count")) or 1) if block else 1,
+        block=block,
+    )
+
+
+def _metrics(record: Record) -> dict[str, float]:
+    values = record.value if isinstance(record.value, dict) else {record.key: record.value}
+    return {str(name): number for name, value in values.items() if (number := finite(value)) is not None}
+
+
+def _number(record: Record) -> float | None:
+    given = record.number("epoch_num", "epoch", "first_epoch_num")
+    return finite(record.value) if given is None else given
+
+
+def _seconds(record: Record) -> float | None:
+    return None if record.time_ms is None else record.time_ms / 1000
 
 
 def _whole(number: object) -> int | None:
@@ -172,151 +214,3 @@ def _facts(record: Record) -> RunFacts:
         practice=practice if isinstance(practice, bool) else None,
         sequence_length=_whole(record.number("sequence_length")),
     )
-
-
-def _replicas(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    count = _whole(record.value)
-    if count:
-        tracker.gpus(GpuCount("replicas", count, line, f"num_replicas {count}"))
-
-
-def _run_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    run.interleaved = run.interleaved or run.started
-    run.started = True
-    run.learn(_facts(record))
-
-
-def _run_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    tracker.release()
-    if run.stopped:
-        run.interleaved = True  # another rank's
-        return
-    if run.clocked is not None:
-        run.note(f"Epoch {run.clocked[0]} began, but its end is not in the log.")
-    status = record.word("status").lower()
-    outcome = _REASONS.get(record.word("reason"))
-    if outcome is not None and run.failure is None:
-        run.failure = Failure(outcome, line)
-    success = status in ("success", "") and record.metadata.get("success") is not False
-    run.stopped, run.success, run.aborted = True, success, not success
-    if not success:
-        run.note(f'Its run_stop says "{status or "not successful"}", though epochs may be complete.')
-
-
-def _number(run: OpenRun, record: Record) -> int:
-    """The epoch's number, from 1; programs that count from 0 are shifted, fractions and gaps are counted."""
-    given = record.number("epoch_num", "epoch", "first_epoch_num")
-    if given is None:
-        given = finite(record.value)
-    if given == 0 and not run.epochs:
-        run.zero_based = True
-    run.fractional = run.fractional or (given is not None and given != int(given))
-    if given is None or given < 0 or run.fractional:
-        return max((*run.epochs, run.held.epoch if run.held else 0)) + 1
-    return int(given) + (1 if run.zero_based else 0)
-
-
-def _epoch_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    epoch = _number(run, record)
-    if run.clocked is not None and run.clocked[0] == epoch:
-        run.interleaved = True  # another process says the same
-        return
-    tracker.release()
-    tracker.epoch_opens(run)
-    run.clocked = (epoch, record.time_ms)
-
-
-def _epoch_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    began = run.clocked
-    explicit = record.number("epoch_num", "epoch") is not None or finite(record.value) is not None
-    epoch = began[0] if began is not None and (run.fractional or not explicit) else _number(run, record)
-    seconds = record.number("seconds")
-    if seconds is None and began is not None and began[0] == epoch:
-        seconds = _elapsed(began[1], record.time_ms)
-    if began is not None and began[0] == epoch:
-        run.clocked = None
-    if seconds is None or seconds < 0:
-        return
-    sample = EpochSample(
-        epoch=epoch,
-        seconds=measured(seconds),
-        steps=_whole(record.number("steps")),
-        source="mllog",
-        line=line,
-        ended_at=None if record.time_ms is None else record.time_ms / 1000,
-    )
-    _keep(tracker, run, sample)
-
-
-def _elapsed(start_ms: float | None, stop_ms: float | None) -> float | None:
-    return None if start_ms is None or stop_ms is None else (stop_ms - start_ms) / 1000
-
-
-def _keep(tracker: RunTracker, run: OpenRun, sample: EpochSample) -> None:
-    epoch = sample.epoch
-    held, stored = run.held, run.epochs.get(epoch)
-    if stored is not None and stored.source in ("keras", "train.py"):
-        tracker.store(run, merged(sample, stored))  # the record came late: it knows better all the same
-        return
-    if stored is not None or (held is not None and held.epoch == epoch and held.source == "mllog"):
-        run.interleaved = True  # another process of the same run
-        return
-    if held is not None and held.epoch == epoch:
-        run.held = None
-        tracker.store(run, merged(sample, held))
-        return
-    tracker.release()
-    run.held = sample  # a Keras line may follow and add what it prints
-
-
-def _block_start(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    if run.clocked is None:
-        _epoch_start(tracker, run, line, record)
-        run.block = _whole(record.number("epoch_count")) or 1
-
-
-def _block_stop(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    """A block of epochs without a clock of their own: each gets the block's mean."""
-    began, run.clocked = run.clocked, None
-    if began is None or run.held is not None:
-        return
-    first = began[0]
-    if first in run.epochs:  # labels of two blocks collide: count on
-        first = max(run.epochs) + 1
-        run.note("Blocks of epochs have the same numbers in this log; they are counted in order.")
-    elapsed = _elapsed(began[1], record.time_ms)
-    count = _whole(record.number("epoch_count")) or run.block  # TensorFlow's says it at the start only
-    if elapsed is None or elapsed < 0 or count > 10_000:
-        return
-    mean, width = elapsed / count, CLOCK_SECONDS / count
-    for epoch in range(first, first + count):
-        interval = Interval(mean, max(0.0, mean - width), mean + width)
-        tracker.store(run, EpochSample(epoch=epoch, seconds=interval, source="mllog-block", line=line))
-
-
-def _stats(tracker: RunTracker, run: OpenRun, line: int, record: Record) -> None:
-    """``tracked_stats`` and ``eval_accuracy``: metrics of the epoch they name, or of the last."""
-    values = record.value if isinstance(record.value, dict) else {record.key: record.value}
-    found = {str(name): number for name, value in values.items() if (number := finite(value)) is not None}
-    if not found:
-        return
-    if run.held is not None:
-        run.held = replace(run.held, metrics={**found, **run.held.metrics})
-    elif (stored := run.epochs.get(_whole(record.number("epoch_num")) or 0)) and not run.zero_based:
-        if found.keys() - stored.metrics.keys():  # validation came between the epoch's end and its figures
-            tracker.store(run, replace(stored, metrics={**found, **stored.metrics}))
-    elif record.key == "tracked_stats" and (rate := found.get("throughput")) is not None and not run.epochs:
-        run.throughput = Interval.exact(rate)
-
-
-_HANDLERS = {
-    "num_replicas": _replicas,
-    "run_start": _run_start,
-    "run_stop": _run_stop,
-    "epoch_start": _epoch_start,
-    "epoch_stop": _epoch_stop,
-    "block_start": _block_start,
-    "block_stop": _block_stop,
-    "tracked_stats": _stats,
-    "eval_accuracy": _stats,
-}

@@ -13,16 +13,14 @@ braces: `line_pattern` says how.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 
 from labtui.domain.errors import DataError
-from labtui.domain.model import EpochSample, Interval, Program
-from labtui.training_logs.run_tracker import OpenRun, RunTracker
+from labtui.domain.model import Interval, Program, WorkUnit
 from labtui.training_logs.runs import RunFacts, rounded
+from labtui.training_logs.said import Begins, Ends, Epoch, Rate, Said
 
 FORMS_READ = (
     "Keras 1 to 3",
@@ -43,12 +41,15 @@ FORMS_READ = (
 _PARTS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3}
 _STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
 _TIMES = (*_PARTS, "clock", *_STEP_TIMES)
-_KNOWN = {*_TIMES, "epoch", "epochs", "steps", "rate"}
+_KNOWN = {*_TIMES, "epoch", "epochs", "steps", "rate", "unit"}
 _LONGEST = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
 
 
-def own_pattern(text: str) -> re.Pattern[str]:
+OwnPattern = re.Pattern[str]
+
+
+def own_pattern(text: str) -> OwnPattern:
     """A person's own pattern.
 
     Raises:
@@ -99,7 +100,7 @@ _NOT_AN_EPOCH = re.compile(
 )
 _METRIC = re.compile(
     r"([A-Za-z][\w@ -]{0,40}?) ?[:=] ?([-+]?\d{1,12}\.\d{1,12}(?:[eE][-+]?\d{1,3})?)(?=[^\w.:]|\Z)"
-    r"(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
+    r"(\s?%)?(?!\s?(?:m?s|sec\w*|min\w*|h)\b)"
 )
 _UNNUMBERED = re.compile(r"(?i)\A\W*epoch (?:(?:time|duration)(?: ?[:=] ?| )|took )" + _DURATION + r"\W*\Z")
 
@@ -117,7 +118,10 @@ def read_hand_written(text: str) -> Mapping[str, str] | None:
         groups = _given(found)
         groups.pop("key", None)
         if _times(groups) and not _OTHER_TIME.search(rest[: found.start()]):
-            metrics = {name.strip(" -"): value for name, value in _METRIC.findall(rest[: found.start()])[:10]}
+            metrics = {
+                name.strip(" -"): value + "%" * bool(percent)
+                for name, value, percent in _METRIC.findall(rest[: found.start()])[:10]
+            }
             return {
                 **{name: value for name, value in metrics.items() if name not in _KNOWN},
                 **_given(head),
@@ -158,7 +162,41 @@ def read_bar(text: str) -> Mapping[str, str] | None:
     return {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(_given(named) if named else {})}
 
 
-_TORCHVISION = re.compile(r"\s*Epoch: \[(?P<epoch>\d{1,7})\] Total time: (?P<clock>\d{1,4}:\d\d:\d\d) \(")
+_TIMED = (
+    (
+        "100%",
+        "yolo",
+        re.compile(
+            r"\s*(?P<epoch>\d{1,7})/(?P<epochs>\d{1,7}) +[\d.]{1,12}G .{0,300}100%\|[^|]{0,300}\| *"
+            r"(?P<steps>\d{1,9})/(?P=steps) \[(?P<clock>\d{1,6}(?::\d\d){1,2})<"
+        ),
+        True,
+    ),
+    (
+        ":",
+        "fastai",
+        re.compile(
+            r"(?P<epoch>\d{1,7}) +(?:(?:\d{1,9}\.\d{6}|#na#) +){1,20}(?P<clock>\d{1,4}(?::\d\d){1,2})\s*\Z"
+        ),
+        True,
+    ),
+    (
+        "Total time",
+        "torchvision",
+        re.compile(r"\s*Epoch: \[(?P<epoch>\d{1,7})\] Total time: (?P<clock>\d{1,4}:\d\d:\d\d) \("),
+        True,
+    ),
+    (
+        "ime ",
+        "hand-written",
+        re.compile(
+            r"(?i).{0,80}?\b(?:time taken|training time) for epoch (?P<epoch>\d{1,7})(?: is|:) " + _DURATION
+        ),
+        False,
+    ),
+)
+"""A word, the form, its expression, and whether its times are cut off: YOLO's and fastai's rows, torchvision's
+references, ``Time taken for epoch 2 is 28.98 sec``, ``training time for epoch 1: 29.37 mins``."""
 
 
 def _given(match: re.Match[str]) -> dict[str, str]:
@@ -214,178 +252,56 @@ def _metrics(groups: Mapping[str, str]) -> dict[str, float]:
     for name, text in groups.items():
         if name not in _KNOWN and name != "last":
             try:
-                found[name] = float(text)
+                found[name] = float(text[:-1]) / 100 if text.endswith("%") else float(text)
             except ValueError:
                 continue
     return found
 
 
-# --------------------------------------------------------------------------- epochs and runs
+def epoch_of(form: str, groups: Mapping[str, str], *, cut: bool = False) -> Said | None:
+    """The epoch, or the rate, that these groups give; None without a usable number."""
+    planned = _count(groups, "epochs") or None
+    seconds = seconds_of(groups, cut=cut)
+    if seconds is not None:
+        number, steps = _count(groups, "epoch"), _count(groups, "steps")
+        note = "" if seconds.hi > seconds.lo or seconds.hi > 0 else "An epoch is printed as 0 s."
+        return Epoch(form, number, seconds, planned, steps, _metrics(groups), note=note)
+    rate = seconds_of({"seconds": groups.get("rate", "")}, cut=False)
+    if rate is None or rate.lo <= 0:
+        return None
+    unit = unit_of(groups.get("unit", ""))
+    return Rate(form, rate, unit, printed=rate.value, facts=RunFacts(epochs_planned=planned))
 
 
-@dataclass(slots=True)
-class _Lines:
-    """The epochs of one run as these lines number them."""
-
-    run: OpenRun
-    shift: int = 0  # added to numbers that count from 0
-    first: int = 0
-    last: int = 0
-    times: list[float] = field(default_factory=list)
+_UNITS: dict[str, WorkUnit] = {
+    "im": "images", "sa": "samples", "ex": "samples", "to": "tokens", "se": "sequences", "sent": "sentences",
+}  # fmt: skip
 
 
-class PatternReader:
-    """Recognises such lines and puts them into runs. `own` are a person's patterns; they go before all others."""
+def unit_of(word: str) -> WorkUnit:
+    """What a rate counts, from the log's word: imgs, samples, examples, tok, sent, seq."""
+    lower = word.lower()
+    return _UNITS.get(lower[:4]) or _UNITS.get(lower[:2]) or "images"
 
-    def __init__(self, tracker: RunTracker, own: Sequence[re.Pattern[str]] = ()) -> None:
-        self._tracker = tracker
-        self._own = tuple(own)
-        self._lines: _Lines | None = None
 
-    def take_own(self, line: int, text: str) -> bool:
-        """Take a line that one of the person's own patterns describes; True when it was."""
-        for regex in self._own:
-            if (match := regex.search(text[:_LONGEST])) is not None:
-                self._keep(line, _given(match), "pattern")
-                return True
-        return False
-
-    def take(self, line: int, text: str) -> bool:
-        """Take a line of one of the common forms; True when it was."""
-        if "100%" in text or " \u2022 " in text:
-            return self._bar(line, text)
-        if "poch" not in text and "POCH" not in text:
-            return False
-        if (match := _TORCHVISION.match(text)) is not None:
-            self._keep(line, _given(match), "torchvision", cut=True)
-        elif (groups := read_hand_written(text)) is not None:
-            self._keep(line, groups, "hand-written")
-        else:
-            return False
-        return True
-
-    @staticmethod
-    def matches(text: str) -> bool:
-        """Whether a line is of one of the common forms."""
-        if "100%" in text or " \u2022 " in text:
-            return read_bar(text) is not None
-        return "poch" in text and (
-            _TORCHVISION.match(text) is not None or read_hand_written(text) is not None
-        )
-
-    def _bar(self, line: int, text: str) -> bool:
+def read(text: str) -> Said | None:
+    """A line of one of the common forms that give an epoch's time."""
+    for word, form, regex, cut in _TIMED:
+        if word in text and (match := regex.match(text)) is not None:
+            return epoch_of(form, _given(match), cut=cut)
+    if "100%" in text or " \u2022 " in text:
         groups = read_bar(text)
-        if groups is None:
-            return False
-        if "epoch" not in groups:
-            run = self._tracker.current
-            if run is None or run.keras.open is None or run.keras.summaries:
-                return False
-            groups = {**groups, "epoch": str(run.keras.open)}
-            run.keras.open = None  # a second bar of this epoch is its validation
-        self._keep(line, groups, "tqdm", cut=True)
-        return True
-
-    def _keep(self, line: int, groups: Mapping[str, str], source: str, *, cut: bool = False) -> None:
-        run = self._tracker.current
-        if run is not None and _has_better(run):
-            return
-        seconds = seconds_of(groups, cut=cut)
-        if seconds is None:
-            rate = seconds_of({"seconds": groups.get("rate", "")}, cut=False)
-            if rate is not None and rate.lo > 0:
-                self._rate(line, rate, groups)
-            return
-        number = _count(groups, "epoch")
-        lines = self._which_run(line, number)
-        if lines is None:
-            return
-        lines.run.last_line = line
-        lines.run.learn(RunFacts(epochs_planned=_count(groups, "epochs") or None), sure=False)
-        sample = EpochSample(
-            epoch=lines.last + 1 if number is None else number + lines.shift,
-            seconds=seconds,
-            steps=_count(groups, "steps"),
-            metrics=_metrics(groups),
-            source=source,
-            line=line,
-        )
-        self._epoch(lines, sample)
-
-    def _rate(self, line: int, rate: Interval, groups: Mapping[str, str]) -> None:
-        run = self._tracker.here(line)
-        if run.stopped:
-            run = self._tracker.begin(line, RunFacts())
-        run.rated, run.throughput = True, rate
-        run.learn(RunFacts(epochs_planned=_count(groups, "epochs") or None))
-
-    def _which_run(self, line: int, number: int | None) -> _Lines | None:
-        """The run an epoch of this number belongs to: it goes on, or begins again."""
-        lines, run = self._lines, self._tracker.current
-        if lines is None or run is not lines.run or run.stopped:
-            run = self._tracker.here(line)
-            if run.stopped or run.epochs:
-                run = self._tracker.begin(line, RunFacts())
-            first = 1 if number is None else number
-            self._lines = lines = _Lines(run, shift=1 if first == 0 else 0, first=first, last=0)
-            return lines
-        if number is not None and number + lines.shift < lines.last:
-            if number != lines.first and not (run.fresh or run.broken):
-                run.interleaved = True  # a slower process
-                return None
-            run = self._tracker.begin(line, RunFacts(), inherited=run.facts)
-            self._lines = lines = _Lines(run, shift=lines.shift, first=number)
-        return lines
-
-    def _epoch(self, lines: _Lines, sample: EpochSample) -> None:
-        run, stored = lines.run, lines.run.epochs.get(sample.epoch)
-        if stored is not None:
-            self._again(run, stored, sample)
-            return
-        if lines.last and sample.epoch > lines.last + 1:
-            self._refuse(run, "Epochs are not printed one by one: a time may be that of several epochs.")
-        lines.times.append(sample.seconds.value)
-        if _like_a_total(lines.times):
-            self._refuse(
-                run,
-                "The times grow from line to line like a running total, so none is the time of one epoch.",
-            )
-        lines.last = sample.epoch
-        self._tracker.store(run, sample)
-        run.whole = True
-
-    def _again(self, run: OpenRun, stored: EpochSample, sample: EpochSample) -> None:
-        """An epoch that comes twice: by another process, or by a bar that went on during validation."""
-        if stored.seconds == sample.seconds:
-            run.interleaved = True
-            return
-        low, high = min(stored.seconds.lo, sample.seconds.lo), max(stored.seconds.hi, sample.seconds.hi)
-        run.note(
-            "Some epochs have two times in this log (training alone, with validation, or of two processes)."
-        )
-        self._tracker.store(run, replace(stored, seconds=Interval((low + high) / 2, low, high)))
-
-    @staticmethod
-    def _refuse(run: OpenRun, reason: str) -> None:
-        run.refused = reason
-        run.note(reason)
+        return None if groups is None else epoch_of("tqdm", groups, cut=True)
+    groups = read_hand_written(text) if "poch" in text or "POCH" in text else None
+    return None if groups is None else epoch_of("hand-written", groups)
 
 
-def _has_better(run: OpenRun) -> bool:
-    """Whether the run has epochs from a form that tells more: the line is a callback's or a script's own."""
-    begun = (run.keras.summaries or None, run.clocked, run.batch_seconds, run.held)
-    better = ("keras", "mllog", "mllog-block", "pytorch", "train.py")
-    return any(each is not None for each in begun) or any(
-        sample.source in better for sample in run.epochs.values()
-    )
-
-
-def _like_a_total(times: Sequence[float]) -> bool:
-    """Whether each time is the one before and another epoch; of two epochs, whether the second takes nearly double."""
-    if len(times) < 2 or times[0] <= 0:
-        return False
-    growth = [later - earlier for earlier, later in itertools.pairwise(times)]
-    return all(more >= (0.8 if len(times) == 2 else 0.5) * times[0] for more in growth)
+def read_own(patterns: Sequence[OwnPattern], text: str) -> Said | None:
+    """A line that one of a person's own patterns describes."""
+    for regex in patterns:
+        if (match := regex.search(text[:_LONGEST])) is not None:
+            return epoch_of("pattern", _given(match))
+    return None
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs
@@ -445,42 +361,31 @@ def line_pattern(line: str) -> re.Pattern[str]:
     return re.compile("".join(pieces).replace(r"[ \t]{1,20}[ \t]{0,20}", r"[ \t]{1,20}"), re.ASCII)
 
 
-class ProgramReader:
-    """Recognises the lines of some programs; each is a run, and over."""
+def read_program(lines: Sequence[tuple[Program, re.Pattern[str]]], text: str) -> list[Said] | None:
+    """A line that one of these programs prints: a run of one time, and over."""
+    text = text.strip() if len(text) <= LONGEST_LINE else ""
+    for program, regex in lines if text else ():
+        if (match := regex.fullmatch(text)) is not None:
+            return _program(program, match.groupdict())
+    return None
 
-    def __init__(self, tracker: RunTracker, programs: Sequence[Program]) -> None:
-        self._tracker = tracker
-        self._lines = [(program, line_pattern(line)) for program in programs for line in program.lines]
 
-    def take(self, line: int, text: str) -> bool:
-        """Take a line that one of the programs prints; True when it was one."""
-        text = text.strip() if len(text) <= LONGEST_LINE else ""
-        for program, regex in self._lines if text else ():
-            if (match := regex.fullmatch(text)) is not None:
-                self._keep(line, program, match.groupdict())
-                return True
-        return False
-
-    def _keep(self, line: int, program: Program, groups: dict[str, str]) -> None:
-        count, size = int(groups.get("processes", "1")), groups.get("size")
-        seconds, baseline = _seconds(groups, _TIME_PARTS), _seconds(groups, _BASELINES)
-        if seconds is None or count < 1:
-            return
-        one = {} if baseline is None else dict(zip(BASELINE, _bounds(baseline), strict=True))
-        gpus = program.counts == "GPUs"
-        facts = RunFacts(
-            model=program.name,
-            device="gpu" if gpus else "cpu",
-            n_gpus=count if gpus else 0,
-            program=program,
-            processes=count,
-            size=size,
-        )
-        run = self._tracker.begin(line, facts)
-        run.success = True
-        sample = EpochSample(epoch=1, seconds=seconds, metrics=one, source=SOURCE, line=line)
-        self._tracker.store(run, sample)
-        self._tracker.close()
+def _program(program: Program, groups: dict[str, str]) -> list[Said]:
+    count, size = int(groups.get("processes", "1")), groups.get("size")
+    seconds, baseline = _seconds(groups, _TIME_PARTS), _seconds(groups, _BASELINES)
+    if seconds is None or count < 1:
+        return []
+    one = {} if baseline is None else dict(zip(BASELINE, _bounds(baseline), strict=True))
+    gpus = program.counts == "GPUs"
+    facts = RunFacts(
+        model=program.name,
+        device="gpu" if gpus else "cpu",
+        n_gpus=count if gpus else 0,
+        program=program,
+        processes=count,
+        size=size,
+    )
+    return [Begins("sweep", facts), Epoch(SOURCE, 1, seconds, metrics=one), Ends(status="success")]
 
 
 def _bounds(interval: Interval) -> tuple[float, float, float]:

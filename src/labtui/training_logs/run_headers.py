@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from labtui.domain.model import Device, batch_shares, named_options, tuning_of
 from labtui.training_logs.runs import GpuCount, RunFacts
+from labtui.training_logs.said import Begins, Ends, Said, Says, Shortage, Starts
 
 _RESNET = re.compile(r"resnet[-_ ]?(?:v\d[-_]?)?(\d{2,4})", re.IGNORECASE)
 _KNOWN = re.compile(
@@ -28,6 +29,7 @@ _PLAIN = {
     "benchmark",
     "tf_cnn_benchmarks",
     "script",
+    "launch",
     "fit",
     "test",
 }
@@ -49,7 +51,8 @@ def model_of_script(stem: str) -> str | None:
     if _RESNET.search(stem):
         return short_model(stem)
     bare = _SUFFIX.sub("", stem)
-    return None if not bare or bare.lower() in _PLAIN or "imagenet" in bare.lower() else bare[:80]
+    words = bare.lower()
+    return None if not bare or words in _PLAIN or "imagenet" in words or "launch" in words else bare[:80]
 
 
 def device_of(word: str) -> Device | None:
@@ -78,22 +81,23 @@ _PROCESS = re.compile(
     r"|\b(?:[Rr]esuming|[Rr]estarting|Continuing) (?:training|from)\b|[Rr]estor(?:ing|ed) .{0,80}\bcheckpoint"
     r"|will restart worker group|\bRendezvous'ing worker group"
 )
-PROCESS_WORDS = (
-    "oneDNN custom",
-    "binary is optimized",
-    "checkpoint",
-    "esuming ",
-    "estarting ",
-    "Continuing ",
-    "worker group",
-)
+WORDS = (
+    *("odel", "MODEL", "atch", "BATCH", "eplicas", "EPLICAS", "evice", "EVICES", "Train on", "gpus: ", "ob Name"),
+    *("ob name", "OB NAME", "practice: ", "job: ", "run-", ".py", "trategy with", "=> ", "ran out of data", "arly"),
+    *("oneDNN custom", "binary is optimized", "checkpoint", "esuming ", "estarting ", "Continuing ", "worker group"),
+    "Signaling Trainer",
+)  # fmt: skip
+"""Every line that is read here holds one of these."""
 _STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
 _JOB_GPUS = re.compile(r"gpus: +(\d{1,5})\Z")
 _SAY = re.compile(r"(practice|job|run-\d{1,4}): +(\S.{0,2000})\Z")
 _MODEL = re.compile(
     r"\s*Model: +\"?([\w.+-]{1,80})\"?\s*\Z|=> (?:creating|using pre-trained) model '([\w.+-]{1,80})'"
 )
-_EARLY = re.compile(r"\s*Epoch \d{1,9}: early stopping\s*\Z")
+_EARLY = re.compile(
+    r"\A\s*Epoch \d{1,9}: early stopping\s*\Z|Signaling Trainer to stop\.|\b[Ee]arly ?[Ss]topping at epoch"
+    r"|\b[Ee]arly stopping[.!]?\s*\Z"
+)
 _TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
 _JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
@@ -130,8 +134,60 @@ class TrainingCommand:
     no_gpu_flag: bool = False
 
 
-def read_banner(text: str) -> RunFacts | None:
-    """`` Model ResNet50 2 GPUs ``."""
+def read(line: int, text: str) -> list[Said] | None:
+    """What a line of a head, a job's header, a launcher or a framework says; None when it is no such line."""
+    if not any(word in text for word in WORDS):
+        return None
+    return _head(line, text) or _job(line, text) or _process(text)
+
+
+def _head(line: int, text: str) -> list[Said] | None:
+    """Banners, batch sizes, samples, strategies, names of models, echoed commands."""
+    said: Said | None = None
+    if (banner := _banner(text)) is not None:
+        said = Begins("banner", banner, text)
+    elif match := _BATCH.match(text):
+        said = Says(RunFacts(batch_size=int(match[1]) or None), batch_line=True)
+    elif match := _TRAIN_ON.match(text):  # Keras before tf.keras 2.2 counts samples, not steps
+        said = Says(RunFacts(images=int(match[1])), samples=int(match[1]))
+    elif _STAND_IN.match(text):
+        said = Says(RunFacts(practice=True), late=True)
+    elif (gpus := _strategy(line, text)) is not None:
+        said = Says(RunFacts(), gpus=gpus)
+    elif (match := _MODEL.match(text)) and is_architecture(match[1] or match[2]):
+        said = Says(RunFacts(model=short_model(match[1] or match[2])), sure=False)
+    elif (command := read_command(text)) is not None:
+        said = Begins("command", command.facts, command.text, command.no_gpu_flag)
+    if said is None:
+        return None
+    return [Starts(), said] if text.startswith("=> ") else [said]
+
+
+def _job(line: int, text: str) -> list[Said] | None:
+    """The header of a job: its name, its GPUs, the runs it will start."""
+    if match := _JOB_NAME.match(text):
+        facts = facts_of_job_name(match[1])
+        return [Says(facts, job=True)] if facts is not None else None
+    if (match := _JOB_GPUS.match(text)) and int(match[1]):
+        return [Says(RunFacts(), gpus=GpuCount("job", int(match[1]), line, text))]
+    if (header := _job_header(text)) is not None:
+        return [Says(header[0], job=True, run=header[1])]
+    return None
+
+
+def _process(text: str) -> list[Said] | None:
+    """That a process begins, has all its data, ended well."""
+    if "worker group successfully finished" in text:
+        return [Ends(launcher=True)]
+    if match := _SHORTAGE.search(text):
+        return [Shortage(int(match[1] or 0))]
+    if _EARLY.search(text):
+        return [Ends(early=True)]
+    return [Starts()] if _PROCESS.search(text) else None
+
+
+def _banner(text: str) -> RunFacts | None:
+    """`` Model ResNet50 2 GPUs ``, `` Model ResNet50 CPU ``."""
     match = _BANNER.match(text)
     if match is None:
         found = _CPU_BANNER.match(text)
@@ -141,38 +197,8 @@ def read_banner(text: str) -> RunFacts | None:
     return RunFacts(model=short_model(match["model"]), device="gpu", n_gpus=int(match["count"]))
 
 
-def read_model(text: str) -> RunFacts | None:
-    """``Model: ResNet50``, ``Model: "resnet50v2"`` of a Keras summary, ``=> creating model 'resnet50'``; or None."""
-    match = _MODEL.match(text)
-    name = (match[1] or match[2]) if match else ""
-    return RunFacts(model=short_model(name)) if is_architecture(name) else None
-
-
-def read_head(text: str) -> RunFacts | None:
-    """``Batch_size: 4096``, ``Num_replicas: 2``, ``Train on 50000 samples``: what completes a banner."""
-    if match := _BATCH.match(text):
-        return RunFacts(batch_size=int(match[1]) or None)
-    if _STAND_IN.match(text):
-        return RunFacts(practice=True)
-    if (samples := read_samples(text)) is not None:
-        return RunFacts(images=samples)
-    return None
-
-
-def read_samples(text: str) -> int | None:
-    """``Train on 50000 samples``: Keras before tf.keras 2.2 counts samples, not steps."""
-    match = _TRAIN_ON.match(text)
-    return int(match[1]) if match else None
-
-
-def read_replicas(text: str) -> int | None:
-    """``Num_replicas: 2``: the number of GPUs when nothing better tells it (a CPU is one replica too)."""
-    match = _REPLICAS.match(text)
-    return int(match[1]) if match else None
-
-
-def read_gpus(line: int, text: str) -> GpuCount | None:
-    """The GPUs of a strategy: the devices TensorFlow says it uses, or its ``Num_replicas: 2``.
+def _strategy(line: int, text: str) -> GpuCount | None:
+    """The GPUs of a strategy: the devices TensorFlow says it uses, or its ``Num_replicas: 2`` (a CPU is one, too).
 
     A line that names CPU devices only counts them, too, and says so.
     """
@@ -181,76 +207,36 @@ def read_gpus(line: int, text: str) -> GpuCount | None:
         workers = _WORKERS.search(text)
         count = (gpus or cpus) * (int(workers[1]) if workers else 1)
         return GpuCount("devices", count, line, text, "gpu" if gpus else "cpu") if count else None
-    count = read_replicas(text) or 0
-    return GpuCount("replicas", count, line, text) if count else None
+    match = _REPLICAS.match(text)
+    return GpuCount("replicas", int(match[1]), line, text) if match and int(match[1]) else None
 
 
-def read_job_gpus(line: int, text: str) -> GpuCount | None:
-    """``gpus:      4`` in the header of labtui's job scripts: the GPUs that the job asked for."""
-    match = _JOB_GPUS.match(text)
-    return GpuCount("job", int(match[1]), line, text) if match and int(match[1]) else None
+def _job_header(text: str) -> tuple[RunFacts, int] | None:
+    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes (...)``, ``job: 31337 ResNet50_4``.
 
-
-def read_shortage(text: str) -> int | None:
-    """``Your input ran out of data``: how many batches Keras wanted, 0 where it does not say."""
-    match = _SHORTAGE.search(text)
-    return int(match[1] or 0) if match else None
-
-
-def starts_process(text: str) -> bool:
-    """Whether only a starting process prints such a line: a framework's first words, a checkpoint that is loaded."""
-    return _PROCESS.search(text) is not None
-
-
-def stopped_early(text: str) -> bool:
-    """``Epoch 7: early stopping`` (``Epoch 00007`` in older releases): the run is complete."""
-    return _EARLY.match(text) is not None
-
-
-def is_batch_line(text: str) -> bool:
-    """Whether the line gives the batch size: given twice, it belongs to two runs."""
-    return _BATCH.match(text) is not None
-
-
-def read_job_name(text: str) -> RunFacts | None:
-    """``Job Name: ResNet50_seq_CPU``: facts that only fill gaps."""
-    match = _JOB_NAME.match(text)
-    return facts_of_job_name(match[1]) if match else None
-
-
-@dataclass(frozen=True, slots=True)
-class JobHeaderLine:
-    """A line of the header that labtui's job scripts print: about the job, or (`run` from 1) about a run."""
-
-    facts: RunFacts
-    run: int = 0
-
-
-def read_job_header(text: str) -> JobHeaderLine | None:
-    """``run-2: model=ResNet50 device=gpu n_gpus=2 ...``, ``practice: yes (...)``, ``job: 31337 ResNet50_4``."""
+    With the number of the run that it is about, 0 for the whole job.
+    """
     match = _SAY.match(text)
     if match is None:
         return None
     key, value = match[1], match[2]
     if key == "practice":
-        return JobHeaderLine(RunFacts(practice=value.split()[0] == "yes"))
+        return RunFacts(practice=value.split()[0] == "yes"), 0
     if key == "job":
-        return JobHeaderLine(facts_of_job_name(value.split()[-1]) or RunFacts())
+        return facts_of_job_name(value.split()[-1]) or RunFacts(), 0
     pairs = dict(word.split("=", 1) for word in value.split() if "=" in word)
     numbers = {name: int(word) for name, word in pairs.items() if word.isascii() and word.isdigit()}
-    return JobHeaderLine(
-        RunFacts(
-            model=short_model(pairs["model"]) if pairs.get("model") else None,
-            device=device_of(pairs.get("device", "")),
-            n_gpus=numbers.get("n_gpus"),
-            batch_size=numbers.get("batch_size") or None,
-            batch_shares=_shares(pairs, numbers),
-            epochs_planned=numbers.get("epochs") or None,
-            learning_rate=_float(pairs.get("learning_rate")),
-            tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
-        ),
-        int(key[4:]),
+    facts = RunFacts(
+        model=short_model(pairs["model"]) if pairs.get("model") else None,
+        device=device_of(pairs.get("device", "")),
+        n_gpus=numbers.get("n_gpus"),
+        batch_size=numbers.get("batch_size") or None,
+        batch_shares=_shares(pairs, numbers),
+        epochs_planned=numbers.get("epochs") or None,
+        learning_rate=_float(pairs.get("learning_rate")),
+        tuning=tuning_of(named_options(pairs.get("options", "").split(","))) or None,
     )
+    return facts, int(key[4:])
 
 
 def _shares(pairs: Mapping[str, str], numbers: Mapping[str, int]) -> int | None:
@@ -308,7 +294,8 @@ def _script_index(words: Sequence[str]) -> int | None:
         for place in range(index + 1, len(words)):
             if words[place] == "-c":
                 return None
-            if words[place].endswith(".py"):
+            launches = "launch" in words[place] and any(word.endswith(".py") for word in words[place + 1 :])
+            if words[place].endswith(".py") and not launches:
                 return place
         return None
     return None

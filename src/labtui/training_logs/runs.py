@@ -1,22 +1,16 @@
-"""What a log tells: its runs; the facts, GPUs and failures its lines give; the events and the report made of them."""
+"""What a log tells: its runs, the failures and GPUs its lines give, and the report made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Literal
 
-from labtui.domain.model import (
-    Device,
-    Diagnosis,
-    EpochSample,
-    Interval,
-    Outcome,
-    Program,
-    Stream,
-    WorkUnit,
-)
+from labtui.domain.model import Device, Diagnosis, EpochSample, Interval, Outcome, Program, Stream, WorkUnit
+
+PARSER_VERSION = 2
+"""Grows with each change of what is read: runs computed by another version are computed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +31,13 @@ class ParsedRun:
     throughput_printed: float | None = None
     """The digits of that rate, where they are not the middle of what they may mean (344 for [344, 345))."""
     batch_seconds: Interval | None = None
-    """Mean seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
+    """Seconds a batch, as the trainer last printed it (PyTorch ImageNet and its like)."""
     total_seconds: Interval | None = None
     """Seconds of the whole training as the script itself printed them: set-up and first epoch are in it."""
     gpu_memory: Interval | None = None
     """GiB of GPU memory that rank 0 held at the end, as the script itself printed it."""
     unit: WorkUnit = "images"
-    """What its rate counts."""
+    """What its rate counts, in the log's own word."""
     tuning: tuple[str, ...] = ()
     """What its options change of its speed, in words; empty where the log does not tell them."""
     sequence_length: int | None = None
@@ -69,7 +63,7 @@ class ParsedRun:
 
     @property
     def printed_rate(self) -> float | None:
-        """Images per second as the log prints them."""
+        """Units of work per second as the log prints them."""
         if self.throughput_printed is not None or self.throughput is None:
             return self.throughput_printed
         return self.throughput.value
@@ -108,7 +102,6 @@ class DiagnosisFound:
 
 LogEvent = RunBegan | EpochRead | RunClosed | DiagnosisFound
 
-
 GRAVITY: dict[Outcome, int] = {
     "unfinished": -1,
     "completed": -1,
@@ -122,10 +115,7 @@ GRAVITY: dict[Outcome, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A process that ended badly, in the order of the log: what a run's outcome is drawn from.
-
-    `job_level` is true when Slurm or the kernel ended the whole job: it can only concern the last run.
-    """
+    """A process that ended badly; `job_level` when Slurm or the kernel ended the whole job, so its last run."""
 
     outcome: Outcome
     line: int
@@ -134,16 +124,12 @@ class Failure:
 
 GpuSource = Literal["devices", "replicas", "job", "banner"]
 _GPU_RANK: tuple[GpuSource, ...] = ("devices", "replicas", "job", "banner")
-"""Where a log tells the number of GPUs of a run, the surest first: the devices that TensorFlow used, the replicas
-of its strategy, and what the script or its command intended."""
+"""Where a log tells the number of GPUs of a run, the surest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuCount:
-    """A number of GPUs as one line of the log gives it; `device` is cpu where the line names no GPU.
-
-    `stream` is the log the line stands in.
-    """
+    """A number of GPUs as one line of the log gives it; `device` is cpu where the line names no GPU."""
 
     source: GpuSource
     count: int
@@ -181,8 +167,8 @@ class LogReport:
 
     `cpu_warnings` counts the trainings that found no GPU for their strategy, `groups_done` those whose
     launcher reported that all processes ended well. `gpus` are the lines that tell each run's GPUs (as many as
-    runs), `strategies` those of TensorFlow, in the order of the log, whether of a run or not. `mention` is the first
-    line (number and text) that looks like an epoch or a rate and was not read; `binary` is true for what is no text.
+    runs), `strategies` those of TensorFlow, in the order of the log, whether of a run or not. `mention` is the line
+    (number and text) that most likely holds an epoch or a rate and was not read; `binary` is true for what is no text.
     """
 
     runs: tuple[ParsedRun, ...] = ()
@@ -219,6 +205,26 @@ class RunFacts:
     program: Program | None = None
     processes: int | None = None
     size: str | None = None
+    tokens_per_step: int | None = None
+    process_samples: int | None = None
+    """Samples an epoch of one process, where the log gives those; `process_steps` its batches."""
+    process_steps: int | None = None
+
+    def given(self) -> dict[str, object]:
+        """The fields that are known."""
+        return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
+
+    def with_others(self, other: RunFacts, *, sure: bool = True) -> RunFacts:
+        """These facts with another line's; an unsure line fills gaps only. A rehearsal stays one."""
+        new = other.given()
+        if not sure:
+            new = {name: value for name, value in new.items() if getattr(self, name) is None}
+        if self.practice or other.practice:
+            new["practice"] = True
+        return replace(self, **new) if new else self  # type: ignore[arg-type]
+
+
+_FACTS = tuple(field.name for field in fields(RunFacts))
 
 
 def rounded(text: str) -> Interval:
@@ -227,3 +233,8 @@ def rounded(text: str) -> Interval:
     exponent = number.as_tuple().exponent
     half = Decimal(10) ** (exponent if isinstance(exponent, int) else 0) / 2
     return Interval(float(number), float(max(Decimal(0), number - half)), float(number + half))
+
+
+def cut_off(text: str) -> Interval:
+    """A number printed by `int(x)`: 344 is anything from 344 to 345. One with decimals is rounded."""
+    return Interval.between(float(text), float(text) + 1) if text.isdigit() else rounded(text)

@@ -1,0 +1,238 @@
+"""From what lines say to runs: the one place that decides which run a line belongs to, and that keeps epochs.
+
+An epoch belongs to the open run only where its form and its plan are the run's and its number goes on; else another
+run begins. A line that announces a training, and a rate of another form, end the open run. What a log says before a
+training is the next run's, and is never inherited from the last. Lines of a second form that speak of the same epochs
+(a callback's, a bar) wait aside: they are dropped when the first form goes on, and become a run when it does not.
+
+What may not enter: how lines look (`forms`), a run's state (`open_run`).
+"""
+
+from __future__ import annotations
+
+from labtui.domain.model import DiagnosisKind, EpochSample
+from labtui.training_logs import fold_keras
+from labtui.training_logs.open_run import OpenRun
+from labtui.training_logs.runs import (
+    EpochRead,
+    Failure,
+    GpuCount,
+    GpuSource,
+    LogEvent,
+    ParsedRun,
+    RunBegan,
+    RunClosed,
+    RunFacts,
+    contradiction,
+)
+
+
+class Fold:
+    """The runs of one writer; every method takes what one line says and its number."""
+
+    def __init__(self) -> None:
+        self.closed: list[ParsedRun] = []
+        self.closed_gpus: list[tuple[GpuCount, ...]] = []
+        self.open: OpenRun | None = None
+        self.aside: OpenRun | None = None
+        self.before: OpenRun | None = None  # the run closed last
+        self.hints = RunFacts()
+        self.coming = RunFacts()  # of the run to come
+        self.coming_gpus: dict[GpuSource, GpuCount] = {}
+        self.coming_options: dict[str, str] = {}
+        self.plan: dict[int, RunFacts] = {}
+        self.job_gpus: GpuCount | None = None
+        self.strategies: list[GpuCount] = []
+        self.findings: list[tuple[DiagnosisKind, int, str, str]] = []  # kind, line, text, advice
+        self.went_on = False  # an epoch was kept since the reader looked last
+        self.without_gpu_coming = False
+        self.news: list[tuple[str, int, int]] = []
+
+    # ------------------------------------------------------------------ views
+
+    @property
+    def index(self) -> int:
+        """The number of the open run."""
+        return len(self.closed)
+
+    @property
+    def runs(self) -> tuple[ParsedRun, ...]:
+        return (*self.closed, self.open.view()) if self.open else tuple(self.closed)
+
+    @property
+    def run_gpus(self) -> tuple[tuple[GpuCount, ...], ...]:
+        """The lines that tell the GPUs of each of `runs`."""
+        return (*self.closed_gpus, tuple(self.open.gpus.values())) if self.open else tuple(self.closed_gpus)
+
+    def drain(self) -> list[LogEvent]:
+        """What changed since the last call; an epoch once, as it is now."""
+        news, self.news = dict.fromkeys(self.news), []
+        of_closed: dict[int, dict[int, EpochSample]] = {}
+        events: list[LogEvent] = []
+        for what, index, number in news:
+            closed = self.closed[index] if index < len(self.closed) else None
+            if what == "closed" and closed is not None:
+                events.append(RunClosed(index, closed))
+            elif what == "began" and (closed is not None or self.open is not None):
+                events.append(RunBegan(index, closed or self.runs[-1]))
+            elif what == "epoch":
+                if closed is not None and index not in of_closed:
+                    of_closed[index] = {one.epoch: one for one in closed.epochs}
+                sample = of_closed[index].get(number) if closed is not None else self._open_sample(number)
+                if sample is not None:
+                    events.append(EpochRead(index, sample))
+        return events
+
+    def _open_sample(self, number: int) -> EpochSample | None:
+        return None if self.open is None else self.open.sample(number)
+
+    def fork(self) -> Fold:
+        """The fold of a writer that begins to speak: what nobody in particular said is true of it, too."""
+        other = Fold()
+        for name in ("hints", "coming", "job_gpus", "without_gpu_coming", "before"):
+            setattr(other, name, getattr(self, name))
+        for name in ("closed", "closed_gpus", "strategies"):
+            setattr(other, name, list(getattr(self, name)))
+        for name in ("coming_gpus", "coming_options", "plan"):
+            setattr(other, name, dict(getattr(self, name)))
+        if self.open is not None:
+            other.open = self.open.copy()
+        other._retell()
+        return other
+
+    def _retell(self) -> None:
+        for index, run in enumerate(self.runs):
+            self.news.append(("began", index, 0))
+            self.news += [("epoch", index, sample.epoch) for sample in run.epochs]
+            self.news += [("closed", index, 0)] if index < len(self.closed) else []
+
+    # ------------------------------------------------------------------ opening and closing
+
+    def begin(self, line: int, facts: RunFacts | None = None) -> OpenRun:
+        """Close the open run and open the one that what was said so far is about."""
+        self.close()
+        run = self.open = OpenRun(line, line)
+        run.facts = (facts or RunFacts()).with_others(self.coming, sure=False)
+        run.facts = run.facts.with_others(self.plan.get(self.index + 1, RunFacts()), sure=False)
+        run.options, self.coming_options = self.coming_options, {}
+        self.coming = RunFacts()
+        if self.without_gpu_coming:
+            run.unmask()
+            self.without_gpu_coming = False
+        run.learn(self.hints, sure=False)
+        waiting, self.coming_gpus = self.coming_gpus, {}
+        for found in waiting.values():
+            self.contradicted(run.weigh(found))
+        self.news.append(("began", self.index, 0))
+        return run
+
+    def close(self) -> None:
+        """No more lines come for the open run."""
+        run, aside = self.open, self.aside
+        if run is None:
+            return
+        self.aside = None
+        if self.part_twins(run):
+            run = self.open or run
+        fold_keras.settle_end(self, run)
+        self.complete(run, proven=False)
+        self.open = None
+        self._shut(run)
+        if aside is not None and aside.stands_alone(run):
+            self.news.append(("began", len(self.closed), 0))
+            self._shut(aside)
+            self.news += [("epoch", len(self.closed) - 1, number) for number in aside.epochs]
+
+    def part_twins(self, run: OpenRun) -> bool:
+        """Part a training of one epoch from the like one that followed: only its first epoch came twice."""
+        first = min(run.epochs, default=0)
+        if run.twins.keys() != {first} or run.last <= first:
+            return False
+        later = OpenRun(run.twins[first].line or run.last_line, run.last_line, run.form, run.facts)
+        run.unwiden()
+        samples = [run.twins.pop(first), *(one for number, one in run.epochs.items() if number > first)]
+        run.epochs = {first: run.epochs[first]}
+        run.last, later.shift, later.whole = first, run.shift, run.whole
+        run.last_line, later.printed_steps = later.first_line, run.printed_steps
+        self.open = None
+        self._shut(run)
+        self.open = later
+        self.news.append(("began", self.index, 0))
+        for sample in samples:
+            later.keep(sample)
+            self.tell(sample.epoch)
+        return True
+
+    def tell(self, number: int) -> None:
+        """An epoch of the open run has changed."""
+        self.news.append(("epoch", self.index, number))
+
+    def _shut(self, run: OpenRun) -> None:
+        run.shut()
+        self.before = run
+        self.news.append(("closed", len(self.closed), 0))
+        self.closed.append(run.view())
+        self.closed_gpus.append(tuple(run.gpus.values()))
+
+    def here(self, line: int, form: str = "") -> OpenRun:
+        """The open run, or a new one; a run of another form, or one that has ended, is closed."""
+        run = self.open
+        if run is None or run.ended or (form and run.form not in ("", form)):
+            run = self.begin(line)
+        run.last_line = line
+        return run
+
+    # ------------------------------------------------------------------ the only places that keep an epoch
+
+    def keep(self, run: OpenRun, sample: EpochSample, *, clock: bool = False) -> None:
+        """Keep an epoch of the open run: by a clock (MLPerf), or as printed."""
+        if self.job_gpus is not None and not run.trained_epochs:
+            self.contradicted(run.weigh_job(self.job_gpus))
+        run.keep(sample, clock=clock)
+        self.went_on = True
+        self.news.append(("epoch", self.index, sample.epoch))
+        if run is self.open and not clock:
+            self._drop_aside(run)
+
+    def _drop_aside(self, run: OpenRun) -> None:
+        """The first form goes on, so the other one speaks of the same training."""
+        if self.aside is not None:
+            run.beside.add(self.aside.form)
+            self.aside = None
+
+    def contradicted(self, pair: tuple[GpuCount, GpuCount] | None) -> None:
+        if pair is not None:
+            self.findings.append(("contradiction", pair[1].line, *contradiction(*pair)))
+
+    def without_gpu(self) -> None:
+        """The program warned that it trains on the CPU; before its banner, that means the next run."""
+        run = self.open
+        if run is None or run.outcome == "completed" or run.ended:
+            self.without_gpu_coming = True
+        else:
+            run.unmask()
+
+    # ------------------------------------------------------------------ PyTorch's ImageNet example
+
+    def complete(self, run: OpenRun, *, proven: bool) -> None:
+        """Make an epoch of the batches, when its last ones were printed or what follows proves it over."""
+        sample = run.whole_epoch(proven=proven)
+        if sample is not None and not run.has_epoch(sample.epoch):
+            self.keep(run, sample)
+            run.whole = True
+
+    # ------------------------------------------------------------------ rates and ends
+
+    def fail(self, failure: Failure) -> None:
+        """A process ended badly. The gravest word stays: a time limit before a traceback."""
+        if self.open is not None:
+            self.open.fail(failure)
+
+    def refuse(self, line: int, text: str, reason: str) -> None:
+        """Lines of two trainings stand here without marks: no epoch of the run can be believed."""
+        run = self.open
+        if run is None or run.refused:
+            return
+        run.refuse(reason)
+        advice = "Write one log for each training (`srun --output`, or `> train1.log` for each command) and read those."
+        self.findings.append(("mixed-trainings", line, f"{text.strip()[:120]} - {reason}", advice))

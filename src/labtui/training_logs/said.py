@@ -1,0 +1,174 @@
+"""What one line of a log says, in the words that the fold understands; `forms` make them, `fold` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from labtui.domain.model import Interval, Outcome, WorkUnit
+from labtui.training_logs.keras import FirstStep, Summary
+from labtui.training_logs.runs import GpuCount, RunFacts
+
+NO_FACTS = RunFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """A fact about a run: of the one announced and not yet training, else of the next.
+
+    `batch_line`: the line gives the batch size; given twice, it belongs to two runs. `job`: it is about the whole job
+    and only fills gaps; `run` (from 1): about that run of the job. `option` is an option of the script and its value.
+    `late`: it may come after the run has begun, and fills gaps. `sure` is false for what only fills gaps.
+    `stands_in`: a CPU, which may rehearse GPUs. `samples`: of Keras's ``Train on N samples``. `workers`: the batch said
+    before is one of so many.
+    """
+
+    facts: RunFacts
+    batch_line: bool = False
+    job: bool = False
+    run: int = 0
+    gpus: GpuCount | None = None
+    option: tuple[str, str] | None = None
+    late: bool = False
+    sure: bool = True
+    stands_in: bool = False
+    samples: int | None = None
+    workers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Begins:
+    """A training begins or is announced: by its echoed command, its banner, an MLPerf record, a sweep's line."""
+
+    by: Literal["command", "banner", "record", "sweep", "config", "trainer"]
+    facts: RunFacts = NO_FACTS
+    text: str = ""
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opens:
+    """An epoch begins; `at` are seconds of the writer's clock."""
+
+    form: str
+    number: float | None
+    planned: int | None = None
+    at: float | None = None
+    count: int = 1
+    block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KerasLine:
+    """Keras's line at the end of an epoch, or of an `evaluate`: only the lines around it tell which."""
+
+    summary: Summary
+    continues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A batch of an epoch, with the running mean of a batch's seconds (PyTorch's ImageNet example)."""
+
+    epoch: int
+    index: int
+    total: int
+    mean: float
+    half: float
+    meters: str
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch is over. `number` is None where the line does not say; `seconds` where two clock readings tell."""
+
+    form: str
+    number: float | None = None
+    seconds: Interval | None = None
+    planned: int | None = None
+    steps: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    at: float | None = None
+    count: int = 1
+    block: bool = False
+    rate: Interval | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Metrics of an epoch that is over (`number`), or of the last one."""
+
+    metrics: Mapping[str, float]
+    number: float | None = None
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Work per second, or the seconds of a step. `total`: of the whole training, which is over."""
+
+    form: str
+    rate: Interval | None = None
+    unit: WorkUnit = "images"
+    step_seconds: Interval | None = None
+    printed: float | None = None
+    total: bool = False
+    first: bool = False
+    per_gpu: bool = False
+    facts: RunFacts = NO_FACTS
+    seconds: Interval | None = None
+    steps_rate: Interval | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Figures about the whole training: seconds, GiB of GPU memory."""
+
+    seconds: Interval | None = None
+    memory: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A training ended, by its own word. `early`: before the planned epochs, as meant."""
+
+    success: bool = True
+    outcome: Outcome | None = None
+    early: bool = False
+    status: str = ""
+    facts: RunFacts = NO_FACTS
+    launcher: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Only a starting process prints such a line: the next epoch pays for its start-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Keras's input ended before the epoch did; `batches` it would have needed (0: not given)."""
+
+    batches: int
+
+
+Said = (
+    Says
+    | Begins
+    | Opens
+    | KerasLine
+    | FirstStep
+    | Progress
+    | Epoch
+    | Measures
+    | Rate
+    | Totals
+    | Ends
+    | Starts
+    | Shortage
+)
+TRAINS = (Opens, KerasLine, FirstStep, Progress, Epoch, Rate)
+"""What only a training process says: the lowest rank that says it is the one whose lines count."""
