@@ -54,7 +54,8 @@ RATE_FORMS = (
     _form(
         "megatron",
         "elapsed time per iteration",
-        r"\s*(?:\[[^\]]{0,40}\] )?iteration +(?P<index>\d{1,9})/ *\d{1,9} \|.{0,300}elapsed time per iteration \(ms\): +"
+        r"\s*(?:\[[^\]]{0,40}\] )?iteration +(?P<index>\d{1,9})/ *\d{1,9} \|.{0,300}"
+        r"elapsed time per iteration \(ms\): +"
         r"(?P<step_milliseconds><N>) \|.{0,400}global batch size: +(?P<batch>\d{1,9}) \|",
         "samples",
     ),
@@ -65,7 +66,8 @@ RATE_FORMS = (
         "samples",
         note=_ONE_PROCESS,
     ),
-    _form("deepspeed", "RunningAvgSamplesPerSec=", r"(?:\[[\w.: ]{1,80}\] )?\w{1,20}=\d.{0,200}RunningAvgSamplesPerSec=(?P<last><N>)", "samples"),
+    _form("deepspeed", "RunningAvgSamplesPerSec=", r"(?:\[[\w.: ]{1,80}\] )?\w{1,20}=\d.{0,200}"
+        r"RunningAvgSamplesPerSec=(?P<last><N>)", "samples"),
     _form("tokens", "tok", r"\s*Training throughput: +(?P<rate><N>) (?P<unit>tok\w{0,3})/s\s*\Z", "tokens"),
     _form(
         "tf-examples",
@@ -77,7 +79,8 @@ RATE_FORMS = (
     _form(
         "mmdet",
         "data_time: ",
-        r"(?:\d\d/\d\d \d\d:\d\d:\d\d - mmengine - INFO - )?Epoch(?:\(train\) +)? ?\[\d{1,7}\]\[ *(?P<index>\d{1,9})/\d{1,9}\].{0,200}? "
+        r"(?:\d\d/\d\d \d\d:\d\d:\d\d - mmengine - INFO - )?"
+        r"Epoch(?:\(train\) +)? ?\[\d{1,7}\]\[ *(?P<index>\d{1,9})/\d{1,9}\].{0,200}? "
         r"time: (?P<step_seconds><N>),? +data_time: ",
     ),
     _form(
