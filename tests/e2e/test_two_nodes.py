@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labtui.results.catalogue import lab_charts
-from labtui.session.folder import LabFolder
+from labtui.session.folder import LabFolder, read_template
 from labtui.session.session import Session
 from labtui.training_logs.gpu_sampler import read_samples
 from labtui.tui.screens.plan import PlanScreen
@@ -21,7 +21,7 @@ from tests.conftest import TORCH_PYTHON
 from tests.e2e.test_tui_real_cluster import come_to, open_app
 from tests.e2e.two_nodes import init_words
 from tests.real_cluster import Cluster, Student
-from tests.real_cluster.cluster import PROJECT, wait_until
+from tests.real_cluster.cluster import wait_until
 from tests.tui.waiting import text_of
 
 pytestmark = [
@@ -168,7 +168,7 @@ def listen_on_the_next_port(pair: Cluster) -> int:
 def test_each_failure_names_rank_and_node(pair: Cluster, member: Student, tmp_path: Path) -> None:
     labtui = new_lab(tmp_path, member, gpus_per_node=1)
     template = labtui.folder / "slurm" / "templates" / "torchrun.slurm"
-    shipped = (PROJECT / "slurm_templates" / "torchrun.slurm").read_text()
+    shipped = read_template("torchrun")
     template.parent.mkdir(exist_ok=True)
     late = shipped.replace("join_timeout=300", "join_timeout=5").replace("--wait=60", "--wait=3")
     template.write_text(late.replace("# ---- The trainings.", f"{HANGS}# ---- The trainings."))

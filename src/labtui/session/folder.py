@@ -77,7 +77,15 @@ def read_template(form: str) -> str:
     """
     if form not in FORMS:
         raise UsageError(f"There is no job form {form!r}.", f"The forms are {', '.join(FORMS)}.")
-    return _brought("slurm_templates").joinpath(f"{form}.slurm").read_text(encoding="utf-8")
+    return _composed(f"{form}.slurm")
+
+
+def _composed(name: str) -> str:
+    """A file of ``slurm_templates``, where a line ``@include NAME`` stands for the file of that name in ``parts``."""
+    text = _brought("slurm_templates").joinpath(*name.split("/")).read_text(encoding="utf-8")
+    return re.sub(
+        r"^@include (\S+)\n", lambda found: _composed(f"parts/{found[1]}"), text, flags=re.MULTILINE
+    )
 
 
 def _brought(name: str) -> Traversable:
