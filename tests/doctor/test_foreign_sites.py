@@ -113,7 +113,7 @@ def test_from_nothing_to_a_chart(site: tuple[SiteName, Cluster], labtui: Labtui)
     assert written["data_dir"] == cluster.student.data_dir and written["launch"]["python"] == PYTHON
     assert re.search(r"gpus_per_node = 4\s+# (sinfo|scontrol show partition)", text), text
     if name == "several":
-        assert "`sinfo` was refused" in text and "the only one of chem02, phys01" in text
+        assert "`sinfo` was refused" in text
     checks = labtui.json("doctor")["checks"]
     assert {check["status"] for check in checks} <= {"ok", "warning"}, checks
     assert {"data", "gpu-job", "cpu-job"} <= {check["key"] for check in checks}

@@ -260,4 +260,4 @@ def test_an_ssh_program_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, pr
     monkeypatch.setattr(resolve.subprocess, "run", fails)
     with pytest.raises(UsageError) as caught:
         resolve_target(Profile(id="x", title="x", login_hosts=("mn5",)), Overrides())
-    explains(caught.value, "ssh -G mn5")
+    explains(caught.value, "ssh -G -- mn5")

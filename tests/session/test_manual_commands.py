@@ -113,7 +113,7 @@ def test_nothing_but_words_comes_of_asking_for_the_commands(bench: Bench) -> Non
     calls = len(bench.cluster.calls)
     commands_of_submission(bench.session, None)
     (push,) = commands_of_push(bench.session)
-    assert push.commands[1] == "scp -r scripts/. login1:labtui/hpc4ai-ch10/scripts/"
+    assert push.commands[1] == "scp -r -- scripts/. login1:labtui/hpc4ai-ch10/scripts/"
     assert len(bench.cluster.calls) == calls
     assert not bench.session.state.submissions
 

@@ -138,3 +138,21 @@ def test_a_students_own_file_goes_again_as_it_was_sent(bench: Bench) -> None:
     bench.session._journal.commit((RunEnded(at=2, run_id=1, outcome="oom"),))
     with pytest.raises(UsageError, match="is set in your job file"):
         retry_after(bench.session, 1)
+
+
+def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench: Bench) -> None:
+    path = bench.path / "slurm" / "mine.slurm"
+    path.write_bytes(b"#!/bin/bash\r\n#SBATCH --time=10\r\nbash help.sh\r\npython train.py\r\n")
+    (bench.path / "slurm" / "help.sh").write_bytes(b"true\r\n")
+    (bench.path / "slurm" / "train.py").write_bytes(b"print(1)\r\n")
+    draft = bench.session.own_draft(path)
+    shown = bench.session.preview(draft)
+    notes = {found.file for found in shown.findings if found.rule == "crlf"}
+    assert notes == {"mine.slurm", "help.sh"} and {
+        f.severity for f in shown.findings if f.rule == "crlf"
+    } == {"warning"}
+    token = bench.session.submit(draft)
+    bench.run(30, token.done)
+    sent = bench.session.files_of(token.result())
+    assert not any(b"\r" in sent[name] for name in ("job.slurm", "mine.slurm", "help.sh"))
+    assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()

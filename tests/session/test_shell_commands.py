@@ -23,7 +23,8 @@ def shell(tmp_path: Path):
     bin_dir.mkdir()
     log = tmp_path / "log"
     # ssh drops its options and the host, joins the other words with blanks, and the remote shell reads them.
-    ssh = 'while [ "${1#-}" != "$1" ]; do [ "$1" = -n ] || shift; shift; done\nshift\nexec bash -c "$*"\n'
+    ssh = 'while [ "${1#-}" != "$1" ]; do [ "$1" = -- ] && break; [ "$1" = -n ] || shift; shift; done\nshift 2\n'
+    ssh += 'exec bash -c "$*"\n'
     record = f'printf "%s\\0" "$(basename "$0")" "$@" >> {shlex.quote(str(log))}\n'
     for name, body in {
         "ssh": ssh, "scp": record, "sbatch": record, "squeue": record, "sacct": record, "scancel": record,
@@ -62,6 +63,7 @@ def test_words_arrive_as_they_were_meant(shell):
         "-i",
         "/home/me/my key",
         "-r",
+        "--",
         "scripts/.",
         f"u1@alogin1.bsc.es:{NASTY}/",
     ]
@@ -84,9 +86,9 @@ def test_words_arrive_as_they_were_meant(shell):
 
 def test_commands_are_quoted_as_a_person_would(shell):
     commands = commands_for("test", SshAddress(host="mn5"), Subject(remote_dir="/a/b")).commands
-    assert commands == ("ssh -n mn5 \"bash -lc 'cd /a/b && sbatch --test-only job.slurm'\"",)
+    assert commands == ("ssh -n -- mn5 \"bash -lc 'cd /a/b && sbatch --test-only job.slurm'\"",)
     commands = commands_for("queue", SshAddress(host="mn5")).commands
-    assert commands == (r"""ssh -n mn5 "bash -lc \"squeue --me -o '%i %j %T %M %S %r'\"" """.rstrip(),)
+    assert commands == (r"""ssh -n -- mn5 "bash -lc \"squeue --me -o '%i %j %T %M %S %r'\"" """.rstrip(),)
     for odd in ("it's \\ a\\\\", "it's! `x` $y", "'\"!\\", "\n'\n", "\\$'\\`", "'" * 5):
         subject = replace(SUBJECT, remote_dir="/x", script=odd)
         assert shell(commands_for("submit", LINE, subject).commands[0])[-1] == odd
@@ -136,5 +138,5 @@ def test_the_shared_scripts_ones_own_minutes_and_a_job_known_by_its_name(shell):
 
 
 def test_what_a_config_file_says_is_not_repeated():
-    assert commands_for("log-in", SshAddress(host="mn5")).commands == ("ssh mn5",)
-    assert commands_for("log-in", LINE).commands == ("ssh -p 2222 -i '/home/me/my key' u1@alogin1.bsc.es",)
+    assert commands_for("log-in", SshAddress(host="mn5")).commands == ("ssh -- mn5",)
+    assert commands_for("log-in", LINE).commands == ("ssh -p 2222 -i '/home/me/my key' -- u1@alogin1.bsc.es",)

@@ -229,6 +229,22 @@ def test_files_in_the_folder_are_written_whole(snare: tuple[LabFolder, Path]) ->
     assert list(files_inside(folder.path, "deep")) == [file]
 
 
+def test_new_folders_are_for_their_owner_whatever_the_umask(tmp_path: Path) -> None:
+    from labtui.practice.saved import StateFile
+    from labtui.session.settings import Settings
+
+    old = os.umask(0)
+    try:
+        LabFolder.create(tmp_path / "a" / "lab", Settings(edition="hpc4ai-ch10", profile="mn5"))
+        StateFile(tmp_path / "b" / "cluster")
+    finally:
+        os.umask(old)
+    modes = {
+        path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")
+    }
+    assert {name for name, mode in modes.items() if mode} == set()
+
+
 def test_each_kind_of_file_refuses_a_link(snare: tuple[LabFolder, Path]) -> None:
     """Scripts, answers, the database, its lock, pictures and exports: one helper, so one answer."""
     from labtui.cluster.local_files import write_whole

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.slurm.probe import Association, QosLimits, SlurmProbe
+from labtui.slurm.probe import Association, SlurmProbe
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.site_probe import (
     PartitionGpus,
@@ -137,33 +137,39 @@ def test_partitions_that_are_down_or_closed_are_no_choice() -> None:
     assert values(site)["gpu_queue"] == "c" and "queue" not in question_keys(site)
 
 
-def test_the_shortest_of_an_hour_or_more_is_proposed() -> None:
+def test_queues_stand_in_slurms_order_and_the_first_is_proposed() -> None:
     site = SiteProbe(
         partitions=(gpu("long"), gpu("debug", max_seconds=900.0), gpu("short", max_seconds=7200.0))
     )
     question = next(q for q in questions(SLURM, site, Choices()) if q.key == "queue")
-    assert question.default == "short" and question.options[-1].startswith("debug (at most 15 min")
-    assert question.choose("2") == question.options[1].split(" ")[0]
-    assert question.choose("") == "short" and question.choose("mine") == "mine"
+    assert question.default == "long" and question.options[1].startswith("debug (at most 15 min")
+    assert (
+        question.choose("2") == "debug"
+        and question.choose("") == "long"
+        and question.choose("mine") == "mine"
+    )
+    assert (
+        "queue" not in question_keys(site, queue="short")
+        and values(site, queue="short")["gpu_queue"] == "short"
+    )
 
 
-def test_rules_of_the_site_make_jobs_name_their_qos() -> None:
-    """MareNostrum's way: any QoS may use any partition, says Slurm; a script of the site says otherwise."""
-    slurm = replace(
-        SLURM,
-        associations=(
-            Association(account="a", qos=("gp_debug", "acc_debug", "acc_long"), default_qos="gp_debug"),
-        ),
-        qos=(QosLimits(name="acc_debug", max_wall_s=7200.0, max_submit_per_user=1),),
-    )
-    config = {"AccountingStorageEnforce": "associations,limits,qos", "JobSubmitPlugins": "lua"}
-    site = SiteProbe(
-        partitions=(gpu("acc"), SitePartition(name="gpp", cpus=112, default=True)), config=config
-    )
-    found = values(site, slurm)
-    assert (found["queue_option"], found["gpu_queue"], found["cpu_queue"]) == ("qos", "acc_debug", "gp_debug")
-    open_site = replace(site, config=config | {"JobSubmitPlugins": "(null)"})
-    assert values(open_site, slurm)["queue_option"] == "partition"
+def test_a_qos_is_no_partition() -> None:
+    """`init --host H --qos acc_debug` where queues are partitions, and where a partition has its own QoS."""
+    slurm = replace(SLURM, associations=(Association(account="a", qos=("normal", "acc_debug", "gpu-long")),))
+    found = values(SiteProbe(partitions=(gpu("acc"),)), slurm, qos="acc_debug")
+    assert (found["queue_option"], found["gpu_queue"], found["gpus_per_node"]) == ("partition", "acc", 4)
+    site = SiteProbe(partitions=(gpu("acc", qos=("gpu-short", "acc_debug", "gpu-long")),))
+    found = values(site, slurm, qos="gpu-long")
+    assert (found["queue_option"], found["gpu_queue"]) == ("qos", "gpu-long")
+    assert "queue" not in question_keys(site, slurm, qos="gpu-long")
+
+
+def test_a_data_folder_is_a_whole_path() -> None:
+    site = SiteProbe(partitions=(gpu(),), home="/home/me")
+    assert values(site)["data_dir"] == "/home/me/cifar-utils/cifar-10-batches-py"
+    (question,) = (each for each in questions(SLURM, site, Choices(training="x")) if each.key == "data_dir")
+    assert question.default.startswith("/home/me/") and "cs.toronto.edu" in question.text
 
 
 def test_without_accounting_the_account_is_asked_for_and_may_stay_empty() -> None:

@@ -81,7 +81,7 @@ async def test_the_commands_of_what_is_selected_and_of_sending_the_scripts(
         await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, TextScreen))
         shown = app.screen.page.plain  # type: ignore[attr-defined]
-        assert all(word in shown for word in (*words, "scp -r scripts/."))
+        assert all(word in shown for word in (*words, "scp -r -- scripts/."))
         assert shown.rstrip().endswith("labtui/hpc4ai-ch10/scripts/"), "pushing has its commands everywhere"
 
 
@@ -184,7 +184,7 @@ async def test_help_palette_and_shell_words(filled_session: FedSession, app_of: 
         await until(pilot, lambda: "the output of the selected run as it grows" in text_of(app))
         assert str(preferences_file()) in app.screen.title_text  # type: ignore[attr-defined]
         await pilot.press("escape", "w")
-        await until(pilot, lambda: "ssh nct01001@login.rehearsal.test" in text_of(app))
+        await until(pilot, lambda: "ssh -- nct01001@login.rehearsal.test" in text_of(app))
         assert "scancel 31337" in text_of(app)
         await pilot.press("escape", "colon")
         await until(pilot, lambda: "Search for commands" in text_of(app))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Select
 
+from labtui.session.folder import LabFolder
 from labtui.session.settings import load_profile
 from labtui.tui.screens.wizard import FIELDS, WizardApp
 from tests.real_cluster import Student
@@ -82,5 +83,6 @@ async def test_a_cluster_without_a_profile_is_asked_about_itself(
         await pilot.click("#make")
         await until(pilot, lambda: app.return_value is not None, turns=800)
     profile = load_profile("cluster.toml", tmp_path / "new")
-    assert (profile.gpu_queue, profile.gpus_per_node, profile.data_dir) == ("acc_debug", 4, student.data_dir)
+    assert (profile.gpu_queue, profile.gpus_per_node, profile.data_dir) == ("acc", 4, student.data_dir)
+    assert LabFolder.open(tmp_path / "new").settings().qos == "acc_debug"
     assert profile.launch.python == "/apps/container/bin/python"

@@ -96,6 +96,13 @@ def make_folder_inside(root: Path, path: Path | str) -> None:
         pass
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for the owner only, whatever the umask. Raises OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def files_inside(root: Path, path: Path | str) -> Iterator[Path]:
     """The regular files below a folder, sorted, none through a link; nothing where there is no such folder."""
     try:

@@ -256,8 +256,8 @@ class _Resolver:
         return tuple(hops)
 
     def _settings(self, host: str, user: str, port: int | None) -> Settings:
-        if re.search(r"[\s\x00-\x1f]", user):
-            raise UsageError(f"{user!r} is not a user name.", "Write it without spaces.")
+        if re.search(r"[\s\x00-\x1f]|^-", user):
+            raise UsageError(f"{user!r} is not a user name.", "Write it without spaces, and no dash first.")
         if self.program:
             return self._ask_ssh(self.program, host, user, port)
         first_lines = (f"User {user}\n" if user else "") + (f"Port {port}\n" if port else "")
@@ -277,13 +277,13 @@ class _Resolver:
             )
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise UsageError(
-                f"The ssh program could not say how to reach {host}.", f"`ssh -G {host}` failed: {problem}"
+                f"The ssh program could not say how to reach {host}.", f"`ssh -G -- {host}` failed: {problem}"
             ) from None
         if answer.returncode != 0:
             stderr = answer.stderr.decode("utf-8", "replace").strip().splitlines()
             raise UsageError(
                 f"The SSH configuration cannot be read: {stderr[-1] if stderr else 'ssh -G failed'}",
-                f"Try `ssh -G {host}` in a terminal, and correct the line it names.",
+                f"Try `ssh -G -- {host}` in a terminal, and correct the line it names.",
             )
         return parse_ssh_settings(answer.stdout.decode("utf-8", "replace"))
 

@@ -79,6 +79,8 @@ def _guard(stream: TextIO | None) -> Any:
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors=_ESCAPING)
+        if os.name == "nt" and not stream.isatty():
+            reconfigure(encoding="utf-8")  # a pipe there is in an old code page, and other programs read JSON
     return SanitizedStream(stream) if stream.isatty() else stream
 
 

@@ -152,7 +152,8 @@ def _ask_cluster(args: argparse.Namespace, settings: Settings) -> SiteSetup:
     refuse_lab_folder(args.dir)
     choices = Choices(
         account=args.account,
-        queue=args.qos or args.partition,
+        queue=args.partition,
+        qos=args.qos,
         data_dir=args.data_dir,
         training=args.container or args.python,
     )

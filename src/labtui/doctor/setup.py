@@ -28,7 +28,14 @@ from labtui.slurm.probe import SlurmProbe, parse_slurm_probe, slurm_probe_comman
 from labtui.slurm.remote_command import RemoteCommand
 from labtui.slurm.sbatch_answers import TestOnly, parse_test_only, try_command
 from labtui.slurm.site_probe import SiteProbe, parse_site, site_command
-from labtui.slurm.site_profile import Choices, SiteProfile, SiteQuestion, questions, site_profile
+from labtui.slurm.site_profile import (
+    Choices,
+    SiteProfile,
+    SiteQuestion,
+    qos_question,
+    questions,
+    site_profile,
+)
 
 KEY_NAME = "id_ed25519"
 AGENT = (
@@ -206,13 +213,14 @@ class SiteSetup:
     """A cluster's profile, and its text as TOML with the source of each value.
 
     `unknown` says what the site did not tell, `trial` is Slurm's word on the smallest
-    GPU job with this profile.
+    GPU job with this profile and `qos`, which jobs name beside their partition.
     """
 
     profile: Profile
     text: str
     unknown: tuple[str, ...]
     trial: TestOnly
+    qos: str = ""
 
 
 def set_up_site(connection: Connection, host: str, choices: Choices, answer: Answer) -> SiteSetup:
@@ -226,25 +234,24 @@ def set_up_site(connection: Connection, host: str, choices: Choices, answer: Ans
     while question := next((q for q in questions(slurm, site, choices) if q.key not in answered), None):
         answered.add(question.key)
         choices = choices.with_answer(question.key, answer(question).strip() or question.default)
-    found, profile, text, trial = _tried(connection, host, slurm, site, choices)
-    if not trial.ok and trial.kind == "qos" and not choices.name_qos:
-        # A rule of the site that no setting shows: jobs have to name their QoS.
-        again = _tried(connection, host, slurm, site, replace(choices, name_qos=True))
-        if again[3].ok:
-            found, profile, text, trial = again
-    return SiteSetup(profile=profile, text=text, unknown=found.unknown, trial=trial)
+    setup = _tried(connection, host, slurm, site, choices)
+    question = qos_question(slurm, setup.profile.default_account)
+    if setup.trial.kind == "qos" and not choices.qos and question is not None:
+        choices = choices.with_answer("qos", answer(question).strip() or question.default)
+        setup = _tried(connection, host, slurm, site, choices)
+    return setup
 
 
 def _tried(
     connection: Connection, host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices
-) -> tuple[SiteProfile, Profile, str, TestOnly]:
+) -> SiteSetup:
     found = site_profile(host, slurm, site, choices)
     text = profile_text(found, host, date.today().isoformat())
     profile = msgspec.convert(tomllib.loads(text), Profile)
-    trial = try_job(
-        connection, trial_options(profile, Requirements(), account=profile.default_account, gpus=1)
-    )
-    return found, profile, text, trial
+    qos = choices.qos if profile.queue_option == "partition" else ""
+    options = trial_options(profile, Requirements(qos=qos), account=profile.default_account, gpus=1)
+    trial = try_job(connection, options)
+    return SiteSetup(profile=profile, text=text, unknown=found.unknown, trial=trial, qos=qos)
 
 
 def ask_site(connection: Connection) -> tuple[SlurmProbe, SiteProbe]:

@@ -6,6 +6,7 @@ Times are UNIX seconds of the cluster's own clock.
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Hashable, Sequence
@@ -15,7 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from labtui.cluster.local_files import write_atomic
+from labtui.cluster.local_files import make_private, write_atomic
 from labtui.domain.errors import DataError, UsageError
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import Job
@@ -53,8 +54,9 @@ class StateFile:
         import fcntl  # not on Windows, where no cluster starts; it has a sentence of its own there
 
         self._path = folder / STATE_FILE
-        folder.mkdir(parents=True, exist_ok=True)
-        self._held: BinaryIO = (folder / ".lock").open("ab")
+        make_private(folder)
+        handle = os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._held: BinaryIO = os.fdopen(handle, "ab")
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

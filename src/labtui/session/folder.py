@@ -33,6 +33,7 @@ from filelock import FileLock, Timeout
 from labtui.cluster.local_files import (
     files_inside,
     make_folder_inside,
+    make_private,
     read_inside,
     reader_inside,
     stat_inside,
@@ -232,7 +233,7 @@ class LabFolder:
         """
         folder = cls(refuse_lab_folder(path))
         try:
-            folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder.path)
             folder.make_rooms()
         except OSError as error:
             raise FolderError(

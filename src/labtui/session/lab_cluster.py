@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.site_profile import Choices
 
-IN_PROFILE = ("account", "qos", "partition", "data_dir", "container")
+IN_PROFILE = ("account", "partition", "data_dir", "container")
 """What stands in the profile of a cluster that was asked about itself, and not in lab.toml as well."""
 SETTABLE = ("account", "data_dir", "container")
 """The settings that a check may correct."""
@@ -184,7 +184,7 @@ def lab_of_site(
     from labtui.doctor.setup import PROFILE_FILE
     from labtui.session.folder import LabFolder
 
-    own = changed(settings, profile=PROFILE_FILE, **dict.fromkeys(IN_PROFILE, ""))
+    own = changed(settings, profile=PROFILE_FILE, **dict.fromkeys(IN_PROFILE, ""), qos=setup.qos)
     return LabFolder.create(place, own, withheld=withheld, extra={PROFILE_FILE: setup.text})
 
 

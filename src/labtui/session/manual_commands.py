@@ -124,7 +124,7 @@ def remote(address: SshAddress, command: str) -> str:
     `bash -l` because only a login shell has the site's `module` and paths, also when ssh runs a single
     command. `-n` because ssh would else read the lines that were pasted after it.
     """
-    ssh = shlex.join(["ssh", "-n", *address.options(), address.target])
+    ssh = shlex.join(["ssh", "-n", *address.options(), "--", address.target])
     return f"{ssh} {quoted(f'bash -lc {quoted(command)}')}"
 
 
@@ -146,13 +146,13 @@ def _in(directory: str, command: str) -> str:
 
 
 def _log_in(address: SshAddress, _: Subject) -> _Described:
-    return "log in to the cluster", [shlex.join(["ssh", *address.options(), address.target])]
+    return "log in to the cluster", [shlex.join(["ssh", *address.options(), "--", address.target])]
 
 
 def _copied(address: SshAddress, about: Subject, directory: str) -> list[str]:
     """Make a directory there and copy the scripts into it, the job script too where there is one."""
     files = [f"{about.local_scripts}/.", *([about.local_job] if about.local_job else [])]
-    copy = ["scp", *address.options("-P"), "-r", *files, f"{address.copy_target}:{directory}/"]
+    copy = ["scp", *address.options("-P"), "-r", "--", *files, f"{address.copy_target}:{directory}/"]
     return [remote(address, f"mkdir -p {shlex.quote(directory)}"), shlex.join(copy)]
 
 
@@ -210,7 +210,7 @@ def _accounting(address: SshAddress, about: Subject) -> _Described:
 def _results(address: SshAddress, about: Subject) -> _Described:
     source = f"{address.copy_target}:{about.remote_dir}/{about.out}"
     return "fetch the output, look at its epochs, and let labtui compute the rest", [
-        shlex.join(["scp", *address.options("-P"), source, "."]),
+        shlex.join(["scp", *address.options("-P"), "--", source, "."]),
         f"grep -A1 '^Epoch' {shlex.quote(about.out)}",
         f"labtui results {shlex.quote(about.out)}",
     ]

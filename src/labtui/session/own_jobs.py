@@ -272,13 +272,24 @@ def own_draft(
 
 def own_files(draft: SubmissionDraft, context: JobContext, text: str | None) -> tuple[str, dict[str, bytes]]:
     """The job script for `sbatch`, and the files that travel with it; `text` replaces the job file's content."""
-    files = dict(draft.beside)
+    files = {name: _sent(draft, name, data) for name, data in draft.beside}
     if text is not None:
-        files[draft.job_file] = text.encode("utf-8", "surrogateescape")
+        files[draft.job_file] = _sent(draft, draft.job_file, text.encode("utf-8", "surrogateescape"))
     content = files[draft.job_file].decode("utf-8", "surrogateescape")
     script = own_job_script(content, draft.job_file, draft, context)
     folders = {f"{folder}/.keep": b"" for folder in log_folders(draft)}
     return script, {**folders, **files, SCRIPT_NAME: script.encode("utf-8", "surrogateescape")}
+
+
+def _sent(draft: SubmissionDraft, name: str, data: bytes) -> bytes:
+    """A file as it is sent: shells and `sbatch` read no Windows line endings."""
+    shell = name == draft.job_file or name.endswith(_SUFFIXES)
+    return data.replace(b"\r\n", b"\n") if shell else data
+
+
+def sent_with_other_ends(draft: SubmissionDraft) -> tuple[str, ...]:
+    """The files of a draft whose Windows line endings are not sent."""
+    return tuple(name for name, data in draft.beside if _sent(draft, name, data) != data)
 
 
 def with_files_beside(path: Path) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ connection.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -69,11 +69,20 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Pre
     return Preview(
         script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
         files=files,
-        findings=findings,
+        findings=(*_other_ends(draft), *findings),
         gpu_hours=gpu_hours,
         seconds=seconds,
         left_out=left_out,
     )
+
+
+def _other_ends(draft: SubmissionDraft) -> Iterator[Finding]:
+    from labtui.preflight.findings import found
+    from labtui.session.own_jobs import sent_with_other_ends
+
+    for name in sent_with_other_ends(draft):
+        effect = "Windows line endings: the file is sent with LF; yours stays as it is."
+        yield found("crlf", name, 0, "", effect, severity="warning")
 
 
 def _own_account(session: OpenLab, draft: SubmissionDraft) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from labtui.cluster.local_files import read_inside, write_private
+from labtui.cluster.local_files import make_private, read_inside, write_private
 from labtui.domain.errors import FolderError, LabError
 from labtui.domain.profile import Profile
 from labtui.session.settings import SETTINGS_FILE, Settings, list_profiles, load_profile, read_settings
@@ -70,7 +70,7 @@ def trust(folder: Path) -> None:
         write_private(folder, folder / ID_FILE, os.urandom(16).hex().encode())
     place = _record_path(folder)
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(place.parent)
     except OSError as error:
         raise FolderError(
             f"{place.parent} cannot be made: {error.strerror}.", "labtui keeps there which folders you trust."

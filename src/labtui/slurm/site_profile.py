@@ -1,6 +1,7 @@
 """From what a cluster told to a profile: each value with where it came from, and the questions that stay open.
 
-Pure. What could be learned is never asked; what could not is listed in `unknown`: nobody shall take a guess for a fact.
+Pure. What Slurm knows is written down in its own order and never asked; what it cannot know is asked, and what it did
+not tell is listed in `unknown`: nobody shall take a guess for a fact. The student edits the rest.
 """
 
 from __future__ import annotations
@@ -14,9 +15,6 @@ from labtui.slurm.probe import SlurmProbe
 from labtui.slurm.site_probe import DATA_FOLDER, SitePartition, SiteProbe
 from labtui.slurm.values import number
 
-GOOD_MINUTES = 60
-"""A GPU queue with at least this limit takes every run of a lab; among those the shortest usually starts soonest."""
-MOST_QUEUES = 8
 PLAIN_PYTHON = "python3"
 
 
@@ -24,31 +22,26 @@ PLAIN_PYTHON = "python3"
 class Choices:
     """What the student chose, in answers or options; "" means: nothing.
 
-    `queue` names a GPU queue (a partition, or a QoS where one has to be named). `training` is how Python with
-    TensorFlow is started: a container image (``.sif``), a module, or the path of a python. `name_qos`: jobs have to
-    name a QoS, although no setting of the site says so.
+    `queue` names a partition for GPU jobs, `qos` a QoS. `training` is how Python with TensorFlow is started: a
+    container image (``.sif``), a module, or the path of a python.
     """
 
     account: str = ""
     queue: str = ""
+    qos: str = ""
     data_dir: str = ""
     training: str = ""
-    name_qos: bool = False
 
     def with_answer(self, key: str, value: str) -> Choices:
         """The choices with the answer to a `SiteQuestion`."""
-        if key == "account":
-            return replace(self, account=value)
-        if key == "queue":
-            return replace(self, queue=value)
-        return replace(self, data_dir=value) if key == "data_dir" else replace(self, training=value)
+        return replace(self, **{key: value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteQuestion:
     """A question that Slurm could not answer. `key` is the field of `Choices`; Enter takes `default`."""
 
-    key: Literal["account", "queue", "data_dir", "training"]
+    key: Literal["account", "queue", "qos", "data_dir", "training"]
     text: str
     default: str
     options: tuple[str, ...] = ()
@@ -99,74 +92,46 @@ class SiteProfile:
 # --------------------------------------------------------------------------- what this user may use
 
 
-def accounts(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[str, ...]:
+def accounts(slurm: SlurmProbe, site: SiteProbe) -> tuple[str, ...]:
     """The accounts of this user that reach a GPU queue; all of them where none does."""
     names = tuple(dict.fromkeys(item.account for item in slurm.associations or ()))
-    useful = tuple(name for name in names if _queues(slurm, site, name, choices, gpus=True))
-    return useful or names
+    return tuple(name for name in names if queues(slurm, site, name, gpus=True)) or names
 
 
-def gpu_queues(slurm: SlurmProbe, site: SiteProbe, account: str, choices: Choices) -> tuple[QueueFact, ...]:
-    """GPU queues open to the account, the one to take by default first."""
-    found = _queues(slurm, site, account, choices, gpus=True)
-    return tuple(sorted(found, key=_rank)[:MOST_QUEUES])
-
-
-def _rank(queue: QueueFact) -> tuple[bool, float]:
-    minutes = queue.max_minutes or 10**6
-    return minutes < GOOD_MINUTES, minutes if minutes >= GOOD_MINUTES else -minutes
-
-
-def cpu_queue(slurm: SlurmProbe, site: SiteProbe, account: str, choices: Choices) -> QueueFact | None:
-    """A queue for jobs without a GPU: the default partition, else one without GPUs."""
-    found = _queues(slurm, site, account, choices, gpus=False)
-    return next((queue for queue in found if queue.partition.default), found[0] if found else None)
-
-
-def _queues(
-    slurm: SlurmProbe, site: SiteProbe, account: str, choices: Choices, *, gpus: bool
-) -> tuple[QueueFact, ...]:
+def queues(slurm: SlurmProbe, site: SiteProbe, account: str, *, gpus: bool) -> tuple[QueueFact, ...]:
+    """The queues open to the account whose nodes have GPUs, or have none; in Slurm's order."""
     found = []
     for partition in site.partitions:
         closed = partition.accounts is not None and account and account not in partition.accounts
-        if not partition.up or closed or bool(partition.gpus) != gpus:
-            continue
-        for qos in _qos_names(slurm, site, account, partition, choices):
-            limits = next((item for item in slurm.qos or () if item.name == (qos or "normal")), None)
-            walls = [partition.max_seconds, limits.max_wall_s if limits else None]
-            seconds = min((wall for wall in walls if wall), default=None)
-            found.append(
-                QueueFact(
-                    partition=partition,
-                    devices="gpu" if gpus else "cpu",
-                    qos=qos,
-                    max_minutes=int(seconds // 60) if seconds else None,
-                    max_submit=limits.max_submit_per_user if limits else None,
-                    max_running=limits.max_jobs_per_user if limits else None,
-                )
-            )
+        if partition.up and not closed and bool(partition.gpus) == gpus:
+            found += [_queue(slurm, partition, qos) for qos in _qos_names(slurm, account, partition)]
     return tuple(found)
 
 
-def _qos_names(
-    slurm: SlurmProbe, site: SiteProbe, account: str, partition: SitePartition, choices: Choices
-) -> tuple[str, ...]:
+def _queue(slurm: SlurmProbe, partition: SitePartition, qos: str) -> QueueFact:
+    limits = next((item for item in slurm.qos or () if item.name == (qos or "normal")), None)
+    walls = [partition.max_seconds, limits.max_wall_s if limits else None]
+    seconds = min((wall for wall in walls if wall), default=None)
+    return QueueFact(
+        partition=partition,
+        devices="gpu" if partition.gpus else "cpu",
+        qos=qos,
+        max_minutes=int(seconds // 60) if seconds else None,
+        max_submit=limits.max_submit_per_user if limits else None,
+        max_running=limits.max_jobs_per_user if limits else None,
+    )
+
+
+def _qos_names(slurm: SlurmProbe, account: str, partition: SitePartition) -> tuple[str, ...]:
     """The QoS a job in this partition has to name; ("",) where it need not name one, () where none is open."""
-    mine = [item for item in slurm.associations or () if not account or item.account == account]
-    granted = tuple(dict.fromkeys(name for item in mine for name in item.qos))
-    default = next((item.default_qos for item in mine if item.default_qos), "normal")
     if partition.qos is None:
-        site_rules = site.config.get("JobSubmitPlugins", "(null)") not in {"(null)", ""}
-        if not choices.name_qos and not (site_rules and site.enforces_qos and len(granted) > 1):
-            return ("",)
-        # Sites that tie QoS to partitions by such rules name them alike: acc_debug for acc.
-        alike = tuple(name for name in granted if name[:2] == partition.name[:2])
-        return alike or granted or ("",)
-    if not granted:
-        return partition.qos
-    if default in partition.qos:
         return ("",)
-    return tuple(name for name in partition.qos if name in granted)
+    mine = [item for item in slurm.associations or () if not account or item.account == account]
+    granted = {name for item in mine for name in item.qos}
+    default = next((item.default_qos for item in mine if item.default_qos), "normal")
+    if granted and default in partition.qos:
+        return ("",)
+    return tuple(name for name in partition.qos if not granted or name in granted)
 
 
 # --------------------------------------------------------------------------- what has to be asked
@@ -175,32 +140,28 @@ def _qos_names(
 def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[SiteQuestion, ...]:
     """What neither Slurm nor an option answers, in the order to ask. Each answer may change what follows."""
     found = []
-    names = accounts(slurm, site, choices)
+    names = accounts(slurm, site)
     if not choices.account and len(names) != 1:
         default = site.default_account if site.default_account in names else (names[0] if names else "")
         text = "Which account shall jobs be charged to?"
         if not names:
             text = "Which account shall jobs be charged to (empty: the cluster's default)?"
         found.append(SiteQuestion(key="account", text=text, default=default, options=names))
-    queues = gpu_queues(slurm, site, account_of(slurm, site, choices), choices)
-    if not choices.queue and len(queues) != 1:
+    open_queues = queues(slurm, site, account_of(slurm, site, choices), gpus=True)
+    if not choices.queue and len(open_queues) != 1 and _chosen(open_queues, choices) is None:
         text = "Which queue shall GPU jobs go to?"
-        if not queues:
+        if not open_queues:
             text = "No partition with GPUs was found. Which partition shall GPU jobs go to?"
-        found.append(
-            SiteQuestion(
-                key="queue",
-                text=text,
-                default=queues[0].name if queues else "",
-                options=tuple(queue.words for queue in queues),
-            )
-        )
+        options = tuple(queue.words for queue in open_queues)
+        default = open_queues[0].name if open_queues else ""
+        found.append(SiteQuestion(key="queue", text=text, default=default, options=options))
     if not choices.data_dir and len(site.data) != 1:
         found.append(
             SiteQuestion(
                 key="data_dir",
-                text=f"Where are the CIFAR-10 pickles ({DATA_FOLDER}) on the cluster?",
-                default=site.data[0] if site.data else f"cifar-utils/{DATA_FOLDER}",
+                text=f"Where on the cluster are the CIFAR-10 pickles ({DATA_FOLDER})? The whole path; your teacher "
+                "knows it, or unpack https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz there.",
+                default=site.data[0] if site.data else f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}",
                 options=site.data,
             )
         )
@@ -217,12 +178,28 @@ def questions(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> tuple[Sit
     return tuple(found)
 
 
+def qos_question(slurm: SlurmProbe, account: str) -> SiteQuestion | None:
+    """Which QoS jobs name, where Slurm refused one without: a rule of the site that no setting shows."""
+    mine = (item.qos for item in slurm.associations or () if not account or item.account == account)
+    names = tuple(dict.fromkeys(name for qos in mine for name in qos))
+    if not names:
+        return None
+    text = "Jobs have to name a QoS here. Which one shall GPU jobs name?"
+    return SiteQuestion(key="qos", text=text, default=names[0], options=names)
+
+
 def account_of(slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> str:
     """The account as chosen, or the only one that is of use, or the default one."""
-    names = accounts(slurm, site, choices)
+    names = accounts(slurm, site)
     if choices.account or len(names) == 1:
         return choices.account or names[0]
     return site.default_account if site.default_account in names else ""
+
+
+def _chosen(found: Iterable[QueueFact], choices: Choices) -> QueueFact | None:
+    """The queue that the student named, by partition or by a QoS that belongs to one."""
+    wanted = {choices.queue, choices.qos} - {""}
+    return next((queue for queue in found if queue.name in wanted or queue.partition.name in wanted), None)
 
 
 def _training_options(site: SiteProbe) -> tuple[str, ...]:
@@ -236,80 +213,60 @@ def _training_options(site: SiteProbe) -> tuple[str, ...]:
 def site_profile(host: str, slurm: SlurmProbe, site: SiteProbe, choices: Choices) -> SiteProfile:
     """The profile of this cluster for this user. `host` is the login host as the student names it."""
     account = account_of(slurm, site, choices)
-    queues = gpu_queues(slurm, site, account, choices)
-    chosen = next((queue for queue in queues if queue.name == choices.queue), None)
-    if chosen is None and queues and not choices.queue:
-        chosen = queues[0]
-    gpu_name = chosen.name if chosen else choices.queue
+    gpu_queues = queues(slurm, site, account, gpus=True)
+    cpu_queues = queues(slurm, site, account, gpus=False)
+    chosen = _chosen(gpu_queues, choices)
+    if chosen is None and gpu_queues and not choices.queue:
+        chosen = gpu_queues[0]
     by_qos = bool(chosen and chosen.qos)
-    cpu = cpu_queue(slurm, site, account, choices)
+    cpu = next((queue for queue in cpu_queues if queue.partition.default), None) or next(
+        iter(cpu_queues), None
+    )
+    gpu_name = chosen.name if chosen else choices.queue
+    cpu_name = _cpu_name(slurm, account, cpu, by_qos=by_qos) or gpu_name
     name = re.sub(r"[^a-z0-9-]+", "-", (site.cluster or host).lower()).strip("-") or "cluster"
-    cpu_name, tables = _tables(slurm, account, queues, cpu, by_qos=by_qos)
     values = (
         ("id", name, ""),
         ("title", site.cluster or host, "scontrol show config" if site.cluster else "the login host"),
         ("login_hosts", [host], "as given"),
-        ("default_account", account, _account_source(slurm, site, choices, account)),
+        ("default_account", account, "as chosen" if choices.account else "sacctmgr show assoc"),
         ("queue_option", "qos" if by_qos else "partition", _option_source(chosen)),
+        ("gpu_queue", gpu_name, "as chosen" if choices.queue or choices.qos else "the first with GPUs"),
         (
-            "gpu_queue",
-            gpu_name,
-            "as chosen" if choices.queue else "the only one, or the shortest of an hour or more",
+            "cpu_queue",
+            cpu_name,
+            "the default partition" if cpu and cpu.partition.default else "see the queues below",
         ),
-        ("cpu_queue", cpu_name or gpu_name, _cpu_source(cpu if cpu_name else None)),
         *_node_values(chosen, cpu if cpu_name != gpu_name else None),
         ("root", "labtui", "below your home directory; a path from / names another place"),
         ("data_dir", *_data(site, choices)),
         ("notes", list(_notes(slurm, site, by_qos=by_qos)) or None, "more facts about the site"),
     )
+    tables = [(_table(queue, queue.name, by_qos=by_qos), _queue_source(queue)) for queue in gpu_queues]
+    if cpu is not None and cpu_name not in {table["name"] for table, _ in tables}:
+        tables.append((_table(cpu, cpu_name, by_qos=by_qos), _queue_source(cpu)))
     return SiteProfile(
         values=tuple((key, value, source) for key, value, source in values if value not in ("", None)),
         launch=_launch(site, choices),
-        queues=tables,
+        queues=tuple(tables),
         unknown=tuple(_unknown(slurm, site, chosen)),
     )
 
 
-def _account_source(slurm: SlurmProbe, site: SiteProbe, choices: Choices, account: str) -> str:
-    names = {item.account for item in slurm.associations or ()}
-    if choices.account:
-        return "as chosen"
-    if len(names) > 1 and accounts(slurm, site, choices) == (account,):
-        return f"sacctmgr show assoc: the only one of {', '.join(sorted(names))} that may use GPUs"
-    return "sacctmgr show assoc"
-
-
-def _cpu_source(cpu: QueueFact | None) -> str:
-    if cpu is None:
-        return "no other partition is open to you"
-    return "the default partition" if cpu.partition.default else "a partition without GPUs"
+def _cpu_name(slurm: SlurmProbe, account: str, cpu: QueueFact | None, *, by_qos: bool) -> str:
+    """The CPU queue as jobs name it: where GPU jobs name a QoS, the account's own one."""
+    if cpu is None or cpu.qos or not by_qos:
+        return cpu.name if cpu else ""
+    mine = (
+        item.default_qos for item in slurm.associations or () if item.account == account and item.default_qos
+    )
+    return next(mine, "normal")
 
 
 def _option_source(chosen: QueueFact | None) -> str:
     if chosen is None or not chosen.qos:
         return "a job names its partition; --qos stays free for your own choice"
-    if chosen.partition.qos is None:
-        return "jobs name a QoS here, by a rule of the site's own"
     return f"the partition {chosen.partition.name} requires one of its own QoS (AllowQos)"
-
-
-def _tables(
-    slurm: SlurmProbe, account: str, queues: Iterable[QueueFact], cpu: QueueFact | None, *, by_qos: bool
-) -> tuple[str, tuple[tuple[dict[str, Any], str], ...]]:
-    """The CPU queue's name, and the queues as tables of the profile."""
-    tables = []
-    for queue in queues:
-        tables.append((_table(queue, queue.name, by_qos=by_qos), _queue_source(queue)))
-    cpu_name = ""
-    if cpu is not None:
-        cpu_name = cpu.name
-        if by_qos and not cpu.qos:
-            mine = [item for item in slurm.associations or () if item.account == account and item.default_qos]
-            cpu_name = mine[0].default_qos if mine else "normal"
-        if cpu_name in {table["name"] for table, _ in tables}:
-            return "", tuple(tables)
-        tables.append((_table(cpu, cpu_name, by_qos=by_qos), _queue_source(cpu)))
-    return cpu_name, tuple(tables)
 
 
 def _table(queue: QueueFact, name: str, *, by_qos: bool) -> dict[str, Any]:
@@ -360,7 +317,10 @@ def _data(site: SiteProbe, choices: Choices) -> tuple[str, str]:
         return choices.data_dir, "as given; `labtui doctor` looks whether it is complete"
     if site.data:
         return site.data[0], "found there"
-    return f"cifar-utils/{DATA_FOLDER}", "not found; put it here, below your home directory"
+    return (
+        f"{site.home or '$HOME'}/cifar-utils/{DATA_FOLDER}",
+        "not found; put the files here, or name their place",
+    )
 
 
 def _launch(site: SiteProbe, choices: Choices) -> tuple[tuple[str, Any, str], ...]:
