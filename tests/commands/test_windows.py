@@ -11,7 +11,6 @@ import pytest
 
 from labtui.commands import screens
 from labtui.commands.cli import main
-from tests.tui.fed_session import lab_session, make_folder, open_session
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published"
 
@@ -64,24 +63,6 @@ def test_sentences_are_no_wider_than_can_be_read(
     monkeypatch.chdir(tmp_path)
     text = shown(monkeypatch, ["practice", "--list"], 200)
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_columns_have_a_header_in_a_window_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_folder(tmp_path / "lab")
-    with open_session(tmp_path / "lab", start=False) as session:
-        lab_session(session)
-    for arguments, words in (
-        (["queue", "--offline"], ["run", "task", "model", "device", "state", "epochs", "job"]),
-        (["plot", "--list"], ["file", "chart", "title"]),
-    ):
-        arguments += ["--folder", str(tmp_path / "lab")]
-        main(arguments)
-        piped = capsys.readouterr().out.splitlines()
-        header, first, *_ = shown(monkeypatch, arguments, 120).splitlines()
-        assert header.split() == words and first == piped[0]
-        assert all(header.index(word) == 0 or first[header.index(word) - 1] == " " for word in words)
 
 
 def test_a_kept_practice_session_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:

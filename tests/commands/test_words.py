@@ -66,7 +66,7 @@ def test_watching_what_is_over_says_so(lab: Path, capsys: pytest.CaptureFixture[
     gone = planned("lt000000000000000bbb", "10.5", 2, spec())
     session.feed(gone, SubmissionChanged(at=NOW, token=gone.token, status=SubmissionStatus.WITHDRAWN))
     session.close()
-    assert main(["watch"]) == 1
+    assert main(["watch"]) == 0
     captured = capsys.readouterr()
     assert "Nothing to watch: one run is over" in captured.err
 

@@ -192,27 +192,6 @@ def whole_parser() -> argparse.ArgumentParser:
     return parser
 
 
-SYNONYMS = {
-    "status": "queue",
-    "squeue": "queue",
-    "jobs": "queue",
-    "run": "submit",
-    "sbatch": "submit",
-    "scancel": "cancel",
-    "stop": "cancel",
-    "tail": "log",
-    "logs": "log",
-    "new": "init",
-    "demo": "practice",
-    "deck": "export",
-    "slides": "export",
-    "chart": "plot",
-    "charts": "plot",
-    "numbers": "results",
-}
-"""What other programs call it, and the command that does it here."""
-
-
 def _run_command(name: str, arguments: Sequence[str]) -> int:
     add_arguments, run = command_functions(name)
     parser = Parser(prog=f"labtui {name}", description=COMMANDS[name].capitalize() + ".")
@@ -227,8 +206,6 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if first in {"-v", "-V"}:
         arguments = ["--version"]
         first = "--version"
-    if first == "help":
-        return _help(arguments[1:])
     if first and not first.startswith("-") and not os.path.exists(first):  # noqa: PTH110 (pathlib is not needed to start)
         _refuse_misspelt(first)
     from labtui.commands import screens
@@ -240,26 +217,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
     return screens.open_folder(named.folder, trust=named.trust)
 
 
-def _help(words: Sequence[str]) -> int:
-    """`labtui help` and `labtui help COMMAND`."""
-    if words and words[0] not in COMMANDS:
-        _refuse_misspelt(words[0])
-        raise UsageError(f"labtui has no command {words[0]!r}.", "`labtui help` lists them.")
-    try:
-        if words:
-            return _run_command(words[0], ["--help"])
-        overview(COMMANDS).parse_args(["--help"])
-    except SystemExit as ended:  # argparse ends the program after its help
-        return int(ended.code or 0)
-    return 0
-
-
 def _refuse_misspelt(word: str) -> None:
     """A word that is nearly a command is meant as one."""
     import difflib
 
-    known = SYNONYMS.get(word)
-    near = [known] if known else difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if near:
         raise UsageError(
             f"labtui has no command {word!r}.",

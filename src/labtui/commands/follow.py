@@ -146,9 +146,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
             actions = commands_of_watch(lab.session, tuple(lab.state.submissions.values()))
             return show_manual_commands(actions, as_json=args.json)
-        watched = [number for number, run in lab.state.runs.items() if run.outcome is None] or list(
-            lab.state.runs
-        )
+        before = {token for token, item in lab.state.submissions.items() if _over(lab.state, item)}
         show = _as_json if args.json else _EventPrinter()
         if args.json:
             print(
@@ -167,7 +165,7 @@ def run_watch(args: argparse.Namespace) -> int:
                 show(event, lab.state)
                 notify(event, lab.state)
                 lab.check_line(patient=True)
-        ended = [lab.state.runs[number] for number in watched]
+        ended = [run for run in lab.state.runs.values() if run.token not in before]
         _say_what_fits(lab, ended)
         if args.json:
             print(json.dumps({"type": "end", "runs": [_row(run) for run in ended]}), flush=True)

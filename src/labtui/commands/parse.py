@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import re
 import stat
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from labtui.results.rows import ResultRow
 
 CHUNK = 1 << 20
-PATIENCE_S = 2.0
-"""Seconds a named pipe may be without a writer before we say so."""
 _INDENT = " " * 4
 
 
@@ -230,42 +226,14 @@ def _bytes_of(path: Path) -> Iterator[bytes]:
         raise DataError(
             f"{path}: this is a folder, not a file.", "Name the logs in it: FOLDER/*.out", path=str(path)
         )
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+    if not stat.S_ISREG(mode):
         raise DataError(
-            f"{path}: this is a device, not a file.", "Give the job's .out or .err file.", path=str(path)
+            f"{path}: this is a device or a pipe, not a file.",
+            "Give the job's .out or .err file, or - for standard input.",
+            path=str(path),
         )
-    if stat.S_ISFIFO(mode):
-        yield from _piped(path)
-        return
     with path.open("rb") as source:
         yield from _chunks(source)
-
-
-def _piped(path: Path) -> Iterator[bytes]:
-    """A named pipe: read as what its writer sends; without a writer it would wait for ever."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        yield _first_of_pipe(path, handle)
-        os.set_blocking(handle, True)
-        while chunk := os.read(handle, CHUNK):
-            yield chunk
-    finally:
-        os.close(handle)
-
-
-def _first_of_pipe(path: Path, handle: int) -> bytes:
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            if first := os.read(handle, CHUNK):
-                return first
-        except BlockingIOError:
-            return b""  # there is a writer, and it takes its time
-        if time.monotonic() > until:
-            raise DataError(
-                f"{path}: nothing writes to this pipe.", "Give the job's .out or .err file.", path=str(path)
-            )
-        time.sleep(0.02)
 
 
 # --------------------------------------------------------------------------- JSON

@@ -18,7 +18,6 @@ from labtui.commands.terminal import (
     say,
     say_error,
     show_manual_commands,
-    window_width,
 )
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState, RunState
@@ -233,9 +232,8 @@ def _print_queue(rows: list[dict[str, Any]], state: LabState) -> None:
     if not rows:
         say("Nothing has been submitted yet: `labtui submit TASK`.")
         return
-    if window_width() is not None:
-        aside = " " * len("  practice") if rows[0]["practice"] else ""
-        print(f"run  {'task':<6} {'model':<10} {'device':<6} {'state':<10} epochs{aside}  job")
+    aside = " " * len("  practice") if rows[0]["practice"] else ""
+    print(f"run  {'task':<6} {'model':<10} {'device':<6} {'state':<10} epochs{aside}  job")
     for row in rows:
         job = row["job"] or {}
         epochs = f"{row['epochs']['read']}/{row['epochs']['planned']}"
