@@ -303,8 +303,6 @@ def test_a_kept_session_shows_what_became_of_a_job_that_ran_when_it_was_left(
         ).stdout
         assert "COMPLETED|ResNet50-1gpu" in text, "accounting still knows the job of the last session"
         capsys.readouterr()
-        assert main(["seff", "1"]) == 0
-        assert "COMPLETED" in capsys.readouterr().out
         assert main(short) == 0
         numbers = [int(row["job"]["job_id"]) for row in answer_of(capsys, "queue")["runs"]]
         assert numbers == sorted(set(numbers)), "job numbers go on"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from labtui.cluster.files import FileStat
 from labtui.cluster.slurm_cluster import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
-from labtui.slurm.job_control import JobDetails, JobEfficiency
+from labtui.slurm.job_control import JobDetails
 from labtui.slurm.queue import AccountingRow, JobRow, Tick
 from labtui.slurm.sbatch_answers import TestOnly
 from labtui.slurm.site_probe import PartitionGpus, SiteLoad
@@ -218,10 +218,6 @@ class ScriptedCluster:
     def control(self, job_id: str, control: str) -> None:
         self._call(control, job_id)
         self.jobs[job_id].reason = "JobHeldUser" if control == "hold" else "Priority"
-
-    def efficiency(self, job_id: str) -> JobEfficiency | None:
-        self._call("efficiency", job_id)
-        return None
 
     def site_load(self) -> SiteLoad:
         self._call("site_load")

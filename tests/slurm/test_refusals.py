@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labtui.slurm.job_control import control_problem
 from labtui.slurm.remote_command import CommandResult
 from labtui.slurm.sbatch_answers import classify, parse_test_only
 from labtui.slurm.states import explain_reason
@@ -284,3 +285,9 @@ def test_reasons_nobody_knows() -> None:
     assert explain_reason("") == ""
     assert "MoonPhase" in explain_reason("MoonPhase")
     assert explain_reason("None")
+
+
+def test_a_refused_hold_says_why() -> None:
+    sentence, _ = control_problem("hold", "7", "Job is no longer pending execution for job 7")
+    assert "is no longer waiting" in sentence
+    assert "was not released" in control_problem("release", "7", "Access/permission denied for job 7")[0]

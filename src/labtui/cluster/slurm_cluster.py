@@ -21,13 +21,10 @@ from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, S
 from labtui.slurm.job_control import (
     Control,
     JobDetails,
-    JobEfficiency,
     control_command,
     control_problem,
     details_command,
-    efficiency_command,
     parse_details,
-    parse_efficiency,
 )
 from labtui.slurm.probe import digests_command, parse_digests, parse_present, present_command
 from labtui.slurm.queue import Tick, parse_tick, tick_command
@@ -324,19 +321,6 @@ class SlurmCluster:
             raise ConnectionLost("Slurm did not answer.", "Look at the job, then try again.")
         if result.status != 0:
             raise RemoteFailure(*control_problem(control, job_id, result.err), detail=result.err.strip())
-
-    def efficiency(self, job_id: str) -> JobEfficiency | None:
-        """What a job used of what it held; None when accounting has no record of it.
-
-        Raises:
-            RemoteFailure: accounting could not be asked.
-        """
-        _must_be_a_number(job_id)
-        result = self.connection.run(efficiency_command(job_id), timeout_s=PROGRAM_LIMIT_S + 15)
-        if result.status != 0:
-            hint = classify(result.err).sentence
-            raise RemoteFailure(f"Accounting could not be asked about job {job_id}.", hint, detail=result.err)
-        return parse_efficiency(result.out, job_id)
 
     def site_load(self) -> SiteLoad:
         """What is free on the cluster now, and the student's fair share; what the site refuses is said in it.

@@ -1,10 +1,9 @@
-"""What a command does to runs and jobs: push, cancel, hold, release, limit, retry, and what a job used (seff)."""
+"""What a command does to runs and jobs: push, cancel, hold, release, limit and retry."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from labtui.commands.terminal import (
@@ -12,7 +11,6 @@ from labtui.commands.terminal import (
     add_folder_argument,
     add_show_commands,
     count,
-    plain,
     run_number,
     say,
     show_manual_commands,
@@ -22,7 +20,6 @@ from labtui.domain.model import JobPhase, SubmissionStatus
 
 if TYPE_CHECKING:
     from labtui.domain.events import SubmissionState
-    from labtui.slurm.job_control import JobEfficiency
 
 
 def push_arguments(parser: argparse.ArgumentParser) -> None:
@@ -240,56 +237,3 @@ def run_retry(args: argparse.Namespace) -> int:
     with Open(args, start=False) as lab:
         proposal = retry_after(lab.session, args.run, same=args.same, minutes=args.time)
         return send(lab, args, list(proposal.drafts), proposal.sentence)
-
-
-def seff_arguments(parser: argparse.ArgumentParser) -> None:
-    """The runs' numbers."""
-    parser.add_argument(
-        "runs", nargs="+", type=run_number, metavar="RUN", help="numbers, as `labtui queue` shows"
-    )
-    add_folder_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run_seff(args: argparse.Namespace) -> int:
-    """Ask accounting, one job after the other. Exit code 1 when it has no record of one."""
-    from labtui.session.planning import run_of
-
-    with Open(args, start=False) as lab:
-        for number in args.runs:
-            run_of(lab.state, number)
-        lab.session.start()
-        lab.online()
-        found = {number: lab.session.efficiency(number).result(timeout=120) for number in args.runs}
-    if args.json:
-        rows = [{"run": number, **_efficiency_row(item)} for number, item in found.items()]
-        print(json.dumps({"jobs": rows}, indent=1))
-    else:
-        for number, item in found.items():
-            _print_efficiency(number, item)
-    return 0 if all(found.values()) else 1
-
-
-def _efficiency_row(item: JobEfficiency | None) -> dict[str, object]:
-    if item is None:
-        return {"job_id": None}
-    return {**asdict(item), "cpu": item.cpu, "memory": item.memory}
-
-
-def _print_efficiency(number: int, item: JobEfficiency | None) -> None:
-    if item is None:
-        say(f"Accounting has no record of the job of run {number} yet.")
-        return
-    print(plain(f"run {number}, job {item.job_id}: {item.state}"))
-    held = f"{item.cores} core{'s' * (item.cores != 1)} for {item.wall_seconds / 60:.1f} min"
-    if item.cpu is None:
-        print(f"  CPU      not recorded ({held})")
-    else:
-        print(f"  CPU      {item.cpu:.1%} of {held}")
-    if item.memory is None or item.memory_bytes is None or item.memory_held_bytes is None:
-        print("  memory   not recorded")
-    else:
-        used, of = item.memory_bytes / 2**30, item.memory_held_bytes / 2**30
-        print(f"  memory   {item.memory:.1%}: {used:.2f} GiB of {of:.2f} GiB")
-    if item.gpus:
-        print(f"  GPUs     {item.gpus}; GPU use is in the job's GPU samples, not in accounting")

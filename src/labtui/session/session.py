@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
 from labtui.domain.events import LabState, PathsSeen
-from labtui.domain.model import AcceptedFinding, JobPhase, Stream, SubmissionDraft
+from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.session import mirrors, sidecars
 from labtui.session.folder import FolderLock, LabFolder
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from labtui.session.cluster_worker import ClusterWorker
     from labtui.session.own_jobs import Answers
     from labtui.session.preview import Preview
-    from labtui.slurm.job_control import JobEfficiency
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.remote_command import CommandRecord
     from labtui.slurm.sbatch_answers import TestOnly
@@ -421,22 +420,6 @@ class Session:
         if job.token:
             return self._running_worker().cancel_submission(job.token)
         return self._running_worker().ask(lambda cluster: cluster.cancel(job_id))
-
-    def efficiency(self, run_id: int) -> Future[JobEfficiency | None]:
-        """What the finished job of a run used of the cores and memory it held; None when accounting has no record.
-
-        Raises:
-            UsageError: when there is no such run, or its job is not over.
-        """
-        from labtui.session.planning import run_of
-
-        job = self.state.submissions[run_of(self.state, run_id).token].job
-        if job is None or job.phase is not JobPhase.FINISHED:
-            raise UsageError(
-                f"The job of run {run_id} is not over.", "Accounting is complete only after a job ends."
-            )
-        job_id = job.job_id
-        return self._running_worker().ask(lambda cluster: cluster.efficiency(job_id))
 
     def site_load(self) -> Future[SiteLoad]:
         """What is free on the cluster now, and the student's fair share; an answer serves for `LOAD_FRESH_S`.
