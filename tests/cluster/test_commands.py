@@ -22,7 +22,7 @@ def test_output_status_and_record(connect: Connect) -> None:
     records: list[CommandRecord] = []
     line = connect(records=records)
     line.connect()
-    result = line.run(RemoteCommand("try", "echo out; echo err >&2; exit 3", {"a": 1}))
+    result = line.run(RemoteCommand("try", "echo out; echo err >&2; exit 3"))
     assert (result.out, result.err, result.status) == ("out\n", "err\n", 3)
     assert [(record.name, record.status) for record in records] == [("try", 3)]
     assert records[0].command == "echo out; echo err >&2; exit 3"

@@ -52,14 +52,14 @@ def test_closing_tells_who_waits_for_a_cancel(bench: Bench) -> None:
     assert isinstance(done.exception(0), LabError)
 
 
-ENDED = JobDetails(job_id="100", state="TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
+ENDED = JobDetails(state="TIMEOUT", end=1_700_000_500.0, exit_code="0:15")
 
 
 @pytest.mark.parametrize(
     ("answer", "phase", "outcome"),
     [
         (ENDED, JobPhase.FINISHED, "time-limit"),
-        (JobDetails(job_id="100", state="RUNNING"), JobPhase.SETTLING, None),
+        (JobDetails(state="RUNNING"), JobPhase.SETTLING, None),
         (UNCLEAR, JobPhase.SETTLING, None),
         (CUT, JobPhase.SETTLING, None),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -229,13 +228,6 @@ class ScriptedCluster:
     def present(self, paths: Sequence[str]) -> dict[str, bool]:
         self._call("present", tuple(paths))
         return {path: path not in self.missing for path in paths}
-
-    def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
-        self._call("digests", (remote_dir, tuple(paths)))
-        found = {path: self.files.get(f"{remote_dir}/{path}") for path in paths}
-        return {
-            path: None if data is None else hashlib.sha256(data).hexdigest() for path, data in found.items()
-        }
 
     # ------------------------------------------------------------- the test's side
 

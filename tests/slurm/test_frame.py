@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.slurm.remote_command import RemoteCommand, cut_frame, frame, read_header
+from labtui.slurm.remote_command import cut_frame, frame
 
 MARKER = "0123456789abcdef"
 
@@ -42,18 +42,6 @@ def test_an_unfinished_frame_has_no_status() -> None:
         cut = cut_frame(whole[:length], MARKER)
         assert cut.status is None
         assert cut.content in b"content" + whole
-
-
-@pytest.mark.parametrize(
-    "text", ["", "# labtui/1", "# labtui/1 x", "# labtui/1 x [1]", "# labtui/1 x {", "echo"]
-)
-def test_other_scripts_have_no_header(text: str) -> None:
-    assert read_header(text) is None
-
-
-def test_the_header_is_read_back() -> None:
-    command = RemoteCommand("tick", "squeue", {"ids": ["1"], "odd": "é\n'\"$(x)"})
-    assert read_header(command.text) == ("tick", {"ids": ["1"], "odd": "é\n'\"$(x)"})
 
 
 SHELLS = [

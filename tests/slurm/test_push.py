@@ -10,13 +10,12 @@ import pytest
 
 from labtui.cluster.slurm_cluster import parse_push, plan_push, push_command, store_of
 from labtui.domain.errors import UsageError
-from labtui.slurm.probe import digests_command, parse_digests
 
 
 def run(remote_dir: Path, files: dict[str, bytes]) -> list[str]:
     plan = plan_push(files)
     done = subprocess.run(
-        ["bash", "-c", push_command(str(remote_dir), plan).text], capture_output=True, check=True
+        ["bash", "-c", push_command(str(remote_dir), plan).script], capture_output=True, check=True
     )
     words = parse_push(done.stdout.decode(), len(plan))
     assert words is not None, done
@@ -101,27 +100,3 @@ def test_an_incomplete_answer_is_none(text: str) -> None:
 
 def test_sha256sum_is_here() -> None:
     assert shutil.which("sha256sum")
-
-
-def digests(remote_dir: Path, paths: list[str]) -> dict[str, str | None] | None:
-    done = subprocess.run(
-        ["bash", "-c", digests_command(str(remote_dir), paths).text], capture_output=True, check=True
-    )
-    return parse_digests(done.stdout.decode(), paths)
-
-
-def test_what_lies_there_is_told_and_nothing_is_made(tmp_path: Path) -> None:
-    target = tmp_path / "lab dir" / "one"
-    paths = [*sorted(FILES), "missing.py"]
-    assert digests(target, paths) == dict.fromkeys(paths)
-    assert not target.parent.exists()
-    push(target, FILES)
-    before = sorted(tmp_path.rglob("*"))
-    planned = {file.path: file.digest for file in plan_push(FILES)}
-    assert digests(target, paths) == planned | {"missing.py": None}
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_file_that_cannot_be_read_is_not_missing() -> None:
-    assert parse_digests("-\n\n", ["a", "b"]) is None
-    assert parse_digests("- same", ["a", "b"]) is None

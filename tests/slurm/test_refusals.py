@@ -82,23 +82,8 @@ def test_a_silent_controller_is_unclear(version: str, name: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_recorded_test_only_answers(version: str) -> None:
     report = parse_test_only(answer(version, "test-only-gpu"))
-    assert (report.ok, report.processors, report.partition) == (True, 20, "acc")
-    assert report.nodes.startswith("as01") and report.start_at is not None
-    local = parse_test_only(answer(version, "test-only-local-time"))
-    assert local.ok and local.start_at is not None
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "sbatch: Job 1 to start at 2026-11-21T10:00:00 using 20 processors on nodes n1 in partition acc",
-        "sbatch: Job 1 to start at 2026-11-21T10:00:00 a using 20 processors on nodes n1 in partition acc",
-    ],
-)
-def test_fields_are_read_and_not_the_sentence(line: str) -> None:
-    report = parse_test_only(CommandResult(b"", line.encode(), 0))
-    assert (report.ok, report.processors, report.nodes, report.partition) == (True, 20, "n1", "acc")
-    assert report.start_at == 1795255200.0
+    assert report.ok and report.sentence == "Slurm would accept this job."
+    assert parse_test_only(answer(version, "test-only-local-time")).ok
 
 
 def test_no_answer_is_not_a_yes() -> None:

@@ -73,20 +73,14 @@ def test_gpus_of_a_node(gres: str, found: tuple[str, int]) -> None:
 
 def test_nodes_that_differ_count_as_the_smallest_with_gpus() -> None:
     rows = (
-        "2|128|1000000|gpu:h100:4(S:0-1)|2:32:2",
-        "3|64|500000|gpu:h100:2|2:16:2",
-        "1|32|64000|(null)|1:16:2",
+        "2|128|1000000|gpu:h100:4(S:0-1)",
+        "3|64|500000|gpu:h100:2",
+        "1|32|64000|(null)",
     )
     nodes = "".join(f"gpu|{row}\n" for row in rows)
     site = parse_site(answer({"partitions": partition("gpu"), "nodes": nodes}), "abc")
     (found,) = site.partitions
-    assert (found.nodes, found.cpus, found.gpus, found.gpu_type, found.threads_per_core) == (
-        6,
-        64,
-        2,
-        "h100",
-        2,
-    )
+    assert (found.nodes, found.cpus, found.gpus, found.gpu_type) == (6, 64, 2, "h100")
     assert found.nodes_from == "sinfo"
 
 

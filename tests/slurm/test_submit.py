@@ -9,11 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from labtui.slurm.queue import ACCOUNTING_FIELDS, FIELDS, delimiter, separators
-from labtui.slurm.remote_command import CommandResult, RemoteCommand, read_header
+from labtui.slurm.remote_command import CommandResult, RemoteCommand
 from labtui.slurm.submit import (
     NOT_ASKED,
     SETTLE_S,
@@ -76,7 +74,7 @@ class Site:
     def run(self, command: RemoteCommand) -> CommandResult:
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", command.text],
+            ["bash", "-c", command.script],
             capture_output=True,
             env=os.environ | {"PATH": path},
             cwd=self.folder,
@@ -138,7 +136,7 @@ def test_a_try_is_refused_beside_one_it_does_not_know_of(site: Site) -> None:
     """Two processes of one folder, or of its copy, without a lock that holds."""
     site.program("sbatch", f'echo "$@" >>{site.sent}; sleep 1; echo 4711')
     first = subprocess.Popen(
-        ["bash", "-c", submit_command(str(site.dir), "job.slurm", TOKEN, NAME, [], attempt=0).text],
+        ["bash", "-c", submit_command(str(site.dir), "job.slurm", TOKEN, NAME, [], attempt=0).script],
         env=os.environ | {"PATH": f"{site.programs}{os.pathsep}{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
     )
@@ -342,15 +340,6 @@ def test_hostile_words_stay_words(site: Site, name: str) -> None:
     assert site.submit(name=name).status == 0
     assert not list(site.folder.rglob("pwned"))
     assert name.split("\n", maxsplit=1)[0] in site.sent.read_text()
-
-
-@given(st.text(max_size=60))
-def test_the_header_survives_any_argument(text: str) -> None:
-    command = submit_command(text, text, TOKEN, text, [text], attempt=3)
-    report = read_header(command.text)
-    assert report is not None
-    name, arguments = report
-    assert name == "submit" and arguments["dir"] == text and arguments["options"] == [text]
 
 
 @pytest.mark.parametrize(

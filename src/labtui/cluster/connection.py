@@ -277,13 +277,12 @@ class Connection:
             RemoteFailure: the login shell did not start the command at all, or two others were still on their way.
         """
         named = command if isinstance(command, RemoteCommand) else RemoteCommand("shell", command)
-        script = named.text if isinstance(command, RemoteCommand) else command
         at, began = time.time(), time.monotonic()
         status: int | None = None
         try:
             self._take_turn()
             try:
-                result = self._execute(script, timeout_s, stdin, limit)
+                result = self._execute(named.script, timeout_s, stdin, limit)
             finally:
                 self._execs.release()
             status = result.status

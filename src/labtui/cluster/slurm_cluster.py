@@ -26,7 +26,7 @@ from labtui.slurm.job_control import (
     details_command,
     parse_details,
 )
-from labtui.slurm.probe import digests_command, parse_digests, parse_present, present_command
+from labtui.slurm.probe import parse_present, present_command
 from labtui.slurm.queue import Tick, parse_tick, tick_command
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, CommandResult, RemoteCommand
 from labtui.slurm.sbatch_answers import TestOnly, classify, parse_test_only, test_only_command
@@ -151,24 +151,6 @@ class SlurmCluster:
         if result.status != 0 or words is None or "failed" in words:
             raise _not_placed(remote_dir, result)
         return [file for file, word in zip(files, words, strict=True) if word == "need"]
-
-    def digests(self, remote_dir: str, paths: Sequence[str]) -> dict[str, str | None]:
-        """What lies under `paths` of `remote_dir`: SHA-256 by path, None for what is not there. Changes nothing.
-
-        Raises:
-            RemoteFailure: the cluster gave no answer that can be read.
-        """
-        found: dict[str, str | None] = {}
-        for start in range(0, len(paths), BATCH):
-            batch = paths[start : start + BATCH]
-            result = self.connection.run(digests_command(remote_dir, batch), timeout_s=30)
-            digests = parse_digests(result.out, batch)
-            if digests is None:
-                raise RemoteFailure(
-                    f"Listing {remote_dir} on the cluster got no answer.", "Its file system may be slow now."
-                )
-            found |= digests
-        return found
 
     def submit(
         self,
@@ -444,8 +426,7 @@ def push_command(remote_dir: str, files: Iterable[PushFile]) -> RemoteCommand:
         "}",
     ]
     lines += [f"put {shlex.quote('./' + file.path)} {file.digest} {file.mode:o}" for file in wanted]
-    arguments = {"dir": remote_dir, "store": store, "files": [[f.path, f.digest, f.mode] for f in wanted]}
-    return RemoteCommand("push", "\n".join(lines), arguments)
+    return RemoteCommand("push", "\n".join(lines))
 
 
 def parse_push(text: str, count: int) -> list[str] | None:

@@ -361,8 +361,7 @@ def check_trial(trial: TestOnly, *, gpus: int, options: Sequence[str]) -> Check:
     key = "gpu-job" if gpus else "cpu-job"
     title = "A job with one GPU" if gpus else "A job on the CPU"
     if trial.ok:
-        where = f" in the partition {trial.partition}" if trial.partition else ""
-        return ok(key, title, f"Slurm would accept it{where}.")
+        return ok(key, title, "Slurm would accept it.")
     if trial.kind in {"qos-submit-limit", "submit-limit"}:
         return ok(key, title, "Slurm would accept it when your other job is over.")
     command = f"`sbatch --test-only {' '.join(options)}`"

@@ -127,7 +127,7 @@ def send_command(public: str) -> RemoteCommand:
             f"printf '%s\\n' {line} >> $file && echo added",
         )
     )
-    return RemoteCommand("send-key", script, {"key": public})
+    return RemoteCommand("send-key", script)
 
 
 def set_up_key(

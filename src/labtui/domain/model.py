@@ -410,8 +410,6 @@ class OtherJob:
     submit_time: float | None = None
     start_time: float | None = None
     time_limit_s: float | None = None
-    elapsed_s: float | None = None
-    directory: str = ""
 
 
 class RunPhase(StrEnum):

@@ -1,8 +1,4 @@
-"""One job: what `scontrol show job` says of it, holding and releasing it.
-
-`scontrol`'s answer is read line by line: the paths stand on lines of their own, and a job's name comes before them, so
-that the last line of a key is Slurm's and not one that a hostile job name made up.
-"""
+"""One job: what `scontrol show job` says of it, holding and releasing it."""
 
 from __future__ import annotations
 
@@ -13,31 +9,21 @@ from typing import Literal
 
 from labtui.slurm.remote_command import LIMIT, PINNED, UNSET, RemoteCommand
 from labtui.slurm.states import plain_state
-from labtui.slurm.values import epoch_seconds, number
+from labtui.slurm.values import epoch_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """What Slurm keeps about a job while it remembers it. Paths are on the cluster, empty when unknown."""
+    """How a job stands by the controller's own memory."""
 
-    job_id: str
     state: str = ""
-    reason: str = ""
-    stdout: str = ""
-    stderr: str = ""
-    work_dir: str = ""
-    restarts: int = 0
-    nodes: str = ""
     exit_code: str = ""
-    submit: float | None = None
-    start: float | None = None
     end: float | None = None
-    tres: str = ""
 
 
 def details_command(job_id: str) -> RemoteCommand:
     script = f"{PINNED}\n{LIMIT}\nlimit 25 scontrol show job {shlex.quote(job_id)}"
-    return RemoteCommand("details", script, {"job_id": job_id})
+    return RemoteCommand("details", script)
 
 
 def parse_details(text: str, job_id: str) -> JobDetails | None:
@@ -45,28 +31,15 @@ def parse_details(text: str, job_id: str) -> JobDetails | None:
     if f"JobId={job_id}" not in text.split():
         return None
 
-    def rest_of_line(key: str) -> str:
-        found = re.findall(rf"^\s*{key}=(.*)$", text, re.MULTILINE)
-        return "" if not found or found[-1] == "(null)" else found[-1].strip()
-
     def word(key: str) -> str:
+        """The last word of that key: a job's name, which comes first, cannot make one up."""
         found = re.findall(rf"(?:^|\s){key}=(\S*)", text)
         return "" if not found or found[-1] in ("(null)", "N/A") else found[-1]
 
     return JobDetails(
-        job_id=job_id,
         state=plain_state(word("JobState")),
-        reason=word("Reason").replace("None", ""),
-        stdout=rest_of_line("StdOut"),
-        stderr=rest_of_line("StdErr"),
-        work_dir=rest_of_line("WorkDir"),
-        restarts=number(word("Restarts")) or 0,
-        nodes=word("NodeList"),
         exit_code=word("ExitCode"),
-        submit=epoch_seconds(word("SubmitTime")),
-        start=epoch_seconds(word("StartTime")),
         end=epoch_seconds(word("EndTime")),
-        tres=word("AllocTRES") or word("TRES") or word("ReqTRES"),
     )
 
 
@@ -108,7 +81,7 @@ _DONE = {"hold": "held", "release": "released"}
 def control_command(control: Control, job_id: str) -> RemoteCommand:
     """Hold a pending job, or release a held one."""
     script = f"{UNSET}\nscontrol {control} {shlex.quote(job_id)}"
-    return RemoteCommand(control, script, {"job_id": job_id})
+    return RemoteCommand(control, script)
 
 
 def control_problem(control: Control, job_id: str, stderr: str) -> tuple[str, str]:

@@ -252,7 +252,6 @@ def other_jobs(state: LabState, rows: Iterable[JobRow]) -> tuple[OtherJob, ...]:
             submit_time=row.submit,
             start_time=row.start if row.phase is JobPhase.RUNNING else None,
             time_limit_s=row.time_limit_s,
-            directory=row.work_dir,
         )
         for row in rows
         if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING)

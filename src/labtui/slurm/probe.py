@@ -23,8 +23,8 @@ from labtui.slurm.remote_command import (
 )
 from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
-ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxJobs", "MaxSubmit", "MaxWall")
-QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU", "MaxTRESPU", "MaxTRES", "Flags", "Priority")
+ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS")
+QOS_FIELDS = ("Name", "MaxWall", "MaxJobsPU", "MaxSubmitPU")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,6 @@ class Association:
     partition: str = ""
     qos: tuple[str, ...] = ()
     default_qos: str = ""
-    max_jobs: int | None = None
-    max_submit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +45,6 @@ class QosLimits:
     max_wall_s: float | None = None
     max_jobs_per_user: int | None = None
     max_submit_per_user: int | None = None
-    max_tres_per_user: str = ""
-    max_tres_per_job: str = ""
-    deny_on_limit: bool = False
 
 
 def associations_command() -> str:
@@ -74,8 +69,6 @@ def parse_associations(text: str) -> tuple[Association, ...]:
                     partition=row["Partition"],
                     qos=tuple(name for name in row["QOS"].split(",") if name),
                     default_qos=row["DefaultQOS"],
-                    max_jobs=number(row["MaxJobs"]),
-                    max_submit=number(row["MaxSubmit"]),
                 )
             )
     return tuple(found)
@@ -89,9 +82,6 @@ def parse_qos(text: str) -> tuple[QosLimits, ...]:
             max_wall_s=duration_seconds(row["MaxWall"]),
             max_jobs_per_user=number(row["MaxJobsPU"]),
             max_submit_per_user=number(row["MaxSubmitPU"]),
-            max_tres_per_user=row["MaxTRESPU"],
-            max_tres_per_job=row["MaxTRES"],
-            deny_on_limit="DenyOnLimit" in row["Flags"],
         )
         for row in _rows(text, QOS_FIELDS)
         if row["Name"]
@@ -155,7 +145,7 @@ def slurm_probe_command(nonce: str) -> RemoteCommand:
             f'mark qos; limit 20 {qos_command()}; mark "qos-status $?"',
         )
     )
-    return RemoteCommand("probe-slurm", script, {"nonce": nonce})
+    return RemoteCommand("probe-slurm", script)
 
 
 def parse_slurm_probe(result: CommandResult, nonce: str) -> SlurmProbe:
@@ -190,12 +180,11 @@ def _last_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFacts:
-    """One path on the cluster: what it is and what we may do with it."""
+    """One path on the cluster: what it is and whether we may read it."""
 
     path: str
     kind: str = "missing"
     readable: bool = False
-    writable: bool = False
     names: tuple[str, ...] = ()
 
     @property
@@ -227,7 +216,7 @@ def paths_command(
         mark_function(nonce),
         "look() {",
         '  kind=missing; [ -d "$1" ] && kind=dir; [ -f "$1" ] && kind=file',
-        '  [ -r "$1" ] && kind="$kind readable"; [ -w "$1" ] && kind="$kind writable"; echo "$kind"',
+        '  [ -r "$1" ] && kind="$kind readable"; echo "$kind"',
         '  [ -d "$1" ] && ls -- "$1" 2>/dev/null | head -n 200',
         "}",
     ]
@@ -246,8 +235,7 @@ def paths_command(
         lines.append(f"mark quota; limit 20 {quota_command} 2>&1 | head -c 20000")
     if budget_command:
         lines.append(f"mark budget; limit 20 {budget_command} 2>&1 | head -c 40000")
-    arguments = {"root": root, "paths": list(paths), "nonce": nonce}
-    return RemoteCommand("probe-places", "\n".join(lines), arguments)
+    return RemoteCommand("probe-places", "\n".join(lines))
 
 
 def parse_paths(result: CommandResult, nonce: str, paths: Sequence[str]) -> PathsProbe:
@@ -272,7 +260,6 @@ def _path_facts(path: str, text: str) -> PathFacts:
         path=path,
         kind=words[0] if words else "missing",
         readable="readable" in words,
-        writable="writable" in words,
         names=tuple(names.splitlines()),
     )
 
@@ -286,7 +273,7 @@ def present_command(paths: Sequence[str]) -> RemoteCommand:
     """Ask whether `paths` are there: one line each, in their order."""
     look = 'for path; do [ -e "$path" ] && echo there || echo missing; done'
     command = shlex.join(["limit", "20", "bash", "-c", look, "look", *paths])
-    return RemoteCommand("look", "\n".join((PINNED, LIMIT, command)), {"paths": list(paths)})
+    return RemoteCommand("look", "\n".join((PINNED, LIMIT, command)))
 
 
 def parse_present(out: str, paths: Sequence[str]) -> dict[str, bool] | None:
@@ -295,28 +282,6 @@ def parse_present(out: str, paths: Sequence[str]) -> dict[str, bool] | None:
     if len(words) != len(paths) or not set(words) <= {"there", "missing"}:
         return None
     return {path: word == "there" for path, word in zip(paths, words, strict=True)}
-
-
-def digests_command(remote_dir: str, paths: Iterable[str]) -> RemoteCommand:
-    """Ask what lies under these paths of a directory: a SHA-256 or ``-``, one a line. Changes nothing there."""
-    wanted_paths = list(paths)
-    look = (
-        'cd -- "$1" >/dev/null 2>&1; here=$?; shift; for path; do '
-        'if [ $here = 0 ] && [ -f "$path" ]; then sha256sum <"$path" | cut -c1-64; else echo -; fi; done'
-    )
-    names = [f"./{path}" for path in wanted_paths]
-    script = shlex.join(["limit", "20", "bash", "-c", look, "look", remote_dir, *names])
-    return RemoteCommand(
-        "digests", f"{PINNED}\n{LIMIT}\n{script}", {"dir": remote_dir, "paths": wanted_paths}
-    )
-
-
-def parse_digests(text: str, paths: Sequence[str]) -> dict[str, str | None] | None:
-    """The digests by path, None for a file that is not there; None for an answer that is not complete."""
-    words = text.split()
-    if len(words) != len(paths) or not all(re.fullmatch(r"-|[0-9a-f]{64}", word) for word in words):
-        return None
-    return {path: None if word == "-" else word for path, word in zip(paths, words, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

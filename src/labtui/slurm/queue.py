@@ -298,7 +298,7 @@ def tick_command(vanished: Sequence[str], nonce: str) -> RemoteCommand:
             'mark "sacct-status $?"',
         ]
     lines.append("mark done")
-    return RemoteCommand("tick", "\n".join(lines), {"vanished": ids, "nonce": nonce})
+    return RemoteCommand("tick", "\n".join(lines))
 
 
 def parse_tick(result: CommandResult, nonce: str, *, asked_accounting: bool) -> Tick:

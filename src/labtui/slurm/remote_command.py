@@ -1,8 +1,6 @@
 """Commands for the cluster as data, the frame that keeps shell noise out of their output, and shared shell text.
 
-A command is a small shell script with a name and arguments. Its first line says both in a form a program can
-read back, so that a practice cluster can answer it without being a shell, and a person reading a process
-list or a log sees who asked for what. The frame runs the script in a login shell between random markers:
+A command is a small shell script with a name. The frame runs the script in a login shell between random markers:
 what start-up files print before, and what background programs print after, can never be taken for output.
 Values from outside enter only through `shlex.quote`. Nothing here sends.
 """
@@ -10,43 +8,18 @@ Values from outside enter only through `shlex.quote`. Nothing here sends.
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from labtui.slurm.values import number
-
-_HEADER = "# labtui/1 "
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteCommand:
-    """A named script for a POSIX login node (run by bash); `arguments` are JSON values, never secrets."""
+    """A script for a POSIX login node (run by bash), with a name for the panel that shows what was asked."""
 
     name: str
     script: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """The script with its self-describing first line."""
-        arguments = json.dumps(dict(self.arguments), ensure_ascii=True, sort_keys=True)
-        return f"{_HEADER}{self.name} {arguments}\n{self.script}"
-
-
-def read_header(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Name and arguments of a `RemoteCommand.text`; None for any other script."""
-    first = text.partition("\n")[0]
-    if not first.startswith(_HEADER):
-        return None
-    name, _, packed = first.removeprefix(_HEADER).partition(" ")
-    try:
-        arguments = json.loads(packed)
-    except ValueError:
-        return None
-    return (name, arguments) if isinstance(arguments, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labtui.slurm.remote_command import LIMIT, PINNED, CommandResult, RemoteCommand
-from labtui.slurm.values import epoch_seconds, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,28 +273,18 @@ def classify(stderr: str) -> Refusal:
     )
 
 
-_LINE = re.compile(r"\bJob (?P<id>[0-9]+) to start at (?P<start>\S+)")
-_PROCESSORS = re.compile(r"\busing ([0-9]+) processors?\b")
-_NODES = re.compile(r"\bon nodes? (\S+)")
-_PARTITION = re.compile(r"\bin partition (\S+)")
+_WOULD_START = re.compile(r"\bJob [0-9]+ to start at \S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestOnly:
-    """Slurm's own word on a job script. `start_at` is an estimate in UNIX seconds of the cluster's clock.
-
-    `kind` is the `Refusal.key` of a job that would be refused.
-    """
+    """Slurm's own word on a job script. `kind` is the `Refusal.key` of a job that would be refused."""
 
     __test__ = False  # the name is Slurm's; this is no pytest class
 
     ok: bool
-    start_at: float | None = None
     sentence: str = ""
     hint: str = ""
-    processors: int | None = None
-    nodes: str = ""
-    partition: str = ""
     wait: bool = False
     detail: str = ""
     kind: str = ""
@@ -308,16 +297,14 @@ def test_only_command(remote_dir: str, script_name: str, options: Sequence[str])
         f"{PINNED}\n{LIMIT}\ncd -- {shlex.quote(remote_dir)} >/dev/null || exit 74\n"
         f"limit 60 {shlex.join(words)} </dev/null"
     )
-    return RemoteCommand(
-        "test-only", script, {"dir": remote_dir, "script": script_name, "options": list(options)}
-    )
+    return RemoteCommand("test-only", script)
 
 
 def try_command(options: Sequence[str]) -> RemoteCommand:
     """Ask about a job that does nothing, with these options; no file is needed."""
     words = shlex.join(["sbatch", "--test-only", *options])
     script = f"{PINNED}\n{LIMIT}\nprintf '#!/bin/bash\\ntrue\\n' | limit 60 {words}"
-    return RemoteCommand("try", script, {"options": list(options)})
+    return RemoteCommand("try", script)
 
 
 test_only_command.__test__ = False  # type: ignore[attr-defined]
@@ -326,20 +313,8 @@ test_only_command.__test__ = False  # type: ignore[attr-defined]
 def parse_test_only(result: CommandResult) -> TestOnly:
     """Read the answer; a status we do not know is "not ok" with a sentence that says so."""
     text = f"{result.err}\n{result.out}"
-    line = _LINE.search(text)
-    if result.status == 0 and line:
-        rest = text[line.end() :].partition("\n")[0]
-        processors = _PROCESSORS.search(rest)
-        nodes, partition = _NODES.search(rest), _PARTITION.search(rest)
-        return TestOnly(
-            ok=True,
-            start_at=epoch_seconds(line["start"]),
-            sentence="Slurm would accept this job.",
-            processors=number(processors[1]) if processors else None,
-            nodes=nodes[1] if nodes else "",
-            partition=partition[1] if partition else "",
-            detail=result.err.strip(),
-        )
+    if result.status == 0 and _WOULD_START.search(text):
+        return TestOnly(ok=True, sentence="Slurm would accept this job.", detail=result.err.strip())
     if result.status is None:
         return TestOnly(
             ok=False,

@@ -21,7 +21,7 @@ from labtui.slurm.remote_command import (
 )
 from labtui.slurm.values import duration_seconds, number, size_kib
 
-NODE_FORMAT = "%R|%D|%c|%m|%G|%z"
+NODE_FORMAT = "%R|%D|%c|%m|%G"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
 DATA_FOLDER = "cifar-10-batches-py"
 DATA_PLACES = (
@@ -55,7 +55,6 @@ class SitePartition:
     memory_mb: int | None = None
     gpus: int | None = None
     gpu_type: str = ""
-    threads_per_core: int | None = None
     accounts: tuple[str, ...] | None = None
     qos: tuple[str, ...] | None = None
     nodes_from: str = ""
@@ -114,7 +113,7 @@ def site_command(nonce: str) -> RemoteCommand:
             'mark home; echo "$HOME"',
         )
     )
-    return RemoteCommand("probe-site", script, {"nonce": nonce})
+    return RemoteCommand("probe-site", script)
 
 
 def parse_site(result: CommandResult, nonce: str) -> SiteProbe:
@@ -194,14 +193,13 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
-        if len(words) == 6:
+        if len(words) == 5:
             rows.setdefault(words[0], []).append(words)
     known = {partition.name: partition for partition in partitions}
     for name, lines in rows.items():
         # A job that shall fit any node of the partition fits the smallest; nodes without a GPU do not count there.
         with_gpus = [words for words in lines if gpus_of(words[4])[1]] or lines
         kinds = {gpus_of(words[4])[0] for words in with_gpus}
-        sockets = [re.fullmatch(r"[0-9]+:[0-9]+:([0-9]{1,4})\+?", words[5]) for words in with_gpus]
         known[name] = replace(
             known.get(name, SitePartition(name=name)),
             nodes=sum(_count(words[1]) or 0 for words in lines) or None,
@@ -209,7 +207,6 @@ def _with_nodes(partitions: tuple[SitePartition, ...], text: str) -> tuple[SiteP
             memory_mb=_least(words[3] for words in with_gpus),
             gpus=min(gpus_of(words[4])[1] for words in with_gpus),
             gpu_type=kinds.pop() if len(kinds) == 1 else "",
-            threads_per_core=min((int(found[1]) for found in sockets if found), default=None),
             nodes_from="sinfo",
         )
     return tuple(known.values())
@@ -304,7 +301,7 @@ def load_command(nonce: str) -> RemoteCommand:
             ' mark "sshare-status $?"',
         )
     )
-    return RemoteCommand("site-load", script, {"nonce": nonce})
+    return RemoteCommand("site-load", script)
 
 
 def parse_load(result: CommandResult, nonce: str) -> SiteLoad:

@@ -119,15 +119,7 @@ def submit_command(
             f"cat {lock}/out; cat {lock}/err >&2; exit $status",
         )
     )
-    arguments = {
-        "dir": remote_dir,
-        "script": script_name,
-        "token": token,
-        "job_name": job_name,
-        "options": list(options),
-        "attempt": attempt,
-    }
-    return RemoteCommand("submit", script, arguments)
+    return RemoteCommand("submit", script)
 
 
 def parse_submit(stdout: str) -> str | None:
@@ -153,13 +145,13 @@ def broken_off(status: int | None) -> bool:
 def cancel_command(job_id: str, *, only_pending: bool = False) -> RemoteCommand:
     """Cancel one job; with `only_pending` not when it has started meanwhile."""
     words = ["scancel", *(["--state=PENDING"] if only_pending else []), "--", job_id]
-    return RemoteCommand("cancel", f"{UNSET}\n{shlex.join(words)}", {"job_id": job_id})
+    return RemoteCommand("cancel", f"{UNSET}\n{shlex.join(words)}")
 
 
 def early_end_command(job_id: str, minutes: int) -> RemoteCommand:
     """Give one job a time limit of so many minutes, counted from its start: Slurm then ends it, labtui or not."""
     words = ["scontrol", "update", f"JobId={job_id}", f"TimeLimit={minutes:d}"]
-    return RemoteCommand("early-end", f"{UNSET}\n{shlex.join(words)}", {"job_id": job_id})
+    return RemoteCommand("early-end", f"{UNSET}\n{shlex.join(words)}")
 
 
 def already_over(stderr: str) -> bool:
@@ -333,8 +325,7 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             'mark "sacct-status $?"; mark answered; date +%s',
         )
     )
-    arguments = {"dir": remote_dir, "token": token, "job_name": job_name, "nonce": nonce}
-    return RemoteCommand("find", script, arguments)
+    return RemoteCommand("find", script)
 
 
 def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -> Lookup:
