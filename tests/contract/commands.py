@@ -6,9 +6,9 @@ NONCE = "5ca1ab1e"
 PINNED = "export LC_ALL=C TZ=UTC SLURM_TIME_FORMAT=%s; "
 """The environment that makes answers comparable: no locale, UTC, times as UNIX seconds."""
 
-QUEUE_FIELDS = ("%A", "%i", "%T", "%r", "%S", "%V", "%e", "%l", "%M", "%P", "%q", "%N", "%Z", "%k", "%j")
+QUEUE_FIELDS = ("%A", "%T", "%r", "%S", "%V", "%e", "%l", "%M", "%P", "%q", "%N", "%Z", "%k", "%j")
 ROW, FIELD = f"\x1e{NONCE}", f"\x1f{NONCE}"
-QUEUE = f"squeue --me --noheader --array --states=all --format='{ROW}{FIELD.join(QUEUE_FIELDS)}'"
+QUEUE = f"squeue --me --noheader --states=all --sort=-i --format='{ROW}{FIELD.join(QUEUE_FIELDS)}'"
 
 ACCOUNTING_FIELDS = (
     "JobIDRaw", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NodeList",

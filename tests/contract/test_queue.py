@@ -15,7 +15,7 @@ DURATION = re.compile(r"(\d+-)?(\d+:)?\d{1,2}:\d\d")
 
 def shape(row: dict[str, str]) -> None:
     """What every row must look like, whatever its state."""
-    assert row["%A"].isdecimal() and row["%i"] == row["%A"]
+    assert row["%A"].isdecimal()
     assert re.fullmatch(r"[A-Z_]+", row["%T"])
     # A reason is a word; some add which nodes are meant.
     assert re.fullmatch(r"[A-Za-z_]+(, \w+:\S+)?", row["%r"])

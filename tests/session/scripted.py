@@ -138,14 +138,13 @@ class ScriptedCluster:
             self.files[f"{remote_dir}/{name}"] = data
         return PushReport(sent=tuple(files), unchanged=(), bytes_sent=sum(map(len, files.values())))
 
-    def tick(self, vanished: Sequence[str]) -> Tick:
+    def tick(self, vanished: Sequence[str], ours: Sequence[str] = ()) -> Tick:
         self._call("tick", tuple(vanished))
         if self.queue_down:
             return Tick(jobs=None, accounting=None, problem="squeue failed: Socket timed out")
         rows = tuple(
             JobRow(
                 job_id=job.job_id,
-                display_id=job.job_id,
                 state=job.state,
                 reason=job.reason,
                 name=job.name,

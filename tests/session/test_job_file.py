@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from labtui.domain.errors import UsageError
 from labtui.preflight import preflight
 from labtui.session.own_jobs import Answers, job_file_draft, log_folders
 from labtui.session.settings import load_profile
@@ -16,8 +17,6 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
     ("directives", "logs"),
     [
         ("", {"out": "slurm-%j.out"}),
-        ("#SBATCH --array=1-4%2\n", {"out": "slurm-%A_4.out"}),
-        ("#SBATCH -a 0,3,8-16:4 -o t-%A-%3a.log\n", {"out": "t-%A-016.log"}),
         ("#SBATCH -o a.%j -e a.%j\n", {"out": "a.%j"}),
         ("#SBATCH -o %x.%j.out -e /logs/%u/%N.err\n", {"out": "%x.%j.out", "err": "/logs/%u/%N.err"}),
         ("#SBATCH -D /gpfs/here -o out/%j.log -e /dev/null\n", {"out": "/gpfs/here/out/%j.log"}),
@@ -26,6 +25,11 @@ HEAD = "#!/bin/bash\n#SBATCH -A nct_345 -q acc_debug -t 00:30:00 -c 80 --gres=gp
 )
 def test_logs(directives: str, logs: dict[str, str]) -> None:
     assert dict(job_file_draft("a.slurm", HEAD + directives + "true\n").log_patterns) == logs
+
+
+def test_a_job_array_is_refused() -> None:
+    with pytest.raises(UsageError, match="is a job array"):
+        job_file_draft("a.slurm", HEAD + "#SBATCH --array=1-4\ntrue\n")
 
 
 def test_folders_that_slurm_does_not_make() -> None:

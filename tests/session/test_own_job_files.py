@@ -202,21 +202,3 @@ def test_options_of_this_time_go_before_those_of_the_file(
     item = submit(session, path, given={"account": student.account, "time": "7"})
     assert item.job is not None and item.job.time_limit_s == 7 * 60
     assert item.account == student.account
-
-
-def test_every_task_of_an_array_runs_and_the_last_one_is_followed(
-    cluster: Cluster, student: Student, session: Session
-) -> None:
-    path = session.folder.slurm / "array.slurm"
-    path.write_text(
-        f"#!/bin/bash\n#SBATCH -A {student.account} -q gp_training -t 5 -n 1 --array=1-3\n"
-        f"#SBATCH -o {student.scratch}/logs/a-%A-%a.txt\n"
-        "sleep $((SLURM_ARRAY_TASK_ID * 3)); echo task $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_JOB_ID\n"
-    )
-    cluster.as_student(f"mkdir -p {student.scratch}/logs")
-    item = submit(session, path)
-    assert item.job is not None
-    logs = cluster.outside(f"{student.scratch}/logs")
-    tasks = {number: (logs / f"a-{item.job.job_id}-{number}.txt").read_text() for number in (1, 2, 3)}
-    assert tasks == {number: f"task {number} of {item.job.job_id}\n" for number in (1, 2, 3)}
-    check_mirrors(cluster, session, item)

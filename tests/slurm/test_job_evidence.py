@@ -66,7 +66,7 @@ _ticks = st.one_of(
     st.just(Tick(jobs=None, accounting=None, problem="squeue failed")),
     st.just(Tick(jobs=())),
     st.just(Tick(jobs=(), accounting=None, accounting_problem="sacct failed")),
-    st.builds(lambda word: Tick(jobs=(JobRow(job_id="7", display_id="7", state=word),)), _words),
+    st.builds(lambda word: Tick(jobs=(JobRow(job_id="7", state=word),)), _words),
 )
 
 
@@ -99,7 +99,7 @@ def test_what_was_known_stays_beside_unknown_since() -> None:
 
 def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock() -> None:
     lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    row = JobRow(job_id="7", display_id="7", state="PENDING", start=9_600.0)
+    row = JobRow(job_id="7", state="PENDING", start=9_600.0)
     lab = reduce_all(lab, observe(lab, Tick(jobs=(row,), server_time=9_000.0), 10.0))
     assert lab.submissions["t1"].job.start_estimate == 610.0
 
@@ -107,7 +107,7 @@ def test_the_expected_start_is_as_far_ahead_as_on_the_clusters_own_clock() -> No
 def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
     lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
     for word in ("RUNNING", "PENDING", "RUNNING"):
-        row = JobRow(job_id="7", display_id="7", state=word)
+        row = JobRow(job_id="7", state=word)
         lab = reduce_all(lab, observe(lab, Tick(jobs=(row,)), 10.0))
     assert lab.submissions["t1"].job.restarts == 1
 
@@ -115,14 +115,14 @@ def test_a_job_that_went_back_to_the_queue_counts_as_restarted() -> None:
 def test_a_restart_that_nobody_saw_is_counted_when_the_queue_speaks_again() -> None:
     """It ran, then nothing was known for long, and now it waits: its old start is none any more."""
     lab = state(planned(1, "one"), status(1, SubmissionStatus.ACCEPTED, "7"))
-    running = JobRow(job_id="7", display_id="7", state="RUNNING", start=5.0)
+    running = JobRow(job_id="7", state="RUNNING", start=5.0)
     lab = reduce_all(lab, observe(lab, Tick(jobs=(running,)), 10.0))
     silent = Tick(jobs=None, accounting=None, problem="squeue failed")
     for moment in (20.0, 4000.0):
         lab = reduce_all(lab, observe(lab, silent, moment))
     assert lab.submissions["t1"].job.phase is JobPhase.UNKNOWN
     for moment in (4010.0, 4020.0):
-        waiting = JobRow(job_id="7", display_id="7", state="PENDING")
+        waiting = JobRow(job_id="7", state="PENDING")
         lab = reduce_all(lab, observe(lab, Tick(jobs=(waiting,)), moment))
     job = lab.submissions["t1"].job
     assert (job.restarts, job.start_time, job.phase) == (1, None, JobPhase.QUEUED)

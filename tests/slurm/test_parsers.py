@@ -104,7 +104,7 @@ def queue_row(fields: dict[str, str]) -> str:
 @given(name=hostile, comment=hostile, reason=hostile, qos=hostile)
 def test_any_content_survives_the_queue(name: str, comment: str, reason: str, qos: str) -> None:
     fields = {field: "N/A" for field, _ in queue.FIELDS}
-    fields |= {"job_id": "12", "display_id": "12", "state": "PENDING", "name": name, "comment": comment,
+    fields |= {"job_id": "12", "state": "PENDING", "name": name, "comment": comment,
              "reason": reason, "qos": qos}  # fmt: skip
     text = "noise before\n" + queue_row(fields)
     rows, unread = parse_queue(text, NONCE)
@@ -175,9 +175,7 @@ def test_no_text_breaks_a_parser(text: str) -> None:
 
 def test_two_rows_of_one_job_are_one_job() -> None:
     """The screens key their rows by it; the last one is the newest."""
-    text = queue_row({"job_id": "12", "display_id": "12", "state": "PENDING"}) + queue_row(
-        {"job_id": "12", "display_id": "12", "state": "RUNNING"}
-    )
+    text = queue_row({"job_id": "12", "state": "PENDING"}) + queue_row({"job_id": "12", "state": "RUNNING"})
     assert [(row.job_id, row.state) for row in parse_queue(text, NONCE).rows] == [("12", "RUNNING")]
     mark = queue.delimiter(NONCE)
     records = "".join(
@@ -195,7 +193,7 @@ def test_two_rows_of_one_job_are_one_job() -> None:
 
 @pytest.mark.parametrize("bad", ["007", "\u0661\u0662", "9" * 5000, "0", "-3", "12a", "", "\u00b2"])
 def test_a_bad_row_is_left_out_and_counted_and_the_others_stand(bad: str) -> None:
-    text = queue_row({"job_id": bad, "display_id": bad}) + queue_row({"job_id": "12", "display_id": "12"})
+    text = queue_row({"job_id": bad}) + queue_row({"job_id": "12"})
     tick = parse_tick(
         CommandResult(tick_text(NONCE, rows=text).encode(), b"", 0), NONCE, asked_accounting=False
     )
@@ -204,9 +202,7 @@ def test_a_bad_row_is_left_out_and_counted_and_the_others_stand(bad: str) -> Non
 
 
 def test_odd_times_of_a_row_are_absent() -> None:
-    text = queue_row(
-        {"job_id": "12", "display_id": "12", "limit": "9" * 5000, "used": "\u00b2", "start": "1" * 99}
-    )
+    text = queue_row({"job_id": "12", "limit": "9" * 5000, "used": "\u00b2", "start": "1" * 99})
     (row,) = parse_queue(text, NONCE).rows
     assert (row.time_limit_s, row.elapsed_s, row.start) == (None, None, None)
 
@@ -222,7 +218,7 @@ def test_the_queue_is_asked_without_a_capital_c() -> None:
 
 def tick_text(nonce: str, *, queue_status: int | None = 0, rows: str = "", sacct: str | None = None) -> str:
     mark = f"\x1d{nonce} "
-    text = f"{mark}now\n1795253397\n{mark}squeue\n{rows}"
+    text = f"{mark}now\n1795253397\n{mark}squeue\n{rows}\x1e{nonce}-left 7\n"
     if queue_status is not None:
         text += f"{mark}squeue-status {queue_status}\n"
     if sacct is not None:
@@ -237,7 +233,7 @@ def test_a_tick_reads_queue_and_clock() -> None:
     )
     assert tick.jobs and not tick.problem
     assert tick.server_time == 1795253397.0
-    assert tick.accounting == ()
+    assert (tick.accounting, tick.more) == ((), 7)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +276,7 @@ def test_accounting_may_fail_alone() -> None:
 
 
 def test_only_numbers_are_asked_of_accounting() -> None:
-    command = tick_command(["12", "13; rm -rf ~", "$(id)"], NONCE)
+    command = tick_command(["12", "13; rm -rf ~", "$(id)"], ["14", "$(rm -rf /)"], NONCE)
     assert "--jobs=12\n" in command.script
     assert "rm -rf" not in command.script
 

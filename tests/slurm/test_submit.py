@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from labtui.slurm.queue import ACCOUNTING_FIELDS, FIELDS, delimiter, separators
+from labtui.slurm.queue import (
+    ACCOUNTING_FIELDS,
+    FIELDS,
+    MAX_OTHERS,
+    delimiter,
+    parse_tick,
+    separators,
+    tick_command,
+)
 from labtui.slurm.remote_command import CommandResult, RemoteCommand
 from labtui.slurm.submit import (
     NOT_ASKED,
@@ -55,14 +63,11 @@ class Site:
         path.write_text(f"#!/bin/bash\n{body}\n")
         path.chmod(0o755)
 
-    def queue_holds(
-        self, job_id: str, comment: str, name: str, work_dir: str = "", display_id: str = ""
-    ) -> None:
+    def queue_holds(self, job_id: str, comment: str, name: str, work_dir: str = "") -> None:
         row, between = separators(NONCE)
         values = dict.fromkeys((field for field, _ in FIELDS), "")
         values |= {
             "job_id": job_id,
-            "display_id": display_id or job_id,
             "state": "PENDING",
             "comment": comment,
             "name": name,
@@ -193,11 +198,6 @@ def test_a_job_without_receipt_is_found_by_its_comment(site: Site) -> None:
     site.program("sbatch", "kill -9 $PPID; sleep 1")
     site.submit()
     site.queue_holds("99", comment_of(TOKEN), "renamed")
-    assert site.look().job_id == "99"
-
-
-def test_an_array_is_found_under_the_id_that_sbatch_gave(site: Site) -> None:
-    site.queue_holds("105", comment_of(TOKEN), NAME, display_id="99_4")
     assert site.look().job_id == "99"
 
 
@@ -367,3 +367,28 @@ def test_cancelling_what_is_over() -> None:
     assert already_over("scancel: error: Kill job error on job id 5: Invalid job id specified")
     assert already_over("Job/step already completing or completed")
     assert not already_over("Access/permission denied")
+
+
+def test_of_thousands_of_jobs_the_newest_come_over_the_line_and_ours(site: Site) -> None:
+    row, between = separators(NONCE)
+
+    def text(number: int) -> str:
+        values = {"job_id": str(number), "state": "PENDING", "name": f"job\n{number}"}
+        if number == 4_000:
+            values["comment"] = comment_of(TOKEN)
+        return row + between.join(values.get(field, "") for field, _ in FIELDS) + "\n"
+
+    (site.folder / "rows").write_text("".join(text(number) for number in range(6_000, 1_000, -1)))
+    site.program("squeue", f"cat {site.folder / 'rows'}")
+    result = site.run(tick_command([], ["1234"], NONCE))
+    tick = parse_tick(result, NONCE, asked_accounting=False)
+    assert tick.jobs is not None
+    numbers = [int(job.job_id) for job in tick.jobs]
+    assert numbers == [*range(6_000, 6_000 - MAX_OTHERS, -1), 4_000, 1_234]
+    assert tick.more == 5_000 - MAX_OTHERS - 2 and tick.unread == 0
+    assert tick.jobs[0].name == "job\n6000"
+    assert len(result.stdout) < 100_000
+    site.program("squeue", ":")
+    assert parse_tick(site.run(tick_command([], [], NONCE)), NONCE, asked_accounting=False).jobs == ()
+    site.program("squeue", "echo 'slurm_load_jobs error: Socket timed out' >&2; exit 1")
+    assert parse_tick(site.run(tick_command([], [], NONCE)), NONCE, asked_accounting=False).jobs is None

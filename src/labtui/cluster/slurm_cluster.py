@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from labtui.cluster.connection import Connection
 from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused, UsageError
+from labtui.slurm import values
 from labtui.slurm.job_control import (
     Control,
     JobDetails,
@@ -243,15 +244,15 @@ class SlurmCluster:
 
     # ----------------------------------------------------------------- watching
 
-    def tick(self, vanished: Sequence[str] = ()) -> Tick:
-        """The queue, and accounting for the ids in `vanished`, in one remote command.
+    def tick(self, vanished: Sequence[str] = (), ours: Sequence[str] = ()) -> Tick:
+        """The queue, and accounting for the ids in `vanished`, in one remote command; `ours` are always listed.
 
         Raises:
             ConnectionLost: the connection is gone. Slurm's own silence is not an error but `Tick.problem`.
         """
         nonce = secrets.token_hex(8)
         limit = PROGRAM_LIMIT_S * (2 if vanished else 1) + 15
-        result = self.connection.run(tick_command(vanished, nonce), timeout_s=limit)
+        result = self.connection.run(tick_command(vanished, ours, nonce), timeout_s=limit)
         return parse_tick(result, nonce, asked_accounting=bool(vanished))
 
     def job_details(self, job_id: str) -> JobDetails | None:
@@ -341,7 +342,7 @@ class SlurmCluster:
 
 
 def _must_be_a_number(job_id: str) -> None:
-    if not re.fullmatch(r"[1-9][0-9]{0,11}(_[0-9]{1,9})?", job_id):
+    if values.job_id(job_id) != job_id:
         raise RemoteFailure(f"{job_id!r} is not a job ID.", "`labtui queue` shows the IDs.")
 
 

@@ -122,6 +122,8 @@ def _all_jobs(lab: Open, load: SiteLoad | None, *, as_json: bool) -> int:
         reason = _reason({"reason": job.reason}) if job.phase is JobPhase.QUEUED else ""
         words = [job.job_id, job.name, job.phase.value, lasted, job.queue, job.node, runs, slot, reason]
         print(plain("  ".join(word for word in words if word)))
+    if lab.state.more_jobs:
+        say(f"{lab.state.more_jobs:,} older jobs of yours are not listed.")
     if load is not None:
         say(plain(load.sentence))
     return 0

@@ -199,9 +199,13 @@ class ConnectionChanged(Event, frozen=True, kw_only=True, tag="connection"):
 
 
 class OtherJobsSeen(Event, frozen=True, kw_only=True, tag="other-jobs"):
-    """The student's living jobs that this folder did not send, as the queue showed them. Not stored."""
+    """The student's living jobs that this folder did not send, as the queue showed them, and how many more there are.
+
+    Not stored.
+    """
 
     jobs: tuple[OtherJob, ...]
+    more: int = 0
 
 
 class SubmissionHeld(Event, frozen=True, kw_only=True, tag="submission-held"):
@@ -367,7 +371,9 @@ class LabState:
     cluster_time: float | None = None
     """The cluster's clock at `refreshed_at`, in UNIX seconds: it need not go with ours."""
     other_jobs: tuple[OtherJob, ...] = ()
-    """The student's living jobs that this folder did not send, as of `refreshed_at`."""
+    """The student's living jobs that this folder did not send, as of `refreshed_at`: the newest."""
+    more_jobs: int = 0
+    """How many more jobs of the student's there are, living ones and others."""
     problems: tuple[Problem, ...] = ()
     places: Mapping[str, PathStatus] = field(default_factory=lambda: MappingProxyType({}))
     """Remote paths the cluster was asked about: data set, container, what scripts name."""

@@ -276,7 +276,7 @@ def _connection(state: LabState, event: ConnectionChanged) -> LabState:
 
 
 def _others(state: LabState, event: OtherJobsSeen) -> LabState:
-    return replace(state, other_jobs=event.jobs)
+    return replace(state, other_jobs=event.jobs, more_jobs=event.more)
 
 
 def _held(state: LabState, event: SubmissionHeld) -> LabState:

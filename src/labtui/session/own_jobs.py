@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from labtui.domain.errors import FolderError
+from labtui.domain.errors import FolderError, UsageError
 from labtui.domain.model import (
     RunSpec,
     Stream,
@@ -33,10 +33,6 @@ _RENDERED = re.compile(r"^say\s+token\s+\S", re.MULTILINE)
 
 FACTS = "labtui-facts"
 """The word that ends the facts; a shell reads them as a text that it gives to no command."""
-
-
-_GUARD = STARTED_GUARD.rstrip("\n").replace("$SLURM_JOB_ID", "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}")
-"""The guard with the number that all tasks of an array have in common."""
 
 
 def own_job_script(text: str, file_name: str, draft: SubmissionDraft, context: JobContext) -> str:
@@ -66,7 +62,7 @@ def own_job_script(text: str, file_name: str, draft: SubmissionDraft, context: J
             *facts,
             FACTS,
             'here=$PWD; cd -- "$SLURM_SUBMIT_DIR" || exit',
-            _GUARD,
+            STARTED_GUARD.rstrip("\n"),
             'cd -- "$here" || exit',
             f'exec {shlex.join(interpreter)} "$SLURM_SUBMIT_DIR"/{shlex.quote(file_name)} "$@"',
             "",
@@ -102,8 +98,16 @@ def job_file_draft(
     given: Mapping[str, str] | None = None,
     answers: Answers = Answers(),
 ) -> SubmissionDraft:
-    """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names."""
+    """The draft of a job file. `given` are options for the command line of `sbatch`, by their long names.
+
+    Raises:
+        UsageError: when it is a job array.
+    """
     script = read_script(name, text, given)
+    if script.has("array"):
+        raise UsageError(
+            f"{name} is a job array, which labtui does not send.", "Submit one job for each task."
+        )
     return SubmissionDraft(
         task_id=task_id,
         form="own",
@@ -126,36 +130,17 @@ def job_file_draft(
 def log_patterns(script: JobScript) -> tuple[tuple[Stream, str], ...]:
     """A job's logs by stream, as sbatch's patterns; relative ones count from the working directory.
 
-    Without ``--error`` both streams go into one file, standard output's. Of an array, those of its last task.
+    Without ``--error`` both streams go into one file, standard output's.
     """
-    default = "slurm-%A_%a.out" if script.has("array") else "slurm-%j.out"
     chdir = script.value("chdir").removeprefix("./").rstrip("/")
-    logs: list[tuple[Stream, str]] = [("out", script.value("output") or default)]
+    logs: list[tuple[Stream, str]] = [("out", script.value("output") or "slurm-%j.out")]
     error = script.value("error")
     if error and error != logs[0][1]:
         logs.append(("err", error))
-    last = _last_task(script.value("array"))
     return tuple(
-        (
-            stream,
-            _of_task(
-                pattern if pattern.startswith("/") or chdir in ("", ".") else f"{chdir}/{pattern}", last
-            ),
-        )
+        (stream, pattern if pattern.startswith("/") or chdir in ("", ".") else f"{chdir}/{pattern}")
         for stream, pattern in logs
         if pattern != "/dev/null"
-    )
-
-
-def _last_task(array: str) -> int | None:
-    """The highest index of ``1-4%2`` or ``0,3,8-15:4``: the task that keeps the number which sbatch gives the array."""
-    numbers = [int(number) for number in re.findall(r"\d{1,7}", re.sub(r"[:%]\d+", "", array))]
-    return max(numbers, default=None)
-
-
-def _of_task(pattern: str, task: int | None) -> str:
-    return (
-        pattern if task is None else re.sub(r"%(\d?)\d*a", lambda m: str(task).zfill(int(m[1] or 0)), pattern)
     )
 
 

@@ -114,6 +114,8 @@ class Poller:
         self._pressed, self._asking = False, True
         ask_accounting = began >= self._accounting_again_at
         gone = vanished(context.state) if ask_accounting else ()
+        jobs = (item.job for item in context.state.submissions.values())
+        ours = tuple(job.job_id for job in jobs if job is not None)
         phases_when_asked = {
             item.token: item.job.phase for item in context.state.submissions.values() if item.job is not None
         }
@@ -131,7 +133,7 @@ class Poller:
             else:
                 self._take(tick, phases_when_asked, ask_accounting=ask_accounting)
 
-        context.run_in_background(lambda: context.cluster.tick(gone), answered)
+        context.run_in_background(lambda: context.cluster.tick(gone, ours), answered)
 
     def _take(self, tick: Tick, phases_when_asked: Mapping[str, JobPhase], *, ask_accounting: bool) -> None:
         """The answer, about jobs that were there when it was asked: it cannot know what came or ended since."""
@@ -155,8 +157,8 @@ class Poller:
             self._failures = 0
             context.clear_problem(QUEUE_KEY)
             others = other_jobs(context.state, tick.jobs)
-            if others != context.state.other_jobs:
-                events.append(OtherJobsSeen(at=at, jobs=others))
+            if (others, tick.more) != (context.state.other_jobs, context.state.more_jobs):
+                events.append(OtherJobsSeen(at=at, jobs=others, more=tick.more))
             events.append(Refreshed(at=at, cluster_time=tick.server_time))
         self._note_unread(tick.unread)
         if ask_accounting and tick.jobs is not None:

@@ -53,13 +53,11 @@ def first_node(nodes: str) -> str:
     return match[1] + (match[2] or "") if match else ""
 
 
-def expand_pattern(
-    pattern: str, *, job_id: str, job_name: str, user: str = "", node: str = "", task: str = NO_ARRAY
-) -> str:
+def expand_pattern(pattern: str, *, job_id: str, job_name: str, user: str = "", node: str = "") -> str:
     """A log name pattern (``%x.%j.out``, ``%J``, ``%5j``) as Slurm expands it for a plain batch job."""
     if "\\" in pattern:
         return pattern.replace("\\", "")
-    values = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": task, "N": node or None,
+    values = {"A": job_id, "j": job_id, "J": job_id, "x": job_name, "u": user, "a": NO_ARRAY, "N": node or None,
               "b": "4", "s": "batch", "t": "0", "n": "0"}  # fmt: skip
 
     def put(code_found: re.Match[str]) -> str:

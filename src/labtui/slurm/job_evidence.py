@@ -68,8 +68,8 @@ def observe(state: LabState, tick: Tick, at: float) -> tuple[JobObserved, ...]:
     A job that was over and is in the queue again (an administrator's requeue) is one of ours, too.
     """
     events = []
-    rows = _with_arrays(tick.jobs or ())
-    accounts = _newest(tick.accounting or ())
+    rows = {row.job_id: row for row in tick.jobs or ()}
+    accounts = {row.job_id: row for row in tick.accounting or ()}
     for submission in state.submissions.values():
         old = submission.job
         if old is None or submission.status is not SubmissionStatus.ACCEPTED:
@@ -98,8 +98,6 @@ def duplicates(state: LabState, rows: Sequence[JobRow]) -> dict[str, tuple[JobRo
         submission = state.submissions.get(token)
         if submission is None or submission.job is None or submission.job.job_id == row.job_id:
             continue
-        if row.display_id.startswith(f"{submission.job.job_id}_"):
-            continue  # a task of the array that the job is
         if row.phase in (JobPhase.QUEUED, JobPhase.RUNNING):
             found[token] = (*found.get(token, ()), row)
     return found
@@ -118,35 +116,6 @@ def ended_as_duplicate(state: LabState, submission: SubmissionState) -> bool:
     if job.exit_code:
         return job.exit_code == f"{TWIN_STATUS}:0"
     return not any(state.runs[run_id].started for run_id in submission.run_ids)
-
-
-_PHASES_OF_ARRAY = (JobPhase.RUNNING, JobPhase.QUEUED, JobPhase.SETTLING, JobPhase.UNKNOWN, JobPhase.FINISHED)
-
-
-def _with_arrays(rows: Iterable[JobRow]) -> dict[str, JobRow]:
-    """Rows by job id; an array, under the id that sbatch gave, runs while a task runs and is over with its last one."""
-    found: dict[str, JobRow] = {}
-    for row in rows:
-        found[row.job_id] = row
-    for row in rows:
-        base, is_task, _ = row.display_id.partition("_")
-        known = found.get(base)
-        if is_task and (
-            known is None or _order(row) < _order(known) or not known.display_id.startswith(f"{base}_")
-        ):
-            found[base] = row
-    return {
-        job_id: row if row.job_id == job_id else replace(row, job_id=job_id) for job_id, row in found.items()
-    }
-
-
-def _order(row: JobRow) -> int:
-    return _PHASES_OF_ARRAY.index(row.phase)
-
-
-def _newest(rows: Iterable[JobRow] | Iterable[AccountingRow]) -> dict[str, JobRow | AccountingRow]:
-    """By job id; of several records (a requeued job) the last one counts."""
-    return {row.job_id: row for row in rows}
 
 
 def _seen(old: JobView, new: JobView) -> JobView:
@@ -169,7 +138,7 @@ def _by_our_clock(view: JobView, tick: Tick, at: float) -> JobView:
     return replace(view, start_estimate=view.start_estimate - tick.server_time + at)
 
 
-def _missing(old: JobView, account: JobRow | AccountingRow | None, tick: Tick, at: float) -> JobView:
+def _missing(old: JobView, account: AccountingRow | None, tick: Tick, at: float) -> JobView:
     """A job that a good answer of the queue did not hold."""
     if account is not None and account.phase is JobPhase.FINISHED:
         return replace(account.view(at), restarts=old.restarts, node=account.nodes or old.node)
@@ -241,7 +210,7 @@ def other_jobs(state: LabState, rows: Iterable[JobRow]) -> tuple[OtherJob, ...]:
     tokens = set(state.submissions)
     return tuple(
         OtherJob(
-            job_id=row.display_id or row.job_id,
+            job_id=row.job_id,
             name=row.name,
             phase=row.phase,
             slurm_state=row.state,

@@ -170,7 +170,6 @@ def _accounting_row(job_id: str, values_by_field: dict[str, str]) -> AccountingR
 
 FIELDS = (
     ("job_id", "%A"),
-    ("display_id", "%i"),
     ("state", "%T"),
     ("reason", "%r"),
     ("start", "%S"),
@@ -192,11 +191,9 @@ FIELDS = (
 class JobRow(_JobFields):
     """One job as squeue shows it.
 
-    `start` is an estimate while the job waits, the true start afterwards. `display_id` is the id with the
-    array task (``123_4``). `nodes` is empty while it waits.
+    `start` is an estimate while the job waits, the true start afterwards. `nodes` is empty while it waits.
     """
 
-    display_id: str
     reason: str = ""
     work_dir: str = ""
 
@@ -224,7 +221,9 @@ def queue_format(nonce: str) -> str:
 
 def queue_command(nonce: str) -> str:
     """The words of the call: all of my jobs, the finished ones that Slurm remembers included."""
-    return f"squeue --me --local --noheader --array --states=all --format={shlex.quote(queue_format(nonce))}"
+    return (
+        f"squeue --me --local --noheader --states=all --sort=-i --format={shlex.quote(queue_format(nonce))}"
+    )
 
 
 def parse_queue(text: str, nonce: str) -> Rows[JobRow]:
@@ -237,7 +236,7 @@ def parse_queue(text: str, nonce: str) -> Rows[JobRow]:
             unread.append(piece)
             continue
         row = _row(dict(zip((name for name, _ in FIELDS), values, strict=True)))
-        rows[row.display_id] = row
+        rows[row.job_id] = row
     return Rows(tuple(rows.values()), tuple(unread))
 
 
@@ -246,7 +245,6 @@ def _row(fields: dict[str, str]) -> JobRow:
     text = {name: "" if value in empty else value for name, value in fields.items()}
     return JobRow(
         job_id=fields["job_id"].strip(),
-        display_id=fields["display_id"].strip(),
         state=plain_state(fields["state"]),
         reason=text["reason"].strip(),
         start=epoch_seconds(fields["start"]),
@@ -270,7 +268,7 @@ class Tick:
     `jobs` None: the queue could not be asked, `problem` says why. `accounting` None: accounting was asked and
     could not answer (`accounting_problem`); an empty tuple when there was nothing to ask or it knows nothing
     yet. `server_time` is the cluster's clock in UNIX seconds, None when unknown. `unread` is how many rows of both
-    could not be read and were left out.
+    could not be read and were left out, `more` how many of the student's other jobs are not listed.
     """
 
     jobs: tuple[JobRow, ...] | None
@@ -279,18 +277,40 @@ class Tick:
     problem: str = ""
     accounting_problem: str = ""
     unread: int = 0
+    more: int = 0
 
 
-def tick_command(vanished: Sequence[str], nonce: str) -> RemoteCommand:
-    """Ask the queue, and accounting for the ids in `vanished` (decimal job ids; others are left out)."""
+MAX_OTHERS = 500
+"""So many of the student's jobs that this folder did not send are listed; the rest are counted."""
+
+_NEWEST = r"""
+BEGIN { RS = "\036"; FS = "\037" }
+NR == 1 { next }
+NR <= most + 1 || index($0, "labtui:") || index(known, " " substr($1, length(nonce) + 1) " ") {
+    printf "\036%s", $0; next
+}
+{ left++ }
+END { printf "\036%s-left %d\n", nonce, left }
+"""
+"""Keeps the newest rows and counts the others; `squeue` has no option for it."""
+
+
+def tick_command(vanished: Sequence[str], ours: Sequence[str], nonce: str) -> RemoteCommand:
+    """Ask the queue, and accounting for the ids in `vanished` (decimal job ids; others are left out).
+
+    Of the student's other jobs only the newest `MAX_OTHERS` come over the line; those in `ours`, and all that bear a
+    token of labtui's, always do.
+    """
     ids = [text for text in vanished if job_id(text) == text]
+    known = " ".join(text for text in ours if job_id(text) == text)
     lines = [
         PINNED,
         LIMIT,
         mark_function(nonce),
         "mark now; date +%s",
-        f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
-        'mark "squeue-status $?"',
+        f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}"
+        f" | LC_ALL=C awk -v known=' {known} ' -v nonce={nonce} -v most={MAX_OTHERS} {shlex.quote(_NEWEST)}",
+        'mark "squeue-status ${PIPESTATUS[0]}"',
     ]
     if ids:
         lines += [
@@ -308,8 +328,13 @@ def parse_tick(result: CommandResult, nonce: str, *, asked_accounting: bool) -> 
     problem = answer_problem("squeue", out, err, result)
     if problem:
         return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
-    jobs, unread = parse_queue(out["squeue"], nonce)
-    tick = Tick(jobs=jobs, server_time=server_time, unread=len(unread))
+    rows, _, left = out["squeue"].rpartition(f"{separators(nonce)[0]}-left ")
+    more = number(left)
+    if more is None:
+        problem = "squeue gave no complete answer."
+        return Tick(jobs=None, accounting=None, server_time=server_time, problem=problem)
+    jobs, unread = parse_queue(rows, nonce)
+    tick = Tick(jobs=jobs, server_time=server_time, unread=len(unread), more=more)
     if not asked_accounting:
         return tick
     problem = answer_problem("sacct", out, err, result)

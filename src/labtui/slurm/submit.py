@@ -404,11 +404,7 @@ def _another_submissions(row: _LookupRow, token: str) -> bool:
 
 
 def _rows_of_queue(rows: Sequence[JobRow]) -> list[_LookupRow]:
-    # The tasks of an array have ids of their own; the array is the job that sbatch made.
-    ids = (row.display_id.partition("_")[0] or row.job_id for row in rows)
-    return [
-        _LookupRow(job_id, row.comment, row.name, row.work_dir) for job_id, row in zip(ids, rows, strict=True)
-    ]
+    return [_LookupRow(row.job_id, row.comment, row.name, row.work_dir) for row in rows]
 
 
 def _rows_of_accounting(rows: Sequence[AccountingRow]) -> list[_LookupRow]:

@@ -310,7 +310,9 @@ class JobsPage(ModalPage[None]):
         )
         chosen = min(max(0, table.cursor_row), len(cells) - 1)
         self.query_one("#jobs-none", Static).update(Text("  ".join(cells[chosen]) if cells else empty))
-        self.query_one("#jobs-load", Static).update(Text(self._load_sentence()))
+        more = self._session.state.more_jobs
+        older = f"{more:,} older jobs are not listed. " if more else ""
+        self.query_one("#jobs-load", Static).update(Text(older + self._load_sentence()))
 
     def _load_sentence(self) -> str:
         """What is free now and the fair share: asked once while this page is open, again only after a failure."""
