@@ -27,6 +27,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_nodes: int | None = None
     max_cpus: int | None = None
     max_submit_per_user: int | None = None
+    max_running_per_user: int | None = None
     partition: str = ""
     note: str = ""
 

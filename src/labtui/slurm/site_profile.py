@@ -64,6 +64,7 @@ class QueueFact:
     qos: str = ""
     max_minutes: int | None = None
     max_submit: int | None = None
+    max_running: int | None = None
 
     @property
     def name(self) -> str:
@@ -117,6 +118,7 @@ def _queue(slurm: SlurmProbe, partition: SitePartition, qos: str) -> QueueFact:
         qos=qos,
         max_minutes=int(seconds // 60) if seconds else None,
         max_submit=limits.max_submit_per_user if limits else None,
+        max_running=limits.max_jobs_per_user if limits else None,
     )
 
 
@@ -274,6 +276,7 @@ def _table(queue: QueueFact, name: str, *, by_qos: bool) -> dict[str, Any]:
         "max_minutes": queue.max_minutes,
         "max_nodes": queue.partition.max_nodes,
         "max_submit_per_user": queue.max_submit,
+        "max_running_per_user": queue.max_running,
         "partition": queue.partition.name if by_qos else "",
     }
     return {key: value for key, value in table.items() if value not in (None, "")}
