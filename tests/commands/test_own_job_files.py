@@ -33,7 +33,7 @@ PRINTED_TASKS = {
     "chapter10-ResNet50": "10.5",
 }
 """Those that are run: the others of `PRINTED` are the same jobs in another document."""
-BROKEN = JOB.replace("#SBATCH --time", "#SBATCH --D .\n#SBATCH \u2014time")
+BROKEN = JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH \u2014time")
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def test_a_good_file_is_a_yes_and_a_broken_one_a_no(
     assert [each for each in found(capsys, code=0) if each["severity"] == "error"] == []
     path.write_text(BROKEN)
     errors = [each for each in found(capsys, code=1) if each["severity"] == "error"]
-    assert {(each["rule"], each["line"]) for each in errors} >= {("unknown-option", 7)}
+    assert {(each["rule"], each["line"]) for each in errors} >= {("lone-dashes", 7)}
     assert main(["lint", "job.slurm"]) == 1
     shown = capsys.readouterr()
-    assert "job.slurm:7: error: " in shown.out and "[unknown-option]" in shown.out
+    assert "job.slurm:7: error: " in shown.out and "[lone-dashes]" in shown.out
     assert "error" in shown.err
 
 
@@ -89,32 +89,46 @@ def test_a_difference_is_shown_and_only_fix_changes_the_file(
     assert path.read_text() == JOB and "changed" in capsys.readouterr().err
 
 
+def test_what_bash_cannot_read_is_named_and_a_folder_that_exists_is_seen(
+    folder: LabFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder.path / "job.slurm"
+    path.write_text(JOB.replace("mine.%j.out", "results/%x.%j.out") + "if true; then\n")
+    rules = {(each["rule"], each["line"]) for each in found(capsys, code=1)}
+    assert rules >= {("bash-syntax", 11), ("output-folder", 8)}
+    (folder.path / "results").mkdir()
+    path.write_text(JOB.replace("mine.%j.out", "results/%x.%j.out"))
+    assert not {each["rule"] for each in found(capsys, code=0)} & {"bash-syntax", "output-folder"}
+
+
 def test_lint_without_a_file_or_with_one_that_is_not_there(
     folder: LabFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lint"]) == 2 and "No file is named" in capsys.readouterr().err
     assert main(["lint", "none.slurm"]) == 2 and "cannot be read" in capsys.readouterr().err
-    assert main(["lint", "--rules"]) == 0 and "unknown-option" in capsys.readouterr().out
+    assert main(["lint", "--rules"]) == 0 and "lone-dashes" in capsys.readouterr().out
 
 
 def test_each_rule_needs_a_reason_which_is_kept(
     folder: LabFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder.path / "job.slurm").write_text(JOB.replace("#SBATCH --time", "#SBATCH --D .\n#SBATCH --time"))
+    (folder.path / "job.slurm").write_text(
+        JOB.replace("#SBATCH --time", "#SBATCH -- nodes=1\n#SBATCH --time")
+    )
     submit = ["submit", "job.slurm", "--task", "10.5", "--yes"]
     assert main(submit) == 1
     shown = capsys.readouterr()
     assert "Nothing was submitted" in shown.err and "--accept RULE=REASON" in shown.err
-    assert main([*submit, "--accept", "unknown-option"]) == 2
+    assert main([*submit, "--accept", "lone-dashes"]) == 2
     assert "RULE=REASON" in capsys.readouterr().err
     assert main([*submit, "--accept", "missing-script=no"]) == 2
     assert "found nothing" in capsys.readouterr().err
-    main([*submit, "--accept", "unknown-option=our [site] knows it"])
+    main([*submit, "--accept", "lone-dashes=our [site] knows it"])
     capsys.readouterr()
     assert main(["queue", "--offline", "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     (kept,) = run["submission"]["accepted"]
-    assert (kept["rule"], kept["line"], kept["reason"]) == ("unknown-option", 7, "our [site] knows it")
+    assert (kept["rule"], kept["line"], kept["reason"]) == ("lone-dashes", 7, "our [site] knows it")
 
 
 @pytest.mark.cluster

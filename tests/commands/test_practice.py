@@ -104,7 +104,7 @@ def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
     wrong = f"{login.data_dir}-of-another-year"
     write_settings(folder.settings_path, _with(folder.settings(), data_dir=wrong))
     (row,) = answer_of(capsys, "submit", "7", "--dry-run", code=1)["submissions"]
-    assert {(found["rule"], found["severity"]) for found in row["findings"]} == {("data-missing", "error")}
+    assert {(found["rule"], found["severity"]) for found in row["findings"]} == {("path-missing", "error")}
     assert main(["submit", "7"]) == 1
     assert wrong in capsys.readouterr().err
     assert answer_of(capsys, "queue", "--offline")["runs"] == []

@@ -74,7 +74,7 @@ def test_endless_lines_take_no_endless_time(content: str):
     """A pattern that goes back and forth over such a line would take hours."""
     files = {"job.slurm": JOB.encode() + content.encode(), "ResNet50.py": b"(" + content.encode()}
     rules = {finding.rule for finding in preflight(files, draft(), PROFILE, ACCOUNT)}
-    assert "python-syntax" in rules or "curly-quotes" in rules
+    assert "python-syntax" in rules or "pasted-character" in rules
 
 
 def test_a_continued_command_ends_where_it_ends():

@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from labtui.preflight import RULES, apply_fix, fix_all, paths_to_ask, preflight, preview_fix
-from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft
+from tests.preflight.cases import ACCOUNT, BROKEN, PROFILE, Case, draft, job
 from tests.preflight.near import NEAR
 
 
@@ -22,6 +23,7 @@ def look(case: Case, files: dict[str, bytes]):
         remote=case.remote,
         given=case.given,
         forecast_s=case.forecast_s,
+        bash_errors=case.bash_errors,
     )
 
 
@@ -65,10 +67,7 @@ def test_near_miss_is_left_alone(case: Case):
 
 def test_every_rule_has_a_broken_file_and_all_but_plain_ones_a_near_miss():
     assert set(RULES) == {case.rule for case in BROKEN}
-    assert set(RULES) - {case.rule for case in NEAR} <= {
-        "host-memory",
-        "python-syntax",
-    }
+    assert set(RULES) - {case.rule for case in NEAR} <= {"python-syntax"}
 
 
 def test_the_page_says_which_findings_have_no_fix():
@@ -144,4 +143,13 @@ def test_the_paths_worth_asking_the_cluster_about():
         "/gpfs/projects/nct_345/cifar-utils",
     )
     gone = preflight(files, draft(), PROFILE, ACCOUNT, remote=dict.fromkeys(paths, False))
-    assert {f.rule for f in gone} == {"container-missing", "sys-path"}
+    assert {f.rule for f in gone} == {"path-missing"}
+
+
+def test_cpus_for_each_gpu_are_wanted_only_where_the_site_says_so():
+    """80 cores divided by 4 GPUs are a share; a cluster that `init` asked has no rule of that kind."""
+    files = job("few-cpus", "one", ("--cpus-per-task 80", "--cpus-per-task 8")).files()
+    asked = msgspec.structs.replace(PROFILE, status="generic")
+    for profile, expected in ((PROFILE, {"warning"}), (asked, set())):
+        found = preflight(files, draft(), profile, ACCOUNT)
+        assert {f.severity for f in found if f.rule == "few-cpus"} == expected

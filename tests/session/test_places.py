@@ -23,7 +23,7 @@ def preview_rules(bench: Bench) -> set[str]:
     return {finding.rule for finding in preview.findings}
 
 
-@pytest.mark.parametrize(("gone", "rule"), [(DATA, "data-missing"), (CONTAINER, "container-missing")])
+@pytest.mark.parametrize(("gone", "rule"), [(DATA, "path-missing"), (CONTAINER, "path-missing")])
 def test_the_preview_names_what_is_not_on_the_cluster(bench: Bench, gone: str, rule: str) -> None:
     bench.cluster.missing = {gone}
     assert rule not in preview_rules(bench), "nobody was asked yet"
@@ -45,7 +45,7 @@ def test_the_other_usual_place_is_looked_at_and_offered(bench: Bench) -> None:
     preview_rules(bench)
     bench.run(5, lambda: bool(bench.session.state.places))
     findings = bench.session.preview(draft(**PLACES), script=SCRIPT).findings
-    (found,) = [each for each in findings if each.rule == "data-missing"]
+    (found,) = [each for each in findings if each.rule == "path-missing"]
     assert f"It is at {other}" in found.effect
     assert other in apply_fix(SCRIPT, found.fix)
 
@@ -62,9 +62,9 @@ def test_paths_are_asked_about_together_and_not_again_and_again(bench: Bench) ->
 
 def test_an_old_no_stops_nobody(bench: Bench) -> None:
     bench.session.note_paths({DATA: False})
-    assert "data-missing" in preview_rules(bench)
+    assert "path-missing" in preview_rules(bench)
     bench.clock.sleep(3600)
-    assert "data-missing" not in preview_rules(bench)
+    assert "path-missing" not in preview_rules(bench)
 
 
 def test_nobody_is_asked_offline(bench: Bench) -> None:

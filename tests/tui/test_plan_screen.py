@@ -158,7 +158,7 @@ async def test_a_fix_is_shown_before_it_is_made_and_an_error_stops(session: FedS
 
 async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of: Make) -> None:
     template = session.folder.slurm / "templates" / "one-job.slurm"
-    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH --D ."))
+    template.write_text(template.read_text().replace("#SBATCH --nodes=1", "#SBATCH -- nodes=1"))
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
@@ -175,7 +175,7 @@ async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of:
         await pilot.press("y")
         await until(pilot, lambda: bool(session.overridden))
         (found,) = session.overridden[0]
-        assert (found.rule, found.reason) == ("unknown-option", "our site")
+        assert (found.rule, found.reason) == ("lone-dashes", "our site")
 
 
 async def test_slurm_s_own_word_stands_beside_the_job(session: FedSession, app_of: Make) -> None:

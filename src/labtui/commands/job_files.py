@@ -205,7 +205,7 @@ def reasons_of(words: Sequence[str]) -> dict[str, str]:
         rule, equals, reason = word.partition("=")
         if not equals or not rule.strip() or not reason.strip():
             raise UsageError(
-                "--accept takes RULE=REASON.", "Example: --accept many-cpus='the cache needs them'."
+                "--accept takes RULE=REASON.", "Example: --accept few-cpus='this run loads no images'."
             )
         reasons[rule.strip()] = plain(reason).strip()
     return reasons
@@ -280,6 +280,7 @@ def _lint(
     from labtui.session.folder import LabFolder
     from labtui.session.own_jobs import with_files_beside
     from labtui.session.settings import SETTINGS_FILE
+    from labtui.session.shell_syntax import bash_errors
 
     files = with_files_beside(path)
     folder = path.resolve().parent.parent
@@ -287,9 +288,20 @@ def _lint(
     if ours:  # a file in a lab folder's slurm/ runs beside what is in scripts/
         files = {**LabFolder.open(folder).script_files(), **files}
     main = path.name if path.suffix != ".py" else ""
+    beside = {item.name: True for item in path.resolve().parent.iterdir() if item.is_dir()}
 
     def look() -> tuple[Finding, ...]:
-        return preflight(files, None, profile, account, main=main, given=given, makes_folders=ours)
+        return preflight(
+            files,
+            None,
+            profile,
+            account,
+            remote=beside,
+            main=main,
+            given=given,
+            makes_folders=ours,
+            bash_errors=bash_errors(files, main),
+        )
 
     found = look()
     if diff:

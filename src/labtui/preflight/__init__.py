@@ -1,6 +1,6 @@
 """Preflight: what would go wrong, seen in the files before anything is submitted.
 
-Each rule is one small function, by topic: what was pasted, the directives, the commands, paths, the training
+Each rule is one small function over one file: what was pasted, the directives, the commands, paths, the training
 script. A finding names file, line and effect, and where possible a fix: a pure edit of the text, shown as a
 difference and applied when the student wants it. Nothing here reads files or asks a cluster; what the
 cluster knows comes in.
@@ -48,14 +48,8 @@ __all__ = [
     "text_of",
 ]
 
-_TOPICS = {
-    "pasted": pasted,
-    "directives": directives,
-    "logs": paths,
-    "launch": launch,
-    "paths": paths,
-    "training": training,
-}
+_TOPICS = (pasted, directives, launch, paths, training)
+"""The modules of the rules, which register themselves; the order of the table."""
 MAX_TEXT = 1_000_000
 """Characters of a file that are looked at: no script is longer, and data is none of our business."""
 
@@ -71,13 +65,15 @@ def preflight(
     given: Mapping[str, str] | None = None,
     forecast_s: float | None = None,
     makes_folders: bool = False,
+    bash_errors: Mapping[str, str] | None = None,
 ) -> tuple[Finding, ...]:
     """Everything worth saying about the files of a submission, errors first, then by file and line.
 
     `files` are what would be pushed, by relative path; `main` is the job script (without it, every job script among
     them is looked at). `remote` says of absolute remote paths whether they exist. `given` are options that sbatch gets
     on its command line, by their long names. `forecast_s` is the least time in seconds that the trainings should take.
-    `makes_folders`: relative log folders are made with the submission. Never raises for any content of the files.
+    `makes_folders`: relative log folders are made with the submission. `bash_errors` is what ``bash -n`` printed of the
+    shell scripts, by name. Never raises for any content of the files.
     """
     context = ScriptContext(
         files={name: text_of(data) for name, data in files.items()},
@@ -89,8 +85,9 @@ def preflight(
         given=dict(given or {}),
         forecast_s=forecast_s,
         makes_folders=makes_folders,
+        bash_errors=dict(bash_errors or {}),
     )
-    findings = [finding for rule in RULES.values() for finding in rule.check(context)]
+    findings = [finding for rule in RULES.values() for finding in rule.findings(context)]
     findings = _without_echoes(findings)
     return tuple(sorted(findings, key=lambda f: (f.severity != "error", f.file, f.line, f.rule)))
 
@@ -111,8 +108,8 @@ def paths_to_ask(
 
 def _without_echoes(findings: list[Finding]) -> list[Finding]:
     """A file that does not parse is said once: not again where the reason (a pasted character) is named."""
-    named = {f.file for f in findings if f.rule in {"curly-quotes", "invisible", "long-dash"}}
-    return [f for f in findings if not (f.rule == "python-syntax" and f.file in named)]
+    named = {f.file for f in findings if f.rule in {pasted.PASTED, "broken-command", "crlf"}}
+    return [f for f in findings if not (f.rule in {"python-syntax", "bash-syntax"} and f.file in named)]
 
 
 def text_of(data: bytes) -> str:
@@ -133,8 +130,6 @@ def fix_all(files: Mapping[str, bytes], findings: tuple[Finding, ...]) -> dict[s
 def rules_table() -> str:
     """The rules as a Markdown table, for the documentation."""
     lines = ["| rule | what it sees | a finding |", "|---|---|---|"]
-    for topic in _TOPICS:
-        for rule in RULES.values():
-            if rule.topic == topic:
-                lines.append(f"| `{rule.id}` | {rule.sentence} | {rule.severity} |")
+    for rule in RULES.values():
+        lines.append(f"| `{rule.id}` | {rule.sentence} | {rule.severity} |")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """What a preflight rule gets and gives: the scripts in their context, findings with a fix, and the table of rules.
 
-A finding has its place, its effect, and a fix that is a pure edit of the text. A rule is a small function that yields
-findings, registered with its id, its severity and the sentence that stands in the table of the documentation.
+A finding has its place, its effect, and a fix that is a pure edit of the text. A rule looks at one file and yields
+hits, ``(line, effect, fix)``. It is registered with its id, its severity and the sentence of the documentation's table.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.profile import Profile
-from labtui.slurm.batch_script import JobScript, read_script
+from labtui.slurm.batch_script import JobScript, ScriptCommand, read_script, without_comment
 
 Severity = Literal["error", "warning"]
 """An error stops a submission, a warning asks."""
@@ -130,13 +130,53 @@ _MODULES = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", r
 
 
 @dataclass(frozen=True)
+class PythonScript:
+    """A Python file that the trainings run or import; `tree` is None where it does not parse."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(self.text.split("\n"))
+
+    @property
+    def tree(self) -> ast.Module | None:
+        return _parse(self.text)
+
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the program, parents first; none where it did not parse."""
+        return _nodes(self.text)
+
+    @property
+    def calls(self) -> tuple[ast.Call, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, ast.Call))
+
+
+@lru_cache(maxsize=128)
+def _parse(text: str) -> ast.Module | None:
+    """Kept, as the jobs of a plan run the same few scripts."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@lru_cache(maxsize=128)
+def _nodes(text: str) -> tuple[ast.AST, ...]:
+    tree = _parse(text)
+    return tuple(ast.walk(tree)) if tree is not None else ()
+
+
+@dataclass(frozen=True)
 class ScriptContext:
-    """The files of a submission as text, and what is known about the cluster.
+    """The files of a submission as text, and what is known beside them.
 
     `account` is the student's; `remote` says of remote paths whether they exist (unknown ones are absent). `main` names
     the job script, `given` are options on the command line of `sbatch`. `forecast_s` is how long the trainings should
     take together, at least (None: nothing is known); `makes_folders` says that relative log folders are made with the
-    submission.
+    submission. `bash_errors` is what ``bash -n`` said of the shell scripts, by name.
     """
 
     files: Mapping[str, str]
@@ -148,6 +188,7 @@ class ScriptContext:
     given: Mapping[str, str] = field(default_factory=dict)
     forecast_s: float | None = None
     makes_folders: bool = False
+    bash_errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def container(self) -> str:
@@ -163,6 +204,11 @@ class ScriptContext:
     def _of_the_site(self, path: str) -> str:
         filled = path.replace("{account}", self.account) if self.account else path
         return "" if "{" in filled else filled
+
+    @property
+    def no_internet(self) -> Severity:
+        """What a download is: an error where the compute nodes are known to have no internet."""
+        return "error" if self.profile.status == "current" else "warning"
 
     @cached_property
     def jobs(self) -> tuple[JobScript, ...]:
@@ -188,7 +234,7 @@ class ScriptContext:
         return (*self.jobs, *helpers)
 
     @cached_property
-    def pythons(self) -> dict[str, str]:
+    def pythons(self) -> tuple[PythonScript, ...]:
         """The Python files the trainings run or import; all of them when no training names one."""
         every = {name: text for name, text in self.files.items() if name.endswith(".py")}
         named = {run.script for run in self.draft.runs} if self.draft else set()
@@ -197,40 +243,16 @@ class ScriptContext:
         commands = " ".join((*written, *filled))
         named |= {name for name in every if re.search(rf"(?<![\w.]){re.escape(name)}\b", commands)}
         if not named & set(every):
-            return every if not self.draft and not self.jobs else {}
-        return {name: every[name] for name in _closure(named & set(every), every)}
-
-    @cached_property
-    def trees(self) -> dict[str, ast.Module | None]:
-        """Each Python file parsed; None where it does not parse."""
-        return {name: _parse(text) for name, text in self.pythons.items()}
+            names = list(every) if not self.draft and not self.jobs else []
+        else:
+            names = _closure(named & set(every), every)
+        return tuple(PythonScript(name, every[name]) for name in names)
 
     @cached_property
     def modules(self) -> frozenset[str]:
         """The Python modules that are sent along."""
         names = (name.rpartition("/")[2] for name in self.files if name.endswith(".py"))
         return frozenset(name.removesuffix(".py") for name in names)
-
-
-@lru_cache(maxsize=128)
-def _parse(text: str) -> ast.Module | None:
-    """Kept, as the jobs of a plan run the same few scripts."""
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-@lru_cache(maxsize=128)
-def nodes_of(tree: ast.Module | None) -> tuple[ast.AST, ...]:
-    """All nodes of a program, parents first; none where it did not parse."""
-    return tuple(ast.walk(tree)) if tree is not None else ()
-
-
-@lru_cache(maxsize=128)
-def calls_of(tree: ast.Module | None) -> tuple[ast.Call, ...]:
-    """All calls of a program."""
-    return tuple(node for node in nodes_of(tree) if isinstance(node, ast.Call))
 
 
 def _closure(start: set[str], every: Mapping[str, str]) -> list[str]:
@@ -247,8 +269,20 @@ def _closure(start: set[str], every: Mapping[str, str]) -> list[str]:
 
 # --------------------------------------------------------------------------- rules
 
+Files = Literal["jobs", "shells", "pythons"]
+"""What a rule looks at, one by one: job scripts, these and the helpers they call, Python files."""
 
-RuleFunction = Callable[[ScriptContext], Iterable[Finding]]
+
+class Hit(NamedTuple):
+    """What a rule yields: the line (0: the file as a whole), its effect, how to cure it, and a severity of its own."""
+
+    line: int
+    effect: str
+    fix: Fix | None = None
+    severity: Severity | None = None
+
+
+Look = Callable[[ScriptContext, Any], Iterable[Hit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,84 +291,79 @@ class Rule:
 
     id: str
     severity: Severity
-    topic: str
     sentence: str
-    check: RuleFunction
+    looks: list[tuple[Files, Look]]
+
+    def findings(self, context: ScriptContext) -> Iterable[Finding]:
+        for over, look in self.looks:
+            for script in getattr(context, over):
+                for line, effect, fix, severity in look(context, script):
+                    text = script.lines[line - 1] if 0 < line <= len(script.lines) else ""
+                    yield Finding(
+                        rule=self.id,
+                        severity=severity or self.severity,
+                        file=script.name,
+                        line=line,
+                        text=text.rstrip("\r"),
+                        effect=effect,
+                        fix=fix,
+                    )
 
 
 RULES: dict[str, Rule] = {}
 
 
 def rule(
-    rule_id: str, severity: Severity, sentence: str, *, topic: str = ""
-) -> Callable[[RuleFunction], RuleFunction]:
-    """Registers the function below it; without a `topic` the rule's is the name of its module."""
+    rule_id: str, severity: Severity = "error", sentence: str = "", *, over: Files = "jobs"
+) -> Callable[[Look], Look]:
+    """Registers the function below it; a second function of a rule names the id alone."""
 
-    def register(check: RuleFunction) -> RuleFunction:
-        named = topic or check.__module__.rpartition(".")[2]
-        RULES[rule_id] = Rule(rule_id, severity, named, sentence, check)
-        return check
+    def register(look: Look) -> Look:
+        RULES.setdefault(rule_id, Rule(rule_id, severity, sentence, [])).looks.append((over, look))
+        return look
 
     return register
 
 
-def found(
-    rule_id: str,
-    file: str,
-    line: int,
-    text: str,
-    effect: str,
-    *,
-    fix: Fix | None = None,
-    severity: Severity | None = None,
-) -> Finding:
-    """A finding of a rule, with the rule's own severity unless another is given."""
-    return Finding(
-        rule=rule_id,
-        severity=severity or RULES[rule_id].severity,
-        file=file,
-        line=line,
-        text=text.rstrip("\r"),
-        effect=effect,
-        fix=fix,
-    )
+# --------------------------------------------------------------------------- fixes
 
 
-def replace_line(file: str, line: int, old: str, new: str, title: str) -> Fix | None:
+def replace_line(script: JobScript | PythonScript, line: int, new: str, title: str) -> Fix | None:
     """A fix that gives one line another text; None when nothing would change."""
-    return Fix(file, title, (Edit(line, old, (new,)),)) if new != old else None
+    old = script.lines[line - 1]
+    return Fix(script.name, title, (Edit(line, old, (new,)),)) if new != old else None
 
 
-def insert_after(job: JobScript, line: int, new: str, title: str) -> Fix:
-    """A fix that puts a line after another one (1-based)."""
+def add_directive(job: JobScript, option: str) -> Fix:
+    """A fix that adds a directive where Slurm reads it: behind the last one, or at the top."""
+    title, new = f"add #SBATCH {option}", f"#SBATCH {option}"
+    read = [d.line for d in job.directives if not d.late]
+    if not read and not job.lines[0].startswith("#"):
+        return Fix(job.name, title, (Edit(1, job.lines[0], (new, job.lines[0])),))
+    line = max(read, default=1)
     old = job.lines[line - 1]
     end = "\r" if old.endswith("\r") else ""
     return Fix(job.name, title, (Edit(line, old, (old, new + end)),))
 
 
-def add_directive(job: JobScript, option: str) -> Fix | None:
-    """A fix that adds a directive where Slurm reads it: behind the last one, or at the top."""
-    title, new = f"add #SBATCH {option}", f"#SBATCH {option}"
-    read = [d.line for d in job.directives if not d.late]
-    if read or job.lines[0].startswith("#"):
-        return insert_after(job, max(read, default=1), new, title)
-    return Fix(job.name, title, (Edit(1, job.lines[0], (new, job.lines[0])),))
-
-
 def set_value(job: JobScript, line: int, old: str, new: str, title: str) -> Fix | None:
     """A fix that exchanges a value in a line, at its last place there."""
-    text = job.lines[line - 1]
-    head, hit, tail = text.rpartition(old)
-    return replace_line(job.name, line, text, head + new + tail, title) if hit else None
+    head, hit, tail = job.lines[line - 1].rpartition(old)
+    return replace_line(job, line, head + new + tail, title) if hit else None
 
 
 def comment_out(job: JobScript, line: int, title: str) -> Fix | None:
     """A fix that turns a line into a comment: a directive loses its meaning to Slurm, a command to bash."""
     text = job.lines[line - 1]
-    return replace_line(job.name, line, text, f"#{text}" if text.startswith("#") else f"# {text}", title)
+    return replace_line(job, line, f"#{text}" if text.startswith("#") else f"# {text}", title)
 
 
-def physical(job: JobScript, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """The physical lines from `start` to `end`, with their numbers."""
-    for number in range(start, min(end, len(job.lines)) + 1):
-        yield number, job.lines[number - 1]
+def swap(job: JobScript, command: ScriptCommand, pattern: str, new: str, title: str) -> Fix | None:
+    """A fix in the first physical line of a command where the pattern is found."""
+    for number in range(command.line, min(command.end, len(job.lines)) + 1):
+        line = job.lines[number - 1]
+        code = without_comment(line)
+        changed = re.sub(pattern, new, code, count=1)
+        if changed != code:
+            return replace_line(job, number, changed + line[len(code) :], title)
+    return None

@@ -47,6 +47,7 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Pre
     """What submitting this draft would do; nothing is written and nothing sent."""
     from labtui.lab.plan import expectation
     from labtui.preflight import preflight
+    from labtui.session.shell_syntax import bash_errors
 
     planned = plan(session, draft, script, keep_in="")
     seconds, gpu_hours = expectation(draft, session.edition, session.results())
@@ -65,6 +66,7 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Pre
         given=_given(draft),
         forecast_s=seconds.lo if seconds is not None else None,
         makes_folders=True,
+        bash_errors=bash_errors(planned.files, draft.job_file or SCRIPT_NAME),
     )
     return Preview(
         script=planned.files[draft.job_file or SCRIPT_NAME].decode("utf-8", "surrogateescape"),
