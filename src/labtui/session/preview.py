@@ -79,12 +79,12 @@ def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Pre
 
 
 def _other_ends(draft: SubmissionDraft) -> Iterator[Finding]:
-    from labtui.preflight.findings import found
+    from labtui.preflight import Finding
     from labtui.session.own_jobs import sent_with_other_ends
 
     for name in sent_with_other_ends(draft):
         effect = "Windows line endings: the file is sent with LF; yours stays as it is."
-        yield found("crlf", name, 0, "", effect, severity="warning")
+        yield Finding(rule="crlf", severity="warning", file=name, line=0, text="", effect=effect)
 
 
 def _own_account(session: OpenLab, draft: SubmissionDraft) -> str:
