@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.contract.commands import ACCOUNTING, PINNED, QUEUE, REFUSALS, SCRIPTS
+from tests.contract.commands import ACCOUNTING, PINNED, QUEUE, REFUSALS
+from tests.contract.jobs import Jobs
 from tests.contract.sites import Site
 
 if TYPE_CHECKING:
@@ -45,17 +46,14 @@ def load_all(release: str) -> dict[str, Recording]:
 
 
 @dataclass
-class Recorder:
-    """Runs commands on a site in a scratch directory and keeps the answers."""
+class Recorder(Jobs):
+    """Runs commands in a directory of a site and keeps the answers."""
 
-    site: Site
-    target: Path
-    directory: str = ""
     recorded: dict[str, dict[str, object]] = field(default_factory=dict)
 
-    def record(self, name: str, command: str, *, stdin: bytes = b"") -> str:
-        """Run `command` in the scratch directory and write the answer down; its standard output."""
-        answer = self.site.run(f"cd {self.directory} && {{ {command}\n}}", stdin=stdin, timeout_s=480)
+    def record(self, name: str, command: str) -> str:
+        """Run `command` in the directory and write the answer down; its standard output."""
+        answer = self.run(command)
         self.recorded[name] = {
             "command": command,
             "status": answer.status,
@@ -64,27 +62,22 @@ class Recorder:
         }
         return answer.out
 
-    def submit(self, script: str, *options: str) -> str:
-        """Submit without recording; the job id."""
-        answer = self.site.run(f"cd {self.directory} && sbatch --parsable {' '.join(options)} {script}")
-        assert answer.status == 0, answer.err
-        return answer.out.strip()
-
-    def wait_for(self, job_id: str, *states: str) -> None:
-        """Until squeue shows the job in one of `states`."""
+    def wait_until(self, command: str, *starts: str) -> None:
+        """Ask until the answer starts with one of these words."""
         deadline = time.monotonic() + 720
-        while time.monotonic() < deadline:
-            shown = self.site.run(f"squeue -h -t all -j {job_id} -o %T").out.strip()
-            if shown in states:
-                return
+        while not (found := self.run(command).out).startswith(starts):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{command} says {found!r}, not {starts}")
             time.sleep(0.3)
-        raise TimeoutError(f"job {job_id} is {shown}, not {states}")
 
-    def finish(self) -> None:
+    def wait_for_state(self, job_id: str, state: str) -> None:
+        self.wait_until(f"squeue -h -t all -j {job_id} -o %T", state)
+
+    def finish(self, target: Path) -> None:
         """Write the file."""
         text = json.dumps(self.recorded, indent=1, sort_keys=True, ensure_ascii=False)
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        self.target.write_text(text + "\n", encoding="utf-8")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text + "\n", encoding="utf-8")
 
 
 CPU = "-A {account} -q gp_training"
@@ -93,23 +86,22 @@ GPU = "-A {account} -q acc_training -c 20 --gres=gpu:1"
 
 def record_all(site: Site, target: Path) -> None:
     """Every command labtui uses, in every state of a job that can be had within a few minutes."""
-    recorder = Recorder(site, target, f"{site.scratch}/recordings")
-    for name, text in SCRIPTS.items():
-        site.write(f"{recorder.directory}/{name}", text.encode())
+    recorder = Recorder(site, f"{site.scratch}/recordings")
+    recorder.prepare()
     cpu, gpu = CPU.format(account=site.account), GPU.format(account=site.account)
     recorder.record("squeue-nothing", f"{PINNED}{QUEUE}")
     recorder.record("sacct-nothing", f"{PINNED}{ACCOUNTING}")
-    limited = recorder.submit("long.sh", cpu, "-t", "1", "-J", "limited", "--comment", "labtui:limited")
+    limited = recorder.submit(f"{cpu} -t 1 -J limited --comment=labtui:limited long.sh")
     _record_site(recorder)
     _record_refusals(recorder)
     _record_life(recorder, cpu, gpu)
-    recorder.wait_for(limited, "TIMEOUT")
+    recorder.wait_for_state(limited, "TIMEOUT")
     recorder.record("squeue-timeout", f"{PINNED}{QUEUE}")
     recorder.record("scontrol-job-timeout", f"{PINNED}scontrol show job {limited}")
     _wait_for_accounting(recorder, limited, "TIMEOUT")
     recorder.record("sacct-timeout", f"{PINNED}{ACCOUNTING} --jobs={limited}")
     recorder.record("log-timeout", f"cat limited_{limited}.out")
-    recorder.finish()
+    recorder.finish(target)
 
 
 def _record_site(recorder: Recorder) -> None:
@@ -155,13 +147,13 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     recorder.record("test-only-local-time", f"sbatch --test-only {gpu} ok.sh")
     expected = "--no-requeue --comment=labtui:tok-1234 --job-name=ResNet50-1234"
     done = recorder.record("submit", f"sbatch --parsable {expected} {cpu} ok.sh").strip()
-    failed = recorder.submit("fail.sh", cpu, "--comment=labtui:tok-fail")
-    held = recorder.submit("long.sh", cpu, "--hold", "--comment=labtui:tok-held")
-    later = recorder.submit("long.sh", cpu, "--begin=now+1hour")
-    odd = recorder.submit("long.sh", gpu, "--comment='a|b;c\"d\té\U0001f600'", "--job-name='x y|z'")
-    recorder.wait_for(odd, "RUNNING")
-    recorder.wait_for(done, "COMPLETED")
-    recorder.wait_for(failed, "FAILED")
+    failed = recorder.submit(f"{cpu} --comment=labtui:tok-fail fail.sh")
+    held = recorder.submit(f"{cpu} --hold --comment=labtui:tok-held long.sh")
+    later = recorder.submit(f"{cpu} --begin=now+1hour long.sh")
+    odd = recorder.submit(f"{gpu} --comment='a|b;c\"d\té\U0001f600' --job-name='x y|z' long.sh")
+    recorder.wait_for_state(odd, "RUNNING")
+    recorder.wait_for_state(done, "COMPLETED")
+    recorder.wait_for_state(failed, "FAILED")
     recorder.record("squeue-mixed", f"{PINNED}{QUEUE}")
     recorder.record("squeue-mixed-local-time", QUEUE)
     recorder.record("squeue-simple", "squeue --me -h -r -t all -o '%i|%T|%r|%R|%S|%V|%M|%l|%q|%P|%N|%j|%k'")
@@ -179,7 +171,7 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
     recorder.record("cancel-pending", f"scancel {held}")
     recorder.record("cancel-running", f"scancel {odd}")
     recorder.record("cancel-begin", f"scancel {later}")
-    recorder.wait_for(odd, "CANCELLED")
+    recorder.wait_for_state(odd, "CANCELLED")
     recorder.record("cancel-finished", f"scancel {done}")
     recorder.record("cancel-cancelled", f"scancel {odd}")
     recorder.record("log-cancelled", f"cat *_{odd}.out")
@@ -190,28 +182,21 @@ def _record_life(recorder: Recorder, cpu: str, gpu: str) -> None:
         _wait_for_accounting(recorder, job, state)
     recorder.record("sacct-by-id-early", f"{PINNED}{ACCOUNTING} --jobs={','.join(jobs)}")
     for job in jobs:
-        _wait_for_accounting(recorder, job, ("acc_", "gp_"), field="QOS")
+        _wait_for_accounting(recorder, job, "acc_", "gp_", field="QOS")
     recorder.record("sacct-mixed", f"{PINNED}{ACCOUNTING}")
     recorder.record("sacct-by-id", f"{PINNED}{ACCOUNTING} --jobs={done},{failed}")
     recorder.record("sacct-by-name", f"{PINNED}{ACCOUNTING} --name=ResNet50-1234")
     recorder.record("sacct-default", "sacct")
 
 
-def _wait_for_accounting(
-    recorder: Recorder, job_id: str, value: str | tuple[str, ...], *, field: str = "State"
-) -> None:
+def _wait_for_accounting(recorder: Recorder, job_id: str, *values: str, field: str = "State") -> None:
     """Wait for a value: a job that ends within seconds is at first in accounting with its state alone."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        if recorder.site.run(f"sacct -X -n -P -j {job_id} -o {field}").out.startswith(value):
-            return
-        time.sleep(0.3)
-    raise TimeoutError(f"accounting does not say {value} of {job_id}")
+    recorder.wait_until(f"sacct -X -n -P -j {job_id} -o {field}", *values)
 
 
 def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
     """What the commands say while a daemon is away; the cluster is left repaired."""
-    recorder = Recorder(site, target, f"{site.scratch}/recordings")
+    recorder = Recorder(site, f"{site.scratch}/recordings")
     recorder.recorded = json.loads(target.read_text(encoding="utf-8"))
     submit = f"sbatch --parsable {CPU.format(account=site.account)} ok.sh"
     cluster.daemon("slurmdbd", "stop")
@@ -228,7 +213,7 @@ def record_trouble(cluster: Cluster, site: Site, target: Path) -> None:
     recorder.record("frozen-slurmctld-squeue", f"{PINNED}{QUEUE}")
     recorder.record("frozen-slurmctld-sbatch", submit)
     cluster.repair()
-    recorder.finish()
+    recorder.finish(target)
 
 
 def main(argv: list[str]) -> int:

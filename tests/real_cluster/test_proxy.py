@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import threading
 from collections.abc import Iterator
@@ -66,7 +65,7 @@ def test_passes_everything_unharmed(echo: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("kind", ["cut", "reset"])
 @pytest.mark.parametrize("direction", ["up", "down"])
-@pytest.mark.parametrize("at", [0, 1, 5000])
+@pytest.mark.parametrize("at", [0, 5000])
 def test_cuts_at_the_byte(echo: tuple[str, int], kind: str, direction: str, at: int) -> None:
     fault = Fault(kind, direction, at)  # type: ignore[arg-type]
     with FaultProxy(echo, lambda index: fault) as proxy:
@@ -91,21 +90,6 @@ def test_stall_lasts_until_it_is_thawed(echo: tuple[str, int]) -> None:
         assert got == b"x" * 200
 
 
-def test_freeze_holds_open_connections_alone(echo: tuple[str, int]) -> None:
-    with FaultProxy(echo) as proxy, socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as frozen:
-        frozen.sendall(b"a")
-        assert frozen.recv(1) == b"a"
-        proxy.freeze()
-        frozen.sendall(b"b")
-        assert talk(proxy, 10) == bytes(range(10))
-        frozen.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            frozen.recv(1)
-        frozen.settimeout(20)
-        proxy.thaw()
-        assert frozen.recv(1) == b"b"
-
-
 @pytest.mark.parametrize("kind", ["delay", "throttle"])
 def test_slow_is_whole(echo: tuple[str, int], kind: str) -> None:
     fault = Fault(kind, "down", 10, seconds=0.001, bytes_per_second=1e7)  # type: ignore[arg-type]
@@ -127,10 +111,3 @@ def test_cut_and_refuse_on_demand(echo: tuple[str, int]) -> None:
         proxy.refuse(False)
         assert talk(proxy, 10) == bytes(range(10))
         assert proxy.connections == 3
-
-
-def test_random_faults_repeat_with_their_seed() -> None:
-    first = [Fault.random(random.Random(seed)) for seed in range(200)]
-    assert first == [Fault.random(random.Random(seed)) for seed in range(200)]
-    assert {fault.kind for fault in first} == {"cut", "reset", "stall", "delay", "throttle"}
-    assert min(fault.at_byte for fault in first) < 10 < 10_000 < max(fault.at_byte for fault in first)
