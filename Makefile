@@ -104,6 +104,10 @@ two-nodes: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## train on two pr
 campaign: debian-packages $(VENV)/test.stamp  ## ten thousand lives of labtui, each cut, stalled or killed (hours)
 	$(BIN)/python -m tests.reliability.campaign $(or $(ROUNDS),10000) $(CAMPAIGN_ARGS)
 
+.PHONY: repeat
+repeat: debian-packages $(VENV)/test.stamp $(TORCH_STAMP)  ## tests of clusters, clocks and threads, twenty times on a busy machine
+	env -u CI $(BIN)/python tools/repeat.py $(REPEAT_ARGS)
+
 .PHONY: generations
 generations: debian-packages $(VENV)/test.stamp  ## the contract tests on newer releases of Slurm (network)
 	$(BIN)/python -m tests.real_cluster.generations
