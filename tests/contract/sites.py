@@ -61,11 +61,11 @@ class Site:
     cpus_per_node: int = 80
     gpus_per_node: int = 4
 
-    def raw(self, command: str, *, stdin: bytes = b"", timeout_s: float = 60.0) -> Answer:
+    def raw(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Answer:
         """The command as sshd runs it: by the student's shell, not a login shell."""
         transport = self.client.get_transport()
         assert transport is not None
-        channel = transport.open_session(timeout=20)
+        channel = transport.open_session(timeout=120)
         channel.settimeout(timeout_s)
         channel.exec_command(command)
         errors: list[bytes] = []
@@ -79,7 +79,7 @@ class Site:
         channel.close()
         return Answer(None if status == -1 else status, out, b"".join(errors))
 
-    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 60.0) -> Answer:
+    def run(self, command: str, *, stdin: bytes = b"", timeout_s: float = 240.0) -> Answer:
         """The command in a login shell, what the shell printed before it taken off."""
         mark = secrets.token_hex(8)
         script = f"printf '%s\\n' {mark}; printf '%s\\n' {mark} >&2; {command}"
@@ -113,7 +113,7 @@ def connect(host: str, port: int, user: str, *, key: Path | None = None, passwor
     client.set_missing_host_key_policy(paramiko.WarningPolicy())
     client.connect(
         host, port, user, key_filename=None if key is None else str(key), password=password,
-        look_for_keys=False, allow_agent=False, timeout=20,
+        look_for_keys=False, allow_agent=False, timeout=120,
     )  # fmt: skip
     return client
 

@@ -95,7 +95,7 @@ def at_a_terminal(labtui: Labtui, words: list[str], answers: dict[str, str]) -> 
             answer = next((text for words, text in answers.items() if words in question[1]), "")
             os.write(ours, answer.encode() + b"\n")
     os.close(ours)
-    assert process.wait(30) == 0, shown
+    assert process.wait(240) == 0, shown
     return shown, questions
 
 

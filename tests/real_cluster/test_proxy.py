@@ -42,7 +42,7 @@ def echo() -> Iterator[tuple[str, int]]:
 def talk(proxy: FaultProxy, amount: int, *, expect: int | None = None) -> bytes:
     """Send `amount` bytes and read until the end, an error, or `expect` bytes."""
     got = b""
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=120) as client:
         try:
             client.sendall(bytes(i % 251 for i in range(amount)))
             while len(got) < (amount if expect is None else expect):
@@ -78,7 +78,7 @@ def test_cuts_at_the_byte(echo: tuple[str, int], kind: str, direction: str, at: 
 def test_stall_lasts_until_it_is_thawed(echo: tuple[str, int]) -> None:
     with (
         FaultProxy(echo, lambda index: Fault("stall", "up", 100)) as proxy,
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as client,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=120) as client,
     ):
         client.sendall(b"x" * 200)
         wait_until(lambda: len(proxy.faults_struck) == 1, what="the stall")
@@ -100,7 +100,7 @@ def test_slow_is_whole(echo: tuple[str, int], kind: str) -> None:
 
 def test_cut_and_refuse_on_demand(echo: tuple[str, int]) -> None:
     with FaultProxy(echo) as proxy:
-        client = socket.create_connection(("127.0.0.1", proxy.port), timeout=20)
+        client = socket.create_connection(("127.0.0.1", proxy.port), timeout=120)
         client.sendall(b"a")
         assert client.recv(1) == b"a"
         proxy.cut()

@@ -158,7 +158,7 @@ class Zygote:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(240)
         self.stderr.seek(0)
         text = self.stderr.read()
         self.stderr.close()

@@ -121,7 +121,7 @@ class Terminal:
         first = self.read(0.5)
         return first + self.read(0.08)
 
-    def end(self, seconds: float = 20.0) -> int:
+    def end(self, seconds: float = 240.0) -> int:
         """Wait for the program's end; its status."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < deadline:

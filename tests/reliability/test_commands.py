@@ -64,7 +64,7 @@ def outs(folder: LabFolder) -> list[bytes]:
 def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str) -> None:
     folder = [] if command.startswith(("labs", "parse")) else ["--folder", str(evil.path)]
     with Terminal([*LABTUI, *command.split(), *folder], env={"NO_COLOR": "1"}) as terminal:
-        status = terminal.end(60)
+        status = terminal.end()
     assert acts(terminal.output) == []
     assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
     assert status in (0, 1, 2)
@@ -74,7 +74,7 @@ def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str)
 def test_files_of_any_name_in_any_locale(evil: LabFolder, env: dict[str, str]) -> None:
     missing = f"no{EVIL}such".encode()
     with Terminal([*LABTUI, "parse", *outs(evil), missing], env=env) as terminal:
-        terminal.end(60)
+        terminal.end()
     assert acts(terminal.output) == []
     assert b"Traceback" not in terminal.output and b"went wrong" not in terminal.output
 

@@ -52,7 +52,7 @@ def channels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Channels]:
 
 def job(session: Session, student: Student, script: str) -> str:
     text = HEAD.format(account=student.account) + script
-    return session.submit(draft(student.account), script=text).result(180)
+    return session.submit(draft(student.account), script=text).result(240)
 
 
 def test_one_connection_and_never_more_than_two_further_channels(
@@ -73,9 +73,9 @@ def test_one_connection_and_never_more_than_two_further_channels(
                 session.connect_now()
                 time.sleep(0.1)
             for one in pushed:
-                one.result(60)
+                one.result(240)
             for number in range(1, 6):
-                session.cancel(number).result(60)
+                session.cancel(number).result(240)
     assert proxy.connections == 1
     assert channels.logins == 1
     assert max(channels.most.values()) <= 3, "one for files, two for commands"

@@ -78,7 +78,7 @@ def submit(session: Session, student: Student, mode: str) -> str:
     plan = draft(student.account)
     plan = replace(plan, runs=(replace(plan.runs[0], epochs=EPOCHS),))
     script = SCRIPT.format(account=student.account, mode=mode, epochs=EPOCHS, stops_after=STOPS_AFTER)
-    token = session.submit(plan, script=script).result(60)
+    token = session.submit(plan, script=script).result(240)
     session.watch_logs({token})
     return token
 
@@ -160,7 +160,7 @@ def test_a_job_put_back_into_the_queue_while_it_is_followed(
         assert session.state.runs[1].outcome is None
         assert mirror(session, token) == first == remote(cluster, session, token)
         start_now(cluster, job_id)
-        until(lambda: complete(session, token), "the end", 120)
+        until(lambda: complete(session, token), "the end")
 
         assert phase(session, token) is JobPhase.FINISHED
         assert of(session, token).job.job_id == job_id
@@ -200,7 +200,7 @@ def test_a_job_put_back_while_labtui_was_closed(tmp_path: Path, cluster: Cluster
     with Session.open(folder.path) as session:
         assert mirror(session, token) == first
         session.watch_logs({token})
-        until(lambda: complete(session, token), "the end", 120)
+        until(lambda: complete(session, token), "the end")
         segments = [path.read_bytes() for path in segments_of(session, token)]
         whole = lines(1, EPOCHS)
         assert segments == [first, whole]
@@ -221,14 +221,14 @@ def test_a_job_put_back_after_its_end_is_followed_again(
         job_id = of(session, token).job.job_id
         assert cluster.as_root("scontrol", "update", f"JobId={job_id}", "Requeue=1").status == 0
         cluster.as_root("scancel", "--signal=KILL", "--batch", job_id)
-        until(lambda: complete(session, token), "the end", 120)
+        until(lambda: complete(session, token), "the end")
         assert session.state.runs[1].outcome is not None
         put_back = cluster.as_root("scontrol", "requeue", job_id)
         assert put_back.status == 0, put_back.err
-        until(lambda: session.refresh() or phase(session, token) is not JobPhase.FINISHED, "its return", 120)  # type: ignore[func-returns-value]
+        until(lambda: session.refresh() or phase(session, token) is not JobPhase.FINISHED, "its return")  # type: ignore[func-returns-value]
         start_now(cluster, job_id)
-        until(lambda: mirror(session, token) == whole, "the second training", 120)
-        until(lambda: complete(session, token), "its end", 120)
+        until(lambda: mirror(session, token) == whole, "the second training")
+        until(lambda: complete(session, token), "its end")
         assert [path.read_bytes() for path in segments_of(session, token)] == [first, whole]
         assert_second_training(session)
         assert_one_job(cluster, session, token)

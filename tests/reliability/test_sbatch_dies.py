@@ -127,7 +127,7 @@ def test_sbatch_ended_by_a_signal_is_neither_refused_nor_sent_twice(
         cluster.daemon("slurmctld", "resume")
         for session, future in zip(sessions, futures, strict=True):
             assert_one_job(cluster, session)
-            assert future.result(10)
+            assert future.result(120)
 
 
 def test_a_broken_authentication_is_no_refusal(lab: LabFolder, cluster: Cluster, student: Student) -> None:
@@ -154,7 +154,7 @@ def test_a_broken_authentication_is_no_refusal(lab: LabFolder, cluster: Cluster,
         print(text)
         assert "error" in text, "this sbatch had its answer: nothing was tested"
         assert_one_job(cluster, session)
-        assert future.result(10)
+        assert future.result(120)
 
 
 def test_two_copies_of_a_folder_send_a_submission_once(
@@ -195,7 +195,7 @@ def test_a_second_process_takes_a_folder_over_and_the_first_one_stops(
             assert not second.read_only
             with pytest.raises(FolderError, match="opened this lab folder for writing"):
                 submit(first, student)
-            assert submit(second, student).result(60)
+            assert submit(second, student).result(240)
             assert_one_job(cluster, second)
             wait_until(lambda: first.read_only and bool(first.state.submissions), what="the first to look on")
 
@@ -206,7 +206,7 @@ def test_a_request_that_arrives_hours_late_never_trains_twice(
     """The same request once more, from outside: the job itself finds out, labtui cancels what still waits."""
     training = script(student).replace("seq 1", "sleep 15; seq 1")
     with Session.open(lab.path) as session:
-        token = session.submit(draft(student.account), script=training).result(60)
+        token = session.submit(draft(student.account), script=training).result(240)
         item = session.state.submissions[token]
         assert item.job is not None
         late = (

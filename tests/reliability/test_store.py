@@ -178,7 +178,7 @@ def test_two_processes_one_writes(tmp_path: Path) -> None:
     lines = [process.stdout.readline().strip() for process in processes]  # type: ignore[union-attr]
     for process in processes:
         process.stdin.close()  # type: ignore[union-attr]
-        process.wait(20)
+        process.wait(240)
     assert sorted(lines) == ["looks"] * 5 + ["writes"]
 
 

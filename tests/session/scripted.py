@@ -287,5 +287,5 @@ class Gate:
 
     def __call__(self) -> None:
         self.entered.set()
-        if not self.release.wait(20):
+        if not self.release.wait(240):
             raise LabError("the test forgot to release the gate")

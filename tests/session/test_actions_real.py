@@ -43,7 +43,7 @@ def job_of(session: Session, run_id: int = 1):
 def pending(session: Session, cluster: Cluster, student: Student) -> str:
     """The id of a job of ours that waits: it may begin tomorrow."""
     script = HEAD.format(account=student.account, minutes=10) + "#SBATCH --begin=now+1day\nsleep 1\n"
-    session.submit(draft(student.account), script=script).result(60)
+    session.submit(draft(student.account), script=script).result(240)
     wait_until(lambda: job_of(session).evidence == "squeue", what="the queue's word", deadline_s=240)
     return job_of(session).job_id
 
@@ -54,13 +54,13 @@ def scontrol(cluster: Cluster, job_id: str) -> str:
 
 def test_hold_release_and_another_limit(session: Session, cluster: Cluster, student: Student) -> None:
     job_id = pending(session, cluster, student)
-    session.hold(1).result(60)
+    session.hold(1).result(240)
     assert "Reason=JobHeldUser" in scontrol(cluster, job_id)
-    session.hold(1, held=False).result(60)
+    session.hold(1, held=False).result(240)
     assert "JobHeldUser" not in scontrol(cluster, job_id)
-    session.set_limit(1, 5).result(60)
+    session.set_limit(1, 5).result(240)
     assert "TimeLimit=00:05:00" in scontrol(cluster, job_id)
-    session.set_limit(1, 20).result(60)
+    session.set_limit(1, 20).result(240)
     assert "TimeLimit=00:20:00" in scontrol(cluster, job_id)
 
 
@@ -78,7 +78,7 @@ def test_a_job_of_another_program_is_listed_and_cancelled(
     assert "by-hand" in line and "not labtui's" in line
     assert main(["cancel", "--job", job_id, *folder]) == 0
     wait_until(
-        lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=120
+        lambda: "JobState=CANCELLED" in scontrol(cluster, job_id), what="the end of the job", deadline_s=480
     )
 
 
@@ -86,10 +86,10 @@ def test_the_same_again(session: Session, cluster: Cluster, student: Student) ->
     script = (
         HEAD.format(account=student.account, minutes=3) + "timeout 3 bash -c 'while :; do :; done'\nexit 3\n"
     )
-    session.submit(draft(student.account), script=script).result(60)
+    session.submit(draft(student.account), script=script).result(240)
     wait_until(lambda: session.state.runs[1].outcome is not None, what="the end of the run", deadline_s=480)
     assert job_of(session).phase is JobPhase.FINISHED
     (again,) = retry_after(session, 1).drafts
     assert again.runs == (session.state.runs[1].spec,)
-    session.submit(again, script=script.replace("exit 3", "exit 0")).result(60)
+    session.submit(again, script=script.replace("exit 3", "exit 0")).result(240)
     assert len({item.job.job_id for item in session.state.submissions.values() if item.job}) == 2

@@ -62,9 +62,9 @@ def test_a_desktop_that_cannot_is_asked_no_more() -> None:
     notifier = DesktopNotifier(send)
     notice = Notice("ended", "t", "s")
     notifier.show(notice)
-    assert first.wait(5)
+    assert first.wait(240)
     for thread in threading.enumerate():
         if thread.name == "labtui-notify":
-            thread.join(5)
+            thread.join(240)
     notifier.show(notice)
     assert questions == [notice]

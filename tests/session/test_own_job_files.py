@@ -118,7 +118,7 @@ def submit(session: Session, path: Path, **more: object) -> SubmissionState:
     draft = session.own_draft(path, **more)  # type: ignore[arg-type]
     preview = session.preview(draft)
     assert not [item for item in preview.findings if item.severity == "error"], preview.findings
-    return finished(session, session.submit(draft).result(60))
+    return finished(session, session.submit(draft).result(240))
 
 
 def check_mirrors(cluster: Cluster, session: Session, item: SubmissionState) -> None:

@@ -55,7 +55,7 @@ def session_on(
 def submit(session: Session, student: Student, script: str) -> str:
     return session.submit(
         draft(student.account), script=HEAD.format(account=student.account) + script
-    ).result(60)
+    ).result(240)
 
 
 def of(session: Session, token: str) -> SubmissionState:
@@ -141,7 +141,7 @@ def test_a_frozen_line_is_noticed_on_waking_and_the_log_is_caught_up(
         until(lambda: len(mirror(session, token)) > seen, "the log to go on")
         copied = mirror(session, token)  # first, for the log goes on growing
         assert remote(cluster, session, token).startswith(copied)
-        session.cancel(1).result(60)
+        session.cancel(1).result(240)
 
 
 def test_the_login_node_reboots_and_everything_goes_on(
@@ -181,7 +181,7 @@ def test_a_stopped_controller_is_unknown_never_finished(
 
     until(healed, "the state to heal by itself", 180)
     until(lambda: not session.state.problems, "the problem to be over")
-    session.cancel(1).result(60)
+    session.cancel(1).result(240)
 
 
 def test_without_accounting_a_job_settles_until_it_speaks(
@@ -270,7 +270,7 @@ def test_many_logs_at_once_are_equal_in_the_end(cluster: Cluster, student: Stude
         session.submit(draft(student.account), script=HEAD.format(account=student.account) + script)
         for _ in range(12)
     ]
-    tokens = [future.result(120) for future in futures]
+    tokens = [future.result(240) for future in futures]
     until(lambda: all(complete(session, token) for token in tokens), "all logs", 200)
     for token in tokens:
         assert mirror(session, token) == remote(cluster, session, token)
@@ -288,4 +288,4 @@ def test_the_controller_hears_little_from_us(cluster: Cluster, student: Student,
     print(f"{requests} controller requests in {minutes} min of pressing the refresh key")
     assert requests <= 10 * minutes
     for number in (1, 2):
-        session.cancel(number).result(60)
+        session.cancel(number).result(240)

@@ -237,7 +237,7 @@ def test_a_second_process_looks_and_does_not_touch(bench: Bench) -> None:
         second.start()
         future = bench.session.submit(draft())
         bench.run(20, future.done)
-        deadline = time.monotonic() + 80
+        deadline = time.monotonic() + 480
         while not second.state.submissions and time.monotonic() < deadline:
             time.sleep(0.02)
         while second.state.submissions[future.result()].job is None and time.monotonic() < deadline:
