@@ -377,3 +377,20 @@ def test_of_a_log_that_is_rewritten_again_and_again_the_newest_copies_stay(bench
     names = sorted(path.name.split(".", 2)[2] for path in bench.session.folder.logs.iterdir())
     assert names == sorted(f"restart{number}.out" for number in range(7, 12))
     assert any("newest 5 copies" in problem.hint for problem in bench.session.state.problems)
+
+
+def test_a_log_whose_job_has_long_been_over_is_looked_at_once(open_bench: Callable[..., Bench]) -> None:
+    """Opening a folder with hundreds of them kept the worker busy for minutes."""
+    first = open_bench()
+    accepted(first)
+    first.cluster.write("100", keras_log(5, 4, 4, 4, 4))
+    first.cluster.end("100")
+    first.run(40, lambda: job(first).phase is JobPhase.FINISHED)
+    first.session.close()
+    first.clock.sleep(3600)
+    first.cluster.calls.clear()
+    second = open_bench(first.cluster)
+    second.run(300)
+    looks = [path for verb, path in second.cluster.calls if verb == "stat"]
+    assert len(looks) - len(set(looks)) <= 1, "once more where the look before brought something"
+    assert second.session.state.runs[1].outcome == "completed"

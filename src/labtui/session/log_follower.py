@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
-from labtui.domain.events import AnyEvent, LogGrew, LogSegmentStarted, RunEnded, SamplesReset, SubmissionState
+from labtui.domain.events import (
+    AnyEvent,
+    LabState,
+    LogGrew,
+    LogSegmentStarted,
+    RunEnded,
+    SamplesReset,
+    SubmissionState,
+)
 from labtui.domain.model import JobPhase, JobView, Stream, SubmissionStatus
 from labtui.session import mirrors
 from labtui.session.mirrors import CopyStep, LogCopy
@@ -34,6 +42,9 @@ AFTER_THE_END_S = 60.0
 
 QUIET_S = 3.0
 """A log whose job is over and that shows its end is complete when it was unchanged for so long."""
+
+LONG_OVER_S = 600.0
+"""A log whose job has been over for so long is complete at the first look: many of them must not cost many looks."""
 
 QUIET_UNCLEAR_S = 15.0
 """The same where the log does not show an end: a parallel file system may bring the last lines late."""
@@ -88,6 +99,7 @@ class LogFollower:
         self._on_screen: frozenset[str] = frozenset()
         self._screen_had_its_turn = False
         self._settled: set[str] = set()
+        self._refreshed_for: LabState | None = None
         self._broken_disk_until = 0.0
 
     def watch(self, tokens: frozenset[str]) -> None:
@@ -108,7 +120,11 @@ class LogFollower:
     # ------------------------------------------------------------------ what there is to follow
 
     def _refresh(self) -> None:
-        for submission in self._context.state.submissions.values():
+        state = self._context.state
+        if state is self._refreshed_for:
+            return
+        self._refreshed_for = state
+        for submission in state.submissions.values():
             token, job = submission.token, submission.job
             if job is None or submission.status is not SubmissionStatus.ACCEPTED:
                 continue
@@ -390,6 +406,11 @@ class LogFollower:
                 self._forget_when_done(submission)
             return
         item.looks_since_end += 1
+        if self._context.at() - job.seen_at > LONG_OVER_S:
+            item.complete = item.last_look = True
+            self._finish(submission, item, job)
+            self._forget_when_done(submission)
+            return
         quiet = QUIET_S if self._reader(submission).end_is_shown else QUIET_UNCLEAR_S
         if item.looks_since_end == 1:
             item.copy.recheck()  # compare the beginning once more before it is called complete
