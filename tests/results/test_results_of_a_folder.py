@@ -113,7 +113,7 @@ def test_gpu_hours_of_the_folder(folder, capsys):
     assert cost["total"]["gpu_hours_allocated"] == pytest.approx(4 * 180 / 3600)
     assert cost["total"]["gpu_hours_used"] == pytest.approx((1 * 48 + 4 * 30) / 3600)
     assert [job["job_id"] for job in cost["jobs"]] == ["41"]
-    assert main(["results"]) == 0
+    assert main(["results", "--details"]) == 0
     assert "task 10.5: 0.20 allocated, 0.05 used" in capsys.readouterr().out
 
 
@@ -131,7 +131,7 @@ def test_the_samplers_file_lies_beside_the_epochs(folder, capsys):
         (4, 0, 1.0),
     ]
     assert [each["epoch"] for each in use[0]["epochs"]] == [1, 2, 3]
-    assert main(["results"]) == 0
+    assert main(["results", "--details"]) == 0
     assert "3 of the job's GPUs were idle" in capsys.readouterr().out
 
 

@@ -48,6 +48,9 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the edition's, else what its steps and batch allow)",
     )
     parser.add_argument(
+        "--details", action="store_true", help="also print factors, laws, costs, both readings and all notes"
+    )
+    parser.add_argument(
         "--sources", action="store_true", help="also print job, file and line of every number"
     )
     add_pattern_argument(parser)
@@ -90,8 +93,10 @@ def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> 
         return make(results)
     if args.json:
         return given.json_text(results)
-    from labtui.results.report import report_text
+    from labtui.results.report import answer_text, report_text
 
+    if not (args.details or args.sources):
+        return answer_text(results, width=window_width())
     return report_text(results, uses=given.uses, cost=given.cost, sources=args.sources, width=window_width())
 
 

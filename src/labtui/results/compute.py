@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from labtui.domain.model import DEEDS, Interval
@@ -34,6 +34,7 @@ from labtui.results.rows import (
     LeftOut,
     ResultRow,
     Results,
+    difference,
     find_baseline,
     named_rows,
     reading_order,
@@ -79,8 +80,9 @@ def configuration_of(
     if batch is None and parsed.batch_per_gpu is not None and n_gpus is not None:
         batch = parsed.batch_per_gpu * max(1, n_gpus)
     steps = printed_steps(run)
-    if parsed.unit != "images" or (images is not None and not insist and contradicts(images, steps, batch)):
+    if images is not None and not insist and (not run.takes_images or contradicts(images, steps, batch)):
         images = None
+    images = images if parsed.unit == "images" else None
     images = parsed.images or images
     known = n_gpus is not None and parsed.model is not None and not run.run.contradictions
     return Configuration(
@@ -97,6 +99,16 @@ def configuration_of(
         tuning=parsed.tuning,
         unit=parsed.unit,
         sequence_length=parsed.sequence_length,
+        validated=_validates(run),
+        gpu_kind=(parsed.gpu_kind or "") if device == "gpu" else "",
+    )
+
+
+def _validates(run: MeasuredRun) -> bool:
+    """Whether a validation is inside each epoch's time, as Keras's own lines have it."""
+    return any(
+        sample.printed_seconds is not None and any(name.startswith("val_") for name in sample.metrics)
+        for sample in run.run.epochs
     )
 
 
@@ -162,8 +174,8 @@ def compute_results(
         configuration: _measure(configuration, tuple(members), images)
         for configuration, members in groups.items()
     }
-    measured = {key: row for key, row in rows.items() if row.is_measured}
-    compared = named_rows(_with_doublings(tuple(_compare(row, measured) for row in rows.values())))
+    singles = _Singles.of(row for row in rows.values() if row.is_measured)
+    compared = named_rows(_with_doublings(tuple(_compare(row, singles) for row in rows.values())))
     return Results(
         images=CIFAR10_IMAGES if images is None else images,
         rows=compared,
@@ -180,6 +192,23 @@ def compute_results(
 def measure(run: MeasuredRun) -> ResultRow:
     """Times and rates of one run by itself, from its log alone; the same as in `compute_results` of that log."""
     return _measure(configuration_of(run, None, run.source), (run,), None)
+
+
+def own_rows(results: Results) -> tuple[tuple[MeasuredRun, ResultRow], ...]:
+    """Each run with its own row: what that run alone measures, also where its configuration's row pools several."""
+    by_key = {row.configuration: row for row in results.rows}
+    return tuple(
+        (run, row if len(row.members) == 1 else _own_row(run, row, by_key))
+        for row in results.rows
+        for run in row.members
+    )
+
+
+def _own_row(run: MeasuredRun, row: ResultRow, rows: Mapping[Configuration, ResultRow]) -> ResultRow:
+    alone = replace(_measure(row.configuration, (run,), None), apart_by=row.apart_by, baseline=row.baseline)
+    baseline = None if row.baseline is None else rows.get(row.baseline)
+    alone = replace(alone, as_printed=_as_printed(alone, baseline))
+    return _with_speedup(alone, baseline) if baseline is not None and alone.is_measured else alone
 
 
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None) -> ResultRow:
@@ -316,36 +345,71 @@ def _no_steady_time(row: ResultRow) -> str:
 # --------------------------------------------------------------------------- compared with a baseline
 
 
-def _compare(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> ResultRow:
+@dataclass(frozen=True)
+class _Singles:
+    """The measured rows of one GPU and of the CPU, by what they are compared by."""
+
+    gpus: dict[tuple[object, ...], list[ResultRow]]
+    families: dict[tuple[object, ...], list[ResultRow]]
+    cpus: dict[tuple[object, ...], list[ResultRow]]
+
+    @classmethod
+    def of(cls, rows: Iterable[ResultRow]) -> _Singles:
+        found = cls({}, {}, {})
+        for row in rows:
+            mine = row.configuration
+            if mine.device == "cpu":
+                found.cpus.setdefault(_without_gpu_kind(mine), []).append(row)
+            elif mine.device == "gpu" and mine.n_gpus == 1:
+                found.gpus.setdefault(mine.work_key, []).append(row)
+                found.families.setdefault(mine.family_key, []).append(row)
+        return found
+
+
+def _without_gpu_kind(configuration: Configuration) -> tuple[object, ...]:
+    return replace(configuration, gpu_kind="").work_key
+
+
+def _compare(row: ResultRow, singles: _Singles) -> ResultRow:
     """The row with its ratios: to one GPU, and to the CPU."""
-    baseline_key, note = find_baseline(row.configuration, tuple(measured))
-    baseline = measured.get(baseline_key) if baseline_key else None
+    mine = row.configuration
+    alike = singles.gpus.get(mine.work_key, []) if mine.device == "gpu" and mine.n_gpus else []
+    baseline_key, note = find_baseline(mine, [one.configuration for one in alike])
     if row.contradicted:
-        baseline_key = baseline = None
+        baseline_key = None
+    baseline = next((one for one in alike if one.configuration == baseline_key), None)
     row = replace(row, as_printed=_as_printed(row, baseline), baseline=baseline_key)
     if not row.is_measured:
         return row
-    row = _with_acceleration(row, measured)
+    row = _with_acceleration(row, singles)
     if baseline is None:
         if row.device == "gpu":
-            note = _CONTRADICTED if row.contradicted else _without_baseline(row, measured)
+            note = _CONTRADICTED if row.contradicted else _without_baseline(row, singles)
         return replace(row, notes=(*row.notes, note) if note else row.notes)
     row = _with_speedup(row, baseline)
-    if row.configuration == baseline_key:
+    if mine == baseline_key:
         return row
-    notes = (note, _NAMELESS if row.configuration.apart else "", _unknown_work(row, baseline))
+    notes = (note, _NAMELESS if mine.apart else "", _unknown_work(row, baseline), _too_fast(row))
     return replace(row, notes=(*row.notes, *filter(None, notes)))
 
 
-def _without_baseline(row: ResultRow, measured: Iterable[Configuration]) -> str:
+def _without_baseline(row: ResultRow, singles: _Singles) -> str:
     mine = row.configuration
-    if any(
-        one.n_gpus == 1 and same_work(replace(one, images=mine.images, steps=None), replace(mine, steps=None))
-        for one in measured
-        if one.device == "gpu"
-    ):
+    if singles.gpus.get(mine.work_key):
         return "The one-GPU run of this model has a different number of images per epoch, so there is no speedup."
+    if others := singles.families.get(mine.family_key):
+        how = difference(mine, others[0].configuration)
+        return f"The one-GPU run of this model has {how}, so there is no speedup."
     return "There is no one-GPU run of this model to compare with, so no speedup."
+
+
+MAX_EFFICIENCY = 1.05
+
+
+def _too_fast(row: ResultRow) -> str:
+    if row.efficiency is None or row.efficiency.value <= MAX_EFFICIENCY:
+        return ""
+    return "Faster than ideal: check batch, precision and machine of this run and of its one-GPU baseline."
 
 
 def _unknown_work(row: ResultRow, baseline: ResultRow) -> str:
@@ -421,14 +485,14 @@ def _as_printed(row: ResultRow, baseline: ResultRow | None) -> AsPrinted:
     )
 
 
-def _with_acceleration(row: ResultRow, measured: Mapping[Configuration, ResultRow]) -> ResultRow:
+def _with_acceleration(row: ResultRow, singles: _Singles) -> ResultRow:
     """CPU time over GPU time, for one GPU only: more would mix in scaling."""
     if row.device != "gpu" or row.n_gpus != 1 or row.epoch_seconds is None or row.epoch_seconds.lo < SHORTEST:
         return row
     cpus = [
         other
-        for other in measured.values()
-        if other.device == "cpu" and same_work(other.configuration, row.configuration)
+        for other in singles.cpus.get(_without_gpu_kind(row.configuration), ())
+        if same_work(other.configuration, replace(row.configuration, gpu_kind=""))
     ]
     same_batch = [cpu for cpu in cpus if _same_batch(cpu, row)]
     if not same_batch or same_batch[0].epoch_seconds is None:

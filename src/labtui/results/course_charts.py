@@ -25,7 +25,7 @@ from labtui.results.charts import (
     model_hue,
     slug,
 )
-from labtui.results.measured import MeasuredRun, is_warmup
+from labtui.results.measured import MeasuredRun, warmup_epochs
 from labtui.results.numbers import percent_text
 from labtui.results.rows import Results
 from labtui.training_logs.gpu_sampler import EpochUtilization, GpuSample
@@ -80,7 +80,7 @@ def epoch_chart(results: Results, model: str | None = None) -> ChartSpec:
         Series(
             name=_run_name(run, repeats),
             points=tuple(
-                interval_point(s.epoch, s.seconds, live=run.live, hollow=is_warmup(run, s))
+                interval_point(s.epoch, s.seconds, live=run.live, hollow=s.epoch in warmup_epochs(run))
                 for s in run.run.epochs
             ),
             hue=_hue_of(run, runs),

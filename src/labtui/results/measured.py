@@ -82,7 +82,8 @@ def _cite_log(job_id: str, source: str, lines: list[int]) -> str:
 
 _LIVE_PHASES = (RunPhase.STARTING, RunPhase.RUNNING)
 _MODEL_IN_NAME = re.compile(r"resnet[-_]?(\d{2,3})", re.IGNORECASE)
-_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(cpu|gpu)(?![a-z])", re.IGNORECASE)
+_DEVICE_IN_NAME = re.compile(r"(?<![a-z])(?:(?P<cpu>cpu)|seq[-_.]gpu)(?![a-z])", re.IGNORECASE)
+"""``ResNet50_seq_GPU``: a GPU in a name without `seq` may be any number of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ class MeasuredRun:
     `guessed` names what was taken from the file's name because the log does not say it.
     `no_gpu` is true when the log shows that the training found no GPU; `doubts` are sentences about what the
     log leaves open. `data_set` names the images where a lab has several ("" elsewhere, and for bare logs).
+    `takes_images`: the edition's number of images is this run's, too: its script is the edition's, as labtui sent it.
     """
 
     run: ParsedRun
@@ -108,6 +110,7 @@ class MeasuredRun:
     doubts: tuple[str, ...] = ()
     task_id: str = ""
     data_set: str = ""
+    takes_images: bool = True
 
     def origin(self, sample: EpochSample | None = None) -> Origin:
         """Where a sample of this run (or, without one, its rate) was read."""
@@ -168,6 +171,7 @@ def _from_run_state(run: RunState, submission: SubmissionState | None) -> Measur
         no_gpu=spec.device == "gpu" and not practice and _no_gpu_lines(run.diagnosis) != [],
         task_id=run.task_id,
         data_set=spec.data_set,
+        takes_images=submission is not None and submission.form != "own" and not spec.variant,
     )
 
 
@@ -239,7 +243,7 @@ def _complete_from_name(run: ParsedRun, path: str) -> tuple[ParsedRun, tuple[str
         run = replace(run, model=f"ResNet{found[1]}")
         guessed.append("model")
     if run.device is None and run.n_gpus is None and (found := _DEVICE_IN_NAME.search(name)):
-        is_cpu = found[1].lower() == "cpu"
+        is_cpu = found["cpu"] is not None
         run = replace(run, device="cpu" if is_cpu else "gpu", n_gpus=0 if is_cpu else 1)
         guessed.append("device")
     return run, tuple(guessed)
@@ -295,26 +299,41 @@ SHORTEST = 1e-9
 """Times (s) and rates (1/s) whose lower bound is below this are zero for us: nothing is divided by them."""
 
 
-def is_warmup(run: MeasuredRun, sample: EpochSample) -> bool:
-    """Whether a sample is the first epoch of a process, which pays for start-up and is never counted as steady.
+def warmup_epochs(run: MeasuredRun) -> frozenset[int]:
+    """The epochs that pay for a process's start-up and are never counted as steady.
 
     Trainers count from 0 or from 1; a run that was read from a later epoch on has no warm-up in the log, unless
     the log shows that a process began there.
     """
-    if sample.starts_process:
-        return True
-    first = min(other.epoch for other in run.run.epochs)
-    return sample.epoch == first and first <= 1
+    epochs = run.run.epochs
+    first = min((sample.epoch for sample in epochs), default=0)
+    started = {sample.epoch for sample in epochs if sample.starts_process}
+    return frozenset(started | {first} if first <= 1 else started)
 
 
 def steady_samples(run: MeasuredRun) -> tuple[EpochSample, ...]:
-    """The epochs of a run that count: all but the first of each process."""
-    return tuple(sample for sample in run.run.epochs if not is_warmup(run, sample))
+    """The epochs of a run that count: all but the first of each process, and a last one that broke off.
+
+    MLPerf's programs end within an epoch once their target is reached: a last epoch of less than half the median is
+    no whole one.
+    """
+    warmup = warmup_epochs(run)
+    steady = tuple(sample for sample in run.run.epochs if sample.epoch not in warmup)
+    if len(steady) > MIN_FOR_MEDIAN and steady[-1].source.startswith("mllog"):
+        median = statistics.median(sample.seconds.value for sample in steady)
+        if steady[-1].seconds.hi < median / 2:
+            return steady[:-1]
+    return steady
+
+
+MIN_FOR_MEDIAN = 2
+"""Steady epochs beyond which the last one is compared with their median."""
 
 
 def warmup_sample(run: MeasuredRun) -> EpochSample | None:
     """The first epoch of a run, if the log has it."""
-    return next((sample for sample in run.run.epochs if is_warmup(run, sample)), None)
+    warmup = warmup_epochs(run)
+    return next((sample for sample in run.run.epochs if sample.epoch in warmup), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +400,9 @@ def printed_epoch_seconds(runs: tuple[MeasuredRun, ...]) -> Fraction | None:
         sample.printed_seconds
         for run in runs
         for sample in run.run.epochs
-        if sample.epoch == SECOND_EPOCH and sample.printed_seconds is not None and not is_warmup(run, sample)
+        if sample.epoch == SECOND_EPOCH
+        and sample.printed_seconds is not None
+        and SECOND_EPOCH not in warmup_epochs(run)
     ]
     return Fraction(sum(seconds), len(seconds)) if seconds else None
 

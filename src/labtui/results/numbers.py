@@ -273,6 +273,32 @@ AS_PRINTED = (
 """Reading of whole printed seconds of epoch 2, as textbooks do."""
 
 
+def as_printed_text(row: ResultRow) -> str:
+    """Whole seconds of epoch 2, or the printed rate, and what textbooks make of it: ``14 s, 2.80, 70.0 %``."""
+    printed = row.as_printed
+    if printed.epoch_seconds is not None:
+        first = f"{printed.epoch_seconds:g} s"
+    elif printed.throughput is not None:
+        first = f"{printed.throughput:,.0f}/s"
+    else:
+        return ABSENT
+    if printed.speedup is None:
+        return first
+    return f"{first}, {printed.speedup:.2f}, {percent_text(printed.efficiency)}"
+
+
+ANSWER = (
+    *_WHAT,
+    Column("epoch s", lambda row: with_uncertainty(row, row.epoch_seconds)),
+    Column("images/s", lambda row: rate_text(row.throughput)),
+    Column("speedup", lambda row: ratio_text(row.speedup)),
+    Column("efficiency", lambda row: percent_text(row.efficiency)),
+    Column("epochs", epochs_text, number=False),
+    Column("as printed", as_printed_text, number=False),
+)
+"""The exact reading, and the textbooks' in one column."""
+
+
 MEMORY = Column("GPU memory, GB", lambda row: memory_text(row.gpu_memory))
 PER_GPU = Column("images/s per GPU", lambda row: rate_text(row.per_gpu_throughput))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from labtui.domain.terminal_text import fitted_lines
+from labtui.results.compute import own_rows
 from labtui.results.cost import (
     LabCost,
     RunUtilization,
@@ -14,6 +16,7 @@ from labtui.results.cost import (
 from labtui.results.measured import MeasuredRun, cite
 from labtui.results.numbers import (
     ABSENT,
+    ANSWER,
     AS_PRINTED,
     PLAIN_MODEL,
     PRECISE,
@@ -22,6 +25,7 @@ from labtui.results.numbers import (
     cells,
     clean,
     columns_of,
+    fit_sentence,
     law_lines,
     note_lines,
     percent_text,
@@ -85,6 +89,35 @@ def _record(row: ResultRow, columns: Sequence[Column], width: int) -> str:
     return "\n".join([*fitted_lines([name], width), *numbers])
 
 
+MAX_SENTENCES = 5
+_PROBLEMS = ("no speedup", "Faster than ideal", "Neither is shown", "not compared")
+"""What a note says that explains an absent or doubtful number: it comes first."""
+
+
+def answer_text(results: Results, *, width: int | None = None) -> str:
+    """The answer: one table, then at most five sentences; the rest is `report_text`."""
+    table = _reading(
+        "± from rounding; σ spread of epochs, if larger. As printed: epoch 2, speedup, efficiency",
+        results.rows,
+        ANSWER,
+        width,
+    )
+    notes = note_lines(replace(results, left_out=()))
+    lines = [
+        *(f"{clean(left.run.source) or 'A run'}: not counted, {left.reason}." for left in results.left_out),
+        *(line for line in notes if any(word in line for word in _PROBLEMS)),
+        *_accelerations(results),
+        *(fit_sentence(fit) for fit in results.fits if fit.law == "amdahl"),
+        *(f"{clean(each.line.name)}: {each.sentence}" for each in outlooks(results.rows)),
+        *(line for line in notes if not any(word in line for word in _PROBLEMS)),
+    ]
+    shown = lines if len(lines) <= MAX_SENTENCES else lines[: MAX_SENTENCES - 1]
+    if len(lines) > len(shown):
+        shown = [*shown, f"{len(lines) - len(shown)} more with --details."]
+    sentences = "".join(f"{line}\n" for line in fitted_lines(shown, width))
+    return "\n".join(filter(None, (table, *_programs(results, width), sentences)))
+
+
 def report_text(
     results: Results,
     *,
@@ -113,6 +146,7 @@ def report_text(
 
 def _tables(results: Results, width: int | None) -> str:
     printed = [row for row in results.measured if row.as_printed.epoch_seconds is not None]
+    own = [row for _, row in own_rows(results)] if any(row.runs > 1 for row in results.rows) else []
     texts = (
         _reading(
             "Precise: all epochs but the first (± from rounding; σ spread of epochs, if larger)",
@@ -120,6 +154,7 @@ def _tables(results: Results, width: int | None) -> str:
             PRECISE,
             width,
         ),
+        _reading("Each run by itself", own, PRECISE, width),
         _reading("As printed: whole seconds of epoch 2, as textbooks do", printed, AS_PRINTED, width),
     )
     return "\n".join(filter(None, (*texts, *_programs(results, width))))

@@ -36,7 +36,8 @@ class Configuration:
     `apart` is not "" for a run of unknown configuration, or one whose log contradicts itself: it is pooled and compared
     with nothing, save that the runs of one log that names no model share it when they can be taken for one model.
     `tuning` is what the script's options change of its speed; `unit` what a rate counts, where a batch of tokens is
-    so many sequences of `sequence_length`.
+    so many sequences of `sequence_length`. `validated`: a validation is inside each epoch's time. `gpu_kind` is the
+    GPU's name where the log tells it.
     """
 
     practice: bool
@@ -52,6 +53,19 @@ class Configuration:
     tuning: tuple[str, ...] = ()
     unit: WorkUnit = "images"
     sequence_length: int | None = None
+    validated: bool = False
+    gpu_kind: str = ""
+
+    @property
+    def work_key(self) -> tuple[object, ...]:
+        """What two configurations that are compared must share; their images are looked at, too."""
+        return (*self.family_key, self.tuning, self.validated, self.gpu_kind)
+
+    @property
+    def family_key(self) -> tuple[object, ...]:
+        """The part of it that says what is trained; the rest says how."""
+        unit = (self.unit, self.sequence_length)
+        return (self.practice, self.model, self.framework, self.data_set, unit, self.apart)
 
     @property
     def whole_batches(self) -> bool:
@@ -125,39 +139,39 @@ def reading_order(configuration: Configuration) -> tuple[object, ...]:
 
 
 def find_baseline(
-    configuration: Configuration, measured: Sequence[Configuration]
+    configuration: Configuration, candidates: Sequence[Configuration]
 ) -> tuple[Configuration | None, str]:
     """The one-GPU configuration to compare with, and a note when it is not quite the same.
 
-    Same model, same software, same images, real or practice alike. With several, the same per-GPU batch
-    wins, then the same global batch, then the nearest per-GPU batch.
+    `candidates` have one GPU and the same work key. With several of the same images, the same per-GPU batch wins, then
+    the same global batch, then the nearest per-GPU batch.
     """
-    if configuration.device != "gpu" or not configuration.n_gpus:
+    alike = [other for other in candidates if _same_images(other.data_bound, configuration.data_bound)]
+    if not alike:
         return None, ""
-    candidates = [
-        other
-        for other in measured
-        if other.device == "gpu" and other.n_gpus == 1 and same_work(other, configuration)
-    ]
-    if not candidates:
-        return None, ""
-    best = min(candidates, key=lambda other: _batch_distance(other, configuration))
+    best = min(alike, key=lambda other: _batch_distance(other, configuration))
     if best.per_gpu_batch == configuration.per_gpu_batch:
         return best, ""
     return best, _batch_note(best, configuration)
 
 
 def same_work(one: Configuration, other: Configuration) -> bool:
-    """Whether two configurations train the same thing, on whatever devices."""
-    return (
-        one.practice == other.practice
-        and one.model == other.model
-        and one.framework == other.framework
-        and one.data_set == other.data_set
-        and (one.tuning, one.unit, one.sequence_length) == (other.tuning, other.unit, other.sequence_length)
-        and _same_images(one.data_bound, other.data_bound)
-        and one.apart == other.apart
-    )
+    """Whether two configurations train the same thing in the same way, on whatever number of devices."""
+    return one.work_key == other.work_key and _same_images(one.data_bound, other.data_bound)
+
+
+def difference(one: Configuration, other: Configuration) -> str:
+    """How two configurations of one family were trained differently, as a sentence's end."""
+    words = []
+    if one.gpu_kind != other.gpu_kind:
+        words.append(f"another GPU ({other.gpu_kind or 'not named'}, here {one.gpu_kind or 'not named'})")
+    if one.validated != other.validated:
+        words.append(f"{'no ' if one.validated else 'a '}validation inside its epochs")
+    if one.tuning != other.tuning:
+        words.append(
+            f"other options ({', '.join(other.tuning) or 'none'}, here {', '.join(one.tuning) or 'none'})"
+        )
+    return " and ".join(words)
 
 
 def _same_images(one: Interval | None, other: Interval | None) -> bool:

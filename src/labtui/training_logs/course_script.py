@@ -14,15 +14,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from labtui.domain.model import TUNING_OPTIONS, EpochSample, Interval
 from labtui.training_logs.run_headers import device_of, short_model
 from labtui.training_logs.runs import RunFacts, cut_off, rounded
 from labtui.training_logs.said import Begins, Ends, Epoch, Measures, Opens, Rate, Said, Says, Totals
-
-if TYPE_CHECKING:
-    from labtui.training_logs.open_run import OpenRun
 
 FORM = "train.py"
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][-+]?\d{1,3})?"
@@ -98,6 +95,18 @@ def _config(key: str, value: str) -> list[Said]:
     return said
 
 
+class _Run(Protocol):
+    """What is asked of a run here."""
+
+    facts: RunFacts
+    notes: list[str]
+    contradictions: list[str]
+
+    def note(self, sentence: str) -> None: ...
+
+    def learn(self, facts: RunFacts) -> None: ...
+
+
 @dataclass(slots=True)
 class CourseTimes:
     """What the script has printed of one run's epochs.
@@ -111,7 +120,7 @@ class CourseTimes:
     fewest: int = 1
     most: int = MAX_PROCESSES
 
-    def take(self, run: OpenRun, epoch: int, rate: Interval, line: int, clock: float | None) -> list[int]:
+    def take(self, run: _Run, epoch: int, rate: Interval, line: int, clock: float | None) -> list[int]:
         """Take an epoch's rate; gives the epochs whose time is known, or known better, now."""
         samples = run.facts.process_samples
         if not samples or rate.lo <= 0 or epoch in self.rates:
@@ -129,7 +138,7 @@ class CourseTimes:
             run.notes.remove(_BY_CLOCK)
         return list(self.rates) if pinned else [epoch]
 
-    def _pin(self, run: OpenRun, samples: int) -> bool:
+    def _pin(self, run: _Run, samples: int) -> bool:
         """Settle the number of processes; True when it was settled by this epoch, so that earlier ones are finer."""
         known = run.facts.n_gpus
         if self.fewest > self.most or (known and not self.fewest <= known <= self.most):
@@ -152,7 +161,7 @@ class CourseTimes:
         )
         return True
 
-    def sample(self, run: OpenRun, epoch: int) -> EpochSample | None:
+    def sample(self, run: _Run, epoch: int) -> EpochSample | None:
         """An epoch's sample; None where its time is unknown."""
         rate, line, timed = self.rates[epoch]
         images = run.facts.images

@@ -394,6 +394,9 @@ def join_streams(out: LogReport, err: LogReport | None) -> LogReport:
     if err is None:
         return replace(out, diagnosis=_fitting(out.runs, out.diagnosis))
     warned = out.cpu_warnings + err.cpu_warnings
+    if err.gpu_kind is not None and out.gpu_kind is None:
+        named = tuple(replace(run, gpu_kind=run.gpu_kind or err.gpu_kind) for run in out.runs)
+        out = replace(out, runs=named, gpu_kind=err.gpu_kind)
     if out.runs and warned < len(out.runs):  # else they trained on the CPU
         out = _weighed(out, _strategies(len(out.runs), err.strategies))
     runs = out.runs or err.runs

@@ -11,7 +11,6 @@ What may not enter: how lines look (`forms`), a run's state (`open_run`).
 from __future__ import annotations
 
 from labtui.domain.model import DiagnosisKind, EpochSample
-from labtui.training_logs import fold_keras
 from labtui.training_logs.open_run import OpenRun
 from labtui.training_logs.runs import (
     EpochRead,
@@ -134,7 +133,8 @@ class Fold:
         self.aside = None
         if self.part_twins(run):
             run = self.open or run
-        fold_keras.settle_end(self, run)
+        if run.settle is not None:
+            run.settle(self, run)
         self.complete(run, proven=False)
         self.open = None
         self._shut(run)
@@ -142,6 +142,21 @@ class Fold:
             self.news.append(("began", len(self.closed), 0))
             self._shut(aside)
             self.news += [("epoch", len(self.closed) - 1, number) for number in aside.epochs]
+
+    def promote_aside(self) -> OpenRun:
+        """The other form went on by itself: it is another training."""
+        aside, run = self.aside, self.open
+        if aside is None or run is None:
+            raise ValueError("nothing waits beside a run")
+        self.aside = None
+        run.unwiden()
+        self.close()
+        aside.facts = self.coming.with_others(aside.facts)
+        self.coming = RunFacts()
+        self.open = aside
+        self.news.append(("began", self.index, 0))
+        self.news += [("epoch", self.index, number) for number in aside.epochs]
+        return aside
 
     def part_twins(self, run: OpenRun) -> bool:
         """Part a training of one epoch from the like one that followed: only its first epoch came twice."""

@@ -252,24 +252,9 @@ def _take_aside(fold: Fold, line: int, run: OpenRun, said: Epoch, key: str) -> N
         aside.whole = True
     if len(aside.epochs) > 1 and key not in run.beside:
         aside.form = said.form
-        _promote(fold)
+        fold.promote_aside()
     elif run.form not in STRONG and not run.clocked and number == run.last and key not in run.beside:
         run.widen(number, aside.epochs[number].seconds)
-
-
-def _promote(fold: Fold) -> None:
-    """The other form went on by itself: it is another training."""
-    aside, run = fold.aside, fold.open
-    if aside is None or run is None:
-        return
-    fold.aside = None
-    run.unwiden()
-    fold.close()
-    aside.facts = fold.coming.with_others(aside.facts)
-    fold.coming = RunFacts()
-    fold.open = aside
-    fold.news.append(("began", fold.index, 0))
-    fold.news += [("epoch", fold.index, number) for number in aside.epochs]
 
 
 def _course_epoch(fold: Fold, line: int, said: Epoch) -> None:

@@ -13,16 +13,13 @@ that both readings place differently waits.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from labtui.domain.model import EpochSample
+from labtui.training_logs.fold import Fold
 from labtui.training_logs.keras import FirstStep, KerasLines, Summary, epoch_interval
+from labtui.training_logs.open_run import OpenRun
 from labtui.training_logs.runs import RunFacts
-
-if TYPE_CHECKING:
-    from labtui.training_logs.fold import Fold
-    from labtui.training_logs.open_run import OpenRun
-    from labtui.training_logs.said import Opens
+from labtui.training_logs.said import Opens
 
 KERAS = "keras"
 
@@ -46,7 +43,7 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     if keras.last is None and run.epochs:  # a line before the first header was an `evaluate`
         run.epochs.clear()
         run.last = 0
-    run.form, run.last_line = KERAS, line
+    run.form, run.last_line, run.settle = KERAS, line, settle_end
     keras.open_epoch(number)
     run.epoch_opens()
     run.learn(RunFacts(epochs_planned=header.planned, framework=run.facts.framework or KERAS))

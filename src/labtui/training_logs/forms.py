@@ -23,7 +23,7 @@ WORDS = (
     *("100%", " \u2022 ", "topping", "ran out of data", "GPU memory reserved", "Tokens/s", "GPU Memory"),
     *("oneDNN custom", "binary is optimized", "checkpoint", "esuming ", "estarting ", "Continuing ", "worker group"),
     *rates.WORDS,
-    *("/s", "s/it", "Signaling", "#na#", "0000 "),
+    *("/s", "s/it", "Signaling", "#na#", "0000 ", "pci bus id", "(UUID: "),
 )  # fmt: skip
 """Every form's lines hold one of these; lines with none are not even cut."""
 _COURSE = (

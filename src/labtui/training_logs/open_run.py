@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import statistics
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from labtui.domain.model import EpochSample, Interval, WorkUnit, tuning_of
 from labtui.training_logs.course_script import CourseTimes
@@ -59,6 +61,7 @@ class OpenRun:
     measures: dict[int, dict[str, float]] = field(default_factory=dict)
     keras: KerasLines = field(default_factory=KerasLines)
     course: CourseTimes = field(default_factory=CourseTimes)
+    settle: Callable[[Any, Any], None] | None = None  # what still waits when no more lines come
     batches: Batches | None = None
     batch_total: int = 0
     from_one: bool = False
@@ -474,6 +477,7 @@ class OpenRun:
             program=facts.program,
             processes=facts.processes,
             size=facts.size or "",
+            gpu_kind=facts.gpu_kind,
         )
 
     def _agreed_images(self, samples: tuple[EpochSample, ...]) -> tuple[int | None, tuple[str, ...]]:

@@ -7,19 +7,59 @@ same code. Memory does not grow with the log, and no bytes make it raise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from labtui.training_logs import forms as table
 from labtui.training_logs.diagnosis import TEXT_LIMIT, Diagnoser
 from labtui.training_logs.error_patterns import NO_GPU_SIGN, SUSPECT
 from labtui.training_logs.fold import Fold
-from labtui.training_logs.fold_take import take
-from labtui.training_logs.lines import BINARY_LOOK, LineCutter, LogLine, Utf8
-from labtui.training_logs.marks import MAX_PREFIXES, Writer, split_prefix, split_rank
+from labtui.training_logs.fold_epochs import (
+    take_epoch,
+    take_first_step,
+    take_keras_line,
+    take_measures,
+    take_opens,
+    take_progress,
+)
+from labtui.training_logs.fold_facts import (
+    take_begins,
+    take_ends,
+    take_rate,
+    take_says,
+    take_shortage,
+    take_starts,
+    take_totals,
+)
+from labtui.training_logs.keras import FirstStep
+from labtui.training_logs.lines import (
+    BINARY_LOOK,
+    MAX_PREFIXES,
+    LineCutter,
+    LogLine,
+    Utf8,
+    Writer,
+    split_prefix,
+    split_rank,
+)
 from labtui.training_logs.run_headers import facts_of_job_name, read_command
 from labtui.training_logs.runs import DiagnosisFound, LogEvent, LogReport, RunFacts
-from labtui.training_logs.said import TRAINS, Begins, Ends, Said, Says, Starts
+from labtui.training_logs.said import (
+    TRAINS,
+    Begins,
+    Ends,
+    Epoch,
+    KerasLine,
+    Measures,
+    Opens,
+    Progress,
+    Rate,
+    Said,
+    Says,
+    Shortage,
+    Starts,
+    Totals,
+)
 
 if TYPE_CHECKING:
     from labtui.domain.model import Diagnosis, Program, Stream
@@ -31,6 +71,27 @@ MAX_PIECES = 50
 MAX_FORKS = 64
 _MENTION = re.compile(r"(?i)\bepochs?\b\W{0,8}\d|\b(?:img|images|samples|examples|tokens|it)/s")
 _LIKELY = re.compile(r"(?i)\d ?(?:s|secs?|seconds?|ms|mins?|minutes?)\b|\d ?\w{1,12}/s|\d\d:\d\d|\d\.\d")
+
+_TAKERS: dict[type, Callable[[Fold, int, Any], None]] = {
+    Says: take_says,
+    Begins: take_begins,
+    Opens: take_opens,
+    KerasLine: take_keras_line,
+    FirstStep: take_first_step,
+    Progress: take_progress,
+    Epoch: take_epoch,
+    Measures: take_measures,
+    Rate: take_rate,
+    Totals: take_totals,
+    Ends: take_ends,
+    Starts: take_starts,
+    Shortage: take_shortage,
+}
+
+
+def take(fold: Fold, line: int, said: Said) -> None:
+    """Give one line's meaning to the fold."""
+    _TAKERS[type(said)](fold, line, said)
 
 
 class LogReader:
@@ -116,6 +177,7 @@ class LogReader:
             groups_done=self._groups_done,
             gpus=self._fold.run_gpus,
             strategies=tuple(self._fold.strategies),
+            gpu_kind=self._fold.hints.gpu_kind,
             mention=None if self._mention is None else self._mention[1:],
             lines=cutter.lines,
             size=cutter.size,

@@ -85,7 +85,7 @@ WORDS = (
     *("odel", "MODEL", "atch", "BATCH", "eplicas", "EPLICAS", "evice", "EVICES", "Train on", "gpus: ", "ob Name"),
     *("ob name", "OB NAME", "practice: ", "job: ", "run-", ".py", "trategy with", "=> ", "ran out of data", "arly"),
     *("oneDNN custom", "binary is optimized", "checkpoint", "esuming ", "estarting ", "Continuing ", "worker group"),
-    "Signaling Trainer",
+    *("Signaling Trainer", "pci bus id", "(UUID: "),
 )  # fmt: skip
 """Every line that is read here holds one of these."""
 _STAND_IN = re.compile(r"\s*Device: cpu \(.{0,40} stand in for GPUs\)")
@@ -99,6 +99,9 @@ _EARLY = re.compile(
     r"|\b[Ee]arly stopping[.!]?\s*\Z"
 )
 _TRAIN_ON = re.compile(r"\s*Train on (\d{1,12}) samples\b")
+_GPU_KIND = re.compile(
+    r"device: \d{1,3}, name: ([\w .()-]{1,60}), pci bus id|\bGPU \d{1,3}: ([\w .()/-]{1,60}) \(UUID: "
+)
 _JOB_NAME = re.compile(r"\s*Job Name\s*:\s+(\S{1,200})\s*\Z", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
 _LAUNCHERS = {"torchrun", "horovodrun", "accelerate", "deepspeed"}
@@ -170,6 +173,9 @@ def _job(line: int, text: str) -> list[Said] | None:
         return [Says(facts, job=True)] if facts is not None else None
     if (match := _JOB_GPUS.match(text)) and int(match[1]):
         return [Says(RunFacts(), gpus=GpuCount("job", int(match[1]), line, text))]
+    if match := _GPU_KIND.search(text):
+        name = re.sub(r"^(?:NVIDIA|Tesla) |^NVIDIA |\s+\Z", "", match[1] or match[2])
+        return [Says(RunFacts(gpu_kind=name), job=True)]
     if (header := _job_header(text)) is not None:
         return [Says(header[0], job=True, run=header[1])]
     return None

@@ -60,6 +60,8 @@ class ParsedRun:
     processes: int | None = None
     size: str = ""
     """The size of a program's problem as its line prints it."""
+    gpu_kind: str | None = None
+    """The GPU's name, without its maker's."""
 
     @property
     def printed_rate(self) -> float | None:
@@ -178,6 +180,7 @@ class LogReport:
     groups_done: int = 0
     gpus: tuple[tuple[GpuCount, ...], ...] = ()
     strategies: tuple[GpuCount, ...] = ()
+    gpu_kind: str | None = None
     mention: tuple[int, str] | None = None
     lines: int = 0
     size: int = 0
@@ -205,6 +208,7 @@ class RunFacts:
     program: Program | None = None
     processes: int | None = None
     size: str | None = None
+    gpu_kind: str | None = None
     tokens_per_step: int | None = None
     process_samples: int | None = None
     """Samples an epoch of one process, where the log gives those; `process_steps` its batches."""

@@ -61,9 +61,11 @@ class ViewState:
 
     @property
     def rows_by_run(self) -> dict[int, ResultRow]:
-        """The numbers that each run belongs to."""
-        rows = self.results.rows if self.results is not None else ()
-        return {member.run_id: row for row in rows for member in row.members if member.run_id is not None}
+        """The numbers of each run, by itself."""
+        from labtui.results.compute import own_rows
+
+        rows = own_rows(self.results) if self.results is not None else ()
+        return {run.run_id: row for run, row in rows if run.run_id is not None}
 
     @property
     def runs(self) -> tuple[RunState, ...]:

@@ -1,0 +1,91 @@
+"""What is not compared, what is not invented, and a run's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from labtui.domain.model import EpochSample, Interval
+from labtui.results.compute import compute_results, own_rows
+from labtui.results.measured import MeasuredRun, measured_from_reports, steady_samples
+from labtui.training_logs.reader import parse_log
+from tests.results.helpers import run
+
+
+def changed(base: MeasuredRun, **more: object) -> MeasuredRun:
+    return replace(base, run=replace(base.run, **more))  # type: ignore[arg-type]
+
+
+def validated(base: MeasuredRun) -> MeasuredRun:
+    epochs = tuple(replace(one, metrics={"val_loss": 1.0}) for one in base.run.epochs)
+    return changed(base, epochs=epochs)
+
+
+@pytest.mark.parametrize(
+    ("one", "four", "reason"),
+    [
+        (run(1, [9, 8, 8]), changed(run(4, [4, 2, 2]), tuning=("fp16",)), "other options (none, here fp16)"),
+        (run(1, [9, 8, 8]), validated(run(4, [4, 2, 2])), "no validation inside its epochs"),
+        (
+            changed(run(1, [9, 8, 8]), gpu_kind="P100"),
+            changed(run(4, [4, 2, 2]), gpu_kind="V100"),
+            "another GPU (P100, here V100)",
+        ),
+    ],
+)
+def test_unlike_runs_are_in_the_table_without_a_speedup(
+    one: MeasuredRun, four: MeasuredRun, reason: str
+) -> None:
+    rows = compute_results([one, four], images=50_000).rows
+    row = next(row for row in rows if row.n_gpus == 4)
+    assert row.speedup is None and row.throughput is not None
+    assert any(reason in note and "no speedup" in note for note in row.notes), row.notes
+
+
+def test_faster_than_ideal_is_questioned() -> None:
+    rows = compute_results([run(1, [9, 8, 8]), run(4, [4, 1.5, 1.5])], images=50_000).rows
+    assert any("Faster than ideal" in note for note in rows[-1].notes)
+    rows = compute_results([run(1, [9, 8, 8]), run(4, [4, 2, 2])], images=50_000).rows
+    assert not any("Faster than ideal" in note for note in rows[-1].notes)
+
+
+def test_the_editions_images_are_those_of_its_own_scripts_only() -> None:
+    """A student's own job of 2,000 images in 32 steps is no 78,125 images a second."""
+    own = replace(changed(run(1, [1.0, 0.64, 0.64]), batch_size=None), takes_images=False)
+    (row,) = compute_results([own], images=50_000).rows
+    assert row.throughput is None and row.epoch_seconds is not None
+    (row,) = compute_results([own], images=2_000, insist=True).rows
+    assert row.throughput is not None and row.throughput.contains(3_125)
+
+
+def test_a_run_has_its_own_row_beside_the_pooled_one() -> None:
+    ten, other = run(1, [12, *[10.0] * 10]), run(1, [14, *[12.0, 13.0, 12.5]])
+    results = compute_results([replace(ten, run_id=1), replace(other, run_id=2)], images=50_000)
+    (pooled,) = results.rows
+    assert pooled.runs == 2 and pooled.epoch_seconds is not None and pooled.epoch_seconds.value > 10
+    rows = {one.run_id: row for one, row in own_rows(results)}
+    assert rows[1].epoch_seconds == Interval.exact(10.0) and rows[1].scatter is not None
+    assert rows[1].scatter.deviation == 0 and rows[1].speedup is not None and rows[1].runs == 1
+
+
+def test_an_mlperf_epoch_that_broke_off_is_not_steady() -> None:
+    def sample(number: int, seconds: float) -> EpochSample:
+        return EpochSample(epoch=number, seconds=Interval.exact(seconds), source="mllog")
+
+    base = run(1, [1.0])
+    times = (20.0, 10.0, 10.1, 10.0, 3.0)
+    epochs = tuple(sample(number, seconds) for number, seconds in enumerate(times, start=1))
+    assert [one.epoch for one in steady_samples(changed(base, epochs=epochs))] == [2, 3, 4]
+    whole = (*epochs[:-1], sample(5, 9.9))
+    assert [one.epoch for one in steady_samples(changed(base, epochs=whole))] == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "n_gpus"),
+    [("8xVM.GPU.H100.8", None), ("ResNet50_seq_GPU.1.out", 1), ("ResNet50_seq_CPU.1.out", 0)],
+)
+def test_a_files_name_tells_a_gpu_only_where_it_can_be_one(name: str, n_gpus: int | None) -> None:
+    report = parse_log(b"Epoch 1/2\n25/25 - 29s - loss: 2.0\nEpoch 2/2\n25/25 - 14s - loss: 2.0\n")
+    (measured,) = measured_from_reports([(name, report)])
+    assert measured.run.n_gpus == n_gpus
