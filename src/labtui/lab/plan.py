@@ -18,12 +18,13 @@ from labtui.domain.model import (
     MANY_NODES,
     PROCESS_PER_GPU,
     Interval,
+    JobForm,
     Launcher,
     RunSpec,
     SubmissionDraft,
     TemplateForm,
 )
-from labtui.domain.profile import Profile, Queue
+from labtui.domain.profile import Profile
 from labtui.lab.edition import EditedCheck, Edition, Task
 from labtui.lab.planned_runs import RunPlan
 from labtui.lab.published import Band
@@ -112,11 +113,22 @@ def task_drafts(
     """
     task = task_of(edition, task_id)
     wanted = overrides or PlanOverrides()
-    drafts = []
-    for form, plans in _jobs(task, profile, wanted):
-        specs = tuple(_spec(edition, plan, wanted) for plan in plans)
-        drafts.append(_draft(edition, task, profile, wanted, form=form, specs=specs, plans=plans))
-    return tuple(drafts)
+    plans = [plan for plan in task.runs if _kept(plan, wanted)]
+    specs = [on_nodes(_spec(edition, plan, wanted), profile) for plan in plans]
+    forms = [form_of(plan.form, spec, wanted.form) for plan, spec in zip(plans, specs, strict=True)]
+    jobs = gathered(forms, specs, _measures(specs))
+    return tuple(
+        _draft(
+            edition,
+            task,
+            profile,
+            wanted,
+            form=form,
+            specs=[specs[i] for i in at],
+            plans=[plans[i] for i in at],
+        )
+        for form, at in jobs
+    )
 
 
 def expectation(
@@ -238,55 +250,67 @@ def expected_learning_rate(edition: Edition, spec: RunSpec) -> float:
     )
 
 
-def _form(plan: RunPlan, wanted: PlanOverrides) -> TemplateForm:
+def form_of(planned: JobForm, spec: RunSpec, wanted: JobForm | None) -> JobForm:
     """The form that is wanted, if it can start the run; a script that srun or torchrun start has a form of its own.
 
     Of those, one GPU's trainings by torchrun can run in turn in one job.
     """
-    form = plan.form if wanted.form is None or plan.device == "cpu" else wanted.form
-    if {form, plan.form} <= {*PROCESS_PER_GPU}:
-        return form
-    if form == "one-job" and plan.form == "torchrun" and plan.gpus == 1:
-        return form
-    if (form == "cpu" and plan.device != "cpu") or {form, plan.form} & {*MANY_NODES, "mpi"}:
-        return plan.form
-    return form
+    if wanted is None or planned in ("own", "cpu") or spec.device == "cpu" or wanted == "cpu":
+        return planned
+    if wanted == "one-gpu" and spec.n_gpus != 1:
+        wanted = "job-per-size"
+    either = {planned, wanted}
+    in_turn = wanted == "one-job" and planned == "torchrun" and spec.n_gpus == 1
+    if either <= {*PROCESS_PER_GPU} or in_turn or not either & {*MANY_NODES, "mpi"}:
+        return wanted
+    return planned
 
 
 def _launcher(plan: RunPlan, wanted: PlanOverrides) -> Launcher:
-    form = _form(plan, wanted) if wanted.form in MANY_NODES else plan.form
+    both = {plan.form, wanted.form} <= {*PROCESS_PER_GPU}
+    form = wanted.form if both else plan.form
     return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
-def _jobs(task: Task, profile: Profile, wanted: PlanOverrides) -> list[tuple[TemplateForm, list[RunPlan]]]:
-    jobs: list[tuple[TemplateForm, list[RunPlan]]] = []
-    for plan in task.runs:
-        if not _kept(plan, wanted):
-            continue
-        form = _form(plan, wanted)
-        if form == "one-gpu" and plan.gpus != 1:
-            form = "job-per-size"
-        last = jobs[-1][1][-1] if jobs and jobs[-1][0] == form else None
-        together = form == "one-job" and last and (last.model, last.data_set) == (plan.model, plan.data_set)
-        if together or (last is not None and _same_measure(last, plan, profile)):
-            jobs[-1][1].append(plan)
+def gathered(
+    forms: Sequence[JobForm], specs: Sequence[RunSpec], parts: Sequence[int]
+) -> list[tuple[JobForm, list[int]]]:
+    """Consecutive runs that share a job, by their places: those of one model and data set in the form ``one-job``.
+
+    A program's measure, and a job file of the student's own, is one job: there runs of one part share it.
+    """
+    jobs: list[tuple[JobForm, list[int]]] = []
+    for at, (form, spec) in enumerate(zip(forms, specs, strict=True)):
+        last = jobs[-1] if jobs and jobs[-1][0] == form else None
+        before = last[1][-1] if last else 0
+        same_data = (specs[before].model, specs[before].data_set) == (spec.model, spec.data_set)
+        together = same_data if form == "one-job" else form in ("own", "mpi") and parts[before] == parts[at]
+        if last is not None and together:
+            last[1].append(at)
         else:
-            jobs.append((form, [plan]))
+            jobs.append((form, [at]))
     return [
-        ("torchrun" if len(plans) == 1 and plans[0].form == "torchrun" and form == "one-job" else form, plans)
-        for form, plans in jobs
+        (
+            "torchrun"
+            if form == "one-job" and len(at) == 1 and specs[at[0]].launcher == "torchrun"
+            else form,
+            at,
+        )
+        for form, at in jobs
     ]
 
 
-def _same_measure(before: RunPlan, plan: RunPlan, profile: Profile) -> bool:
-    """Whether a timing belongs into the job of the one before: each measure names its processes in rising order.
+def _measures(specs: Sequence[RunSpec]) -> list[int]:
+    """The measure that each timing belongs to: each names its processes in rising order.
 
     Those that need more nodes are a job of their own: one for all would hold them to its end.
     """
-    if (before.form, before.model) != ("mpi", plan.model) or before.processes >= plan.processes:
-        return False
-    nodes = [_program_nodes(each.processes, each.gpus, profile) for each in (before, plan)]
-    return nodes[0] == nodes[1]
+    numbers = [0] * len(specs)
+    for at in range(1, len(specs)):
+        one, other = specs[at - 1], specs[at]
+        same = (one.model, one.nodes) == (other.model, other.nodes) and one.processes < other.processes
+        numbers[at] = numbers[at - 1] + (not same)
+    return numbers
 
 
 # --------------------------------------------------------------------------- resources
@@ -298,11 +322,10 @@ def _draft(
     profile: Profile,
     wanted: PlanOverrides,
     *,
-    form: TemplateForm,
-    specs: tuple[RunSpec, ...],
+    form: JobForm,
+    specs: Sequence[RunSpec],
     plans: Sequence[RunPlan],
 ) -> SubmissionDraft:
-    specs = tuple(on_nodes(spec, profile) for spec in specs)
     nodes, gpus = allocation(specs)
     planned = profile.names(profile.gpu_queue if gpus else profile.cpu_queue)
     account = wanted.account or profile.default_account
@@ -316,7 +339,7 @@ def _draft(
     draft = SubmissionDraft(
         task_id=task.id,
         form=form,
-        runs=specs,
+        runs=tuple(specs),
         gpus=gpus,
         nodes=nodes,
         cpus=wanted.cpus
@@ -331,17 +354,10 @@ def _draft(
         qos=wanted.qos or planned.qos,
         partition=wanted.partition or planned.partition,
     )
-    prescribed = max((plan.time_limit_minutes or 0 for plan in plans), default=0)
-    if form == "one-job" and specs[0].launcher == "torchrun":  # prescribed for each by itself
-        prescribed = in_turn([plan.time_limit_minutes or 0 for plan in plans], profile.queue(draft.queue))
-    minutes = wanted.time_limit_minutes or prescribed or time_limit(draft, edition, profile)
+    minutes = wanted.time_limit_minutes or time_limit(
+        draft, edition, profile, [plan.time_limit_minutes or 0 for plan in plans]
+    )
     return replace(draft, time_limit_minutes=minutes)
-
-
-def in_turn(minutes: Sequence[int], queue: Queue | None) -> int:
-    """The time limit of one job for trainings that have these by themselves, within the queue's own."""
-    most = queue.max_minutes if queue else None
-    return sum(minutes) if most is None else min(sum(minutes), most)
 
 
 def cores_of(specs: Sequence[RunSpec], gpus: int, nodes: int, profile: Profile) -> int:
@@ -430,13 +446,26 @@ def job_name(specs: Sequence[RunSpec]) -> str:
     return f"{models}-{'-'.join(dict.fromkeys(str(spec.n_gpus) for spec in specs))}gpu"
 
 
-def time_limit(draft: SubmissionDraft, edition: Edition, profile: Profile) -> int:
-    """Minutes to ask for: expected time with a margin, in steps of five, within the queue's own limit."""
-    seconds = _expected(draft, edition, None)
-    minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
-    minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
+def time_limit(
+    draft: SubmissionDraft, edition: Edition, profile: Profile, prescribed: Sequence[int] = ()
+) -> int:
+    """Minutes to ask for, within the queue's own limit: what is prescribed for the runs, else their expected time.
+
+    Trainings that torchrun starts in turn have their limits each by itself. An expected time gets a margin, in
+    steps of five.
+    """
     queue = profile.queue(draft.queue)
-    return minutes if queue is None or queue.max_minutes is None else min(minutes, queue.max_minutes)
+    most = queue.max_minutes if queue is not None else None
+    if any(prescribed):
+        in_turn = draft.form == "one-job" and draft.runs[0].launcher == "torchrun"
+        if not in_turn:
+            return max(prescribed)
+        minutes = sum(prescribed)
+    else:
+        seconds = _expected(draft, edition, None)
+        minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
+        minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
+    return minutes if most is None else min(minutes, most)
 
 
 # --------------------------------------------------------------------------- time

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labtui.domain.errors import UsageError
-from labtui.domain.model import PROCESS_PER_GPU, JobForm, Program, RunSpec, SubmissionDraft
+from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.plan import allocation, cores_of, in_turn, job_name, on_nodes, time_limit
+from labtui.lab.plan import allocation, cores_of, form_of, gathered, job_name, on_nodes, time_limit
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {
@@ -216,26 +216,16 @@ def drafts_from(
     profile: Profile,
 ) -> tuple[SubmissionDraft, ...]:
     """What would be submitted now: the included rows, gathered into jobs by the form."""
-    groups: list[tuple[JobForm, list[PlanRow]]] = []
-    for row in rows:
-        if not row.included:
-            continue
-        own = planned[row.origin].form
-        wanted: JobForm = form if form is not None and own in {"one-job", "job-per-size"} else own
-        if form == "one-job" and own == "torchrun":
-            wanted = form
-        if own in PROCESS_PER_GPU and form is not None and form in PROCESS_PER_GPU:
-            wanted = form
-        last = groups[-1] if groups else None
-        if wanted == "one-job" and last and last[0] == "one-job" and _same_data(last[1][-1].spec, row.spec):
-            last[1].append(row)
-        elif wanted in ("own", "mpi") and last and last[0] == wanted and last[1][-1].origin == row.origin:
-            last[1].append(row)  # a job file of the student's own, and a program's measure, is one job
-        elif wanted == "one-gpu" and row.spec.n_gpus != 1:
-            groups.append(("job-per-size", [row]))
-        else:
-            groups.append((wanted, [row]))
-    return tuple(_draft(kind, group, planned, edition, profile) for kind, group in groups)
+    chosen = [row for row in rows if row.included]
+    forms = [form_of(planned[row.origin].form, row.spec, None if form == "own" else form) for row in chosen]
+    specs = [on_nodes(_started_by(kind, row.spec), profile) for kind, row in zip(forms, chosen, strict=True)]
+    jobs = gathered(forms, specs, [row.origin for row in chosen])
+    return tuple(
+        _draft(
+            kind, [specs[i] for i in at], [chosen[i] for i in at], planned, edition=edition, profile=profile
+        )
+        for kind, at in jobs
+    )
 
 
 def _started_by(form: JobForm, spec: RunSpec) -> RunSpec:
@@ -244,35 +234,30 @@ def _started_by(form: JobForm, spec: RunSpec) -> RunSpec:
     return spec
 
 
-def _same_data(one: RunSpec, other: RunSpec) -> bool:
-    return (one.model, one.data_set) == (other.model, other.data_set)
-
-
 def _draft(
     form: JobForm,
-    group: Sequence[PlanRow],
+    specs: Sequence[RunSpec],
+    rows: Sequence[PlanRow],
     planned: Sequence[SubmissionDraft],
+    *,
     edition: Edition,
     profile: Profile,
 ) -> SubmissionDraft:
-    base = planned[group[0].origin]
-    specs = tuple(on_nodes(_started_by(form, row.spec), profile) for row in group)
-    limit = max((row.limit for row in group if row.limit is not None), default=None)
-    if specs == base.runs and form == base.form:
+    base = planned[rows[0].origin]
+    limit = max((row.limit for row in rows if row.limit is not None), default=None)
+    if tuple(specs) == base.runs and form == base.form:
         return base if limit is None else replace(base, time_limit_minutes=limit)
     nodes, gpus = allocation(specs)
     draft = replace(
         base,
         form=form,
-        runs=specs,
+        runs=tuple(specs),
         gpus=gpus,
         nodes=nodes,
         cpus=cores_of(specs, gpus, nodes, profile) or base.cpus,
         job_name=job_name(specs),
     )
-    prescribed = base.time_limit_minutes != time_limit(base, edition, profile)
-    minutes = base.time_limit_minutes if prescribed else time_limit(draft, edition, profile)
-    if prescribed and form == "one-job" and base.form == "torchrun":
-        each = [planned[row.origin].time_limit_minutes for row in group]
-        minutes = in_turn(each, profile.queue(draft.queue))
-    return replace(draft, time_limit_minutes=minutes if limit is None else limit)
+    prescribed: list[int] = []
+    if base.time_limit_minutes != time_limit(base, edition, profile):
+        prescribed = [planned[row.origin].time_limit_minutes for row in rows]
+    return replace(draft, time_limit_minutes=limit or time_limit(draft, edition, profile, prescribed))
