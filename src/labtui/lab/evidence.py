@@ -14,12 +14,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import SubmissionStatus
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
+from labtui.preflight.imports import imported_files
 from labtui.results.rows import Results
 
 _HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")
@@ -150,9 +150,6 @@ def _normal(text: str) -> str:
     return re.sub(r"\W+", " ", text).strip().casefold()
 
 
-_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", re.MULTILINE)
-
-
 NEVER_SENT = (SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN)
 """Submissions that Slurm never took."""
 
@@ -251,33 +248,8 @@ class Evidence:
 
 def rests_on(script: str, scripts: Mapping[str, FileFact]) -> tuple[str, ...]:
     """A script and those of the folder it imports, directly or through others."""
-    by_module = {
-        path.rpartition("/")[2].removesuffix(".py"): path for path in scripts if path.endswith(".py")
-    }
-    found = [script]
-    for path in found:
-        for name in _imports(scripts[path].text if path in scripts else ""):
-            module = by_module.get(name.partition(".")[0])
-            if module is not None and module not in found:
-                found.append(module)
-    return tuple(found)
-
-
-@lru_cache(maxsize=256)  # asked for each run, while a folder has few scripts
-def _imports(text: str) -> tuple[str, ...]:
-    """The modules a Python text imports; read off its lines when it does not parse."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = _IMPORT.finditer(text)
-        return tuple(name for match in found for name in re.split(r"[,\s]+", match[1] or match[2]))
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    return tuple(names)
+    texts = {path: fact.text for path, fact in scripts.items()}
+    return tuple(imported_files([script], texts))
 
 
 def code_names(text: str) -> dict[str, int]:

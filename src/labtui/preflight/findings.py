@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from labtui.domain.model import AcceptedFinding, SubmissionDraft
 from labtui.domain.profile import Profile
+from labtui.preflight.imports import imported_files
 from labtui.slurm.batch_script import JobScript, ScriptCommand, read_script, without_comment
 
 Severity = Literal["error", "warning"]
@@ -126,7 +127,6 @@ MAIN_SCRIPT = "job.slurm"
 """The job script of a submission, unless another is named; when it is there, other job scripts are not looked at."""
 
 _JOB_NAME = re.compile(r"\.(?:slurm|sbatch|job)$")
-_MODULES = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+([\w., ]+))", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class ScriptContext:
         if not named & set(every):
             names = list(every) if not self.draft and not self.jobs else []
         else:
-            names = _closure(named & set(every), every)
+            names = imported_files(named & set(every), every)
         return tuple(PythonScript(name, every[name]) for name in names)
 
     @cached_property
@@ -253,18 +253,6 @@ class ScriptContext:
         """The Python modules that are sent along."""
         names = (name.rpartition("/")[2] for name in self.files if name.endswith(".py"))
         return frozenset(name.removesuffix(".py") for name in names)
-
-
-def _closure(start: set[str], every: Mapping[str, str]) -> list[str]:
-    by_module = {name.rpartition("/")[2].removesuffix(".py"): name for name in every}
-    found = sorted(start)
-    for name in found:
-        for match in _MODULES.finditer(every[name]):
-            for module in re.split(r"[,\s]+", match[1] or match[2]):
-                other = by_module.get(module.partition(".")[0])
-                if other and other not in found:
-                    found.append(other)
-    return found
 
 
 # --------------------------------------------------------------------------- rules
