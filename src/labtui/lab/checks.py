@@ -7,7 +7,7 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from labtui.domain.events import RunState
 from labtui.domain.model import PROCESS_PER_GPU, RunSpec
 from labtui.lab import edition as schema
 from labtui.lab.edition import Edition, Task
-from labtui.lab.evidence import Evidence, ExportFact, code_names
+from labtui.lab.evidence import Evidence, ExportFact, code_names, one_line
 from labtui.lab.run_choice import (
     Match,
     cite_run,
@@ -109,54 +109,70 @@ _NAMED_ONE_BY_ONE, _MOST_NAMED = 2, 3
 
 
 def check_task(edition: Edition, task: Task, evidence: Evidence) -> TaskCheck:
-    items: list[CheckItem] = []
-    for check in task.checks:
-        kind = str(type(check).__struct_config__.tag)
-        items += [replace(item, kind=kind) for item in _CHECKS[type(check)](edition, task, check, evidence)]
+    at = _At(edition, task, evidence)
+    items = [
+        replace(item, kind=str(type(check).__struct_config__.tag))
+        for check in task.checks
+        for item in _CHECKS[type(check)](at, check)
+    ]
     practice = any(item.met and item.practice for item in items)
     notes = list(notes_for(edition, task, evidence))
     if practice:
         notes.insert(0, "Ticked by practice runs: nothing to hand in.")
-    return TaskCheck(
-        task_id=task.id,
-        status=_status(items),
-        items=tuple(items),
-        missing=_missing(items),
-        notes=tuple(notes),
-        practice=practice,
+    status: Status = "partial" if any(item.met and item.effort for item in items) else "open"
+    if all(item.met for item in items):
+        status = "stale" if any(item.stale for item in items) else "done"
+    found = TaskCheck(
+        task_id=task.id, status=status, items=tuple(items), missing="", notes=tuple(notes), practice=practice
     )
+    return replace(found, missing=found.next_item.missing) if found.next_item is not None else found
 
 
 def check_all(edition: Edition, evidence: Evidence) -> tuple[TaskCheck, ...]:
     return tuple(check_task(edition, task, evidence) for task in edition.tasks)
 
 
-def _status(items: list[CheckItem]) -> Status:
-    if all(item.met for item in items):
-        return "stale" if any(item.stale for item in items) else "done"
-    return "partial" if any(item.met and item.effort for item in items) else "open"
+@dataclass(frozen=True, slots=True)
+class _At:
+    """What a check looks at: a task of an edition, and the evidence."""
+
+    edition: Edition
+    task: Task
+    evidence: Evidence
 
 
-def _missing(items: list[CheckItem]) -> str:
-    for item in items:
-        if not item.met:
-            return item.missing
-    return next((item.missing for item in items if item.stale), "")
+def _item(
+    sentence: str,
+    missing: str = "",
+    evidence: str = "",
+    *,
+    stale: str = "",
+    practice: bool = False,
+    effort: bool = True,
+) -> CheckItem:
+    """A condition: not met when something is `missing`, met and `stale` when that says what to do again."""
+    return CheckItem(
+        met=not missing,
+        sentence=sentence,
+        evidence=evidence,
+        missing=missing or stale,
+        stale=bool(stale) and not missing,
+        practice=practice and not missing,
+        effort=effort,
+    )
 
 
 # --------------------------------------------------------------------------- runs
 
 
-def _runs(edition: Edition, task: Task, check: schema.RunsCheck, evidence: Evidence) -> list[CheckItem]:
-    matches = match_runs(edition, task, check, evidence)
-    return [
-        replace(
-            _run_item(task, match, check, evidence, _stale(match, matches)),
-            run=match.spec,
-            task_id=match.task_id if match.task_id != task.id else "",
+def _runs(at: _At, check: schema.RunsCheck) -> Iterator[CheckItem]:
+    matches = match_runs(at.edition, at.task, check, at.evidence)
+    for match in matches:
+        other = match.task_id if match.task_id != at.task.id else ""
+        item = _run_item(
+            match, check, at.evidence, _stale(match, matches), f" (task {other})" if other else ""
         )
-        for match in matches
-    ]
+        yield replace(item, run=match.spec, task_id=other)
 
 
 def _stale(match: Match, matches: Sequence[Match]) -> str:
@@ -172,133 +188,97 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _run_item(task: Task, match: Match, check: schema.RunsCheck, evidence: Evidence, stale: str) -> CheckItem:
-    elsewhere = f" (task {match.task_id})" if match.task_id != task.id else ""
-    sentence = f"{plan_words(match.spec)}{elsewhere}: at least {check.min_epochs} epochs in the log"
-    if match.spec.program is not None:
-        sentence = f"{plan_words(match.spec)}{elsewhere}: run time in the log"
-    if check.min_epochs == 0:
-        sentence = f"{plan_words(match.spec)}{elsewhere}: finished"
+def _run_item(
+    match: Match, check: schema.RunsCheck, evidence: Evidence, stale: str, elsewhere: str
+) -> CheckItem:
+    words = plan_words(match.spec)
+    shown = "run time in the log" if match.spec.program else f"at least {check.min_epochs} epochs in the log"
+    sentence = f"{words}{elsewhere}: {shown if check.min_epochs else 'finished'}"
     if match.run is None:
-        name = plan_words(match.spec) if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
-        missing = f"{name} has not been run yet{elsewhere}."
-        return CheckItem(met=False, sentence=sentence, missing=missing)
-    where = cite_run(match.run, evidence)
+        name = words if match.spec.launcher in PROCESS_PER_GPU else match.spec.label
+        return _item(sentence, f"{name} has not been run yet{elsewhere}.")
+    missing = ""
     if match.why_not:
         missing = f"{match.spec.label}: run {match.run.run_id} does not count yet, {match.why_not}."
-        return CheckItem(met=False, sentence=sentence, evidence=where, missing=missing)
-    return CheckItem(
-        met=True,
-        sentence=sentence,
-        evidence=where,
-        missing=stale,
-        stale=bool(stale),
-        practice=match.practice,
-    )
+    return _item(sentence, missing, cite_run(match.run, evidence), stale=stale, practice=match.practice)
 
 
-def _batches(edition: Edition, task: Task, check: schema.BatchCheck, evidence: Evidence) -> list[CheckItem]:
-    matches = match_planned(edition, task, check.tasks, evidence)
-    items = []
+def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
+    matches = match_planned(at.edition, at.task, check.tasks, at.evidence)
     for model in dict.fromkeys(match.spec.model for match in matches):
         own = [match for match in matches if match.spec.model == model]
-        sentence = f"{model}: the same batch per GPU on every number of GPUs"
         used = {m.spec.n_gpus: m.run.spec.per_gpu_batch for m in own if m.met and m.run is not None}
         batches = ", ".join(
             f"{batch:,} on {n} GPU{'s' if n != 1 else ''}" for n, batch in sorted(used.items())
         )
-        same = len(set(used.values())) == 1
-        if same and len(used) == len({match.spec.n_gpus for match in own}):
-            items.append(CheckItem(met=True, sentence=sentence, evidence=f"per GPU: {batches}"))
-        elif same or not used:
-            missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
-            items.append(CheckItem(met=False, sentence=sentence, evidence=batches, missing=missing))
-        else:
+        missing, shown = "", batches
+        if len(set(used.values())) > 1:
             missing = (
                 f"{model} used different batches per GPU ({batches}), so its speedup compares different work."
             )
-            items.append(CheckItem(met=False, sentence=sentence, evidence=batches, missing=missing))
-    return items
+        elif len(used) < len({match.spec.n_gpus for match in own}):
+            missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
+        else:
+            shown = f"per GPU: {batches}"
+        yield _item(f"{model}: the same batch per GPU on every number of GPUs", missing, shown)
 
 
-def _rates(
-    edition: Edition, task: Task, check: schema.LearningRateCheck, evidence: Evidence
-) -> list[CheckItem]:
-    return [
-        CheckItem(met=met, sentence=sentence, evidence=shown, missing=missing)
-        for met, sentence, shown, missing in rate_items(edition, task, check, evidence)
-    ]
+def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
+    for sentence, missing, shown in rate_items(at.edition, at.task, check, at.evidence):
+        yield _item(sentence, missing, shown)
 
 
-def _metric(edition: Edition, task: Task, check: schema.MetricCheck, evidence: Evidence) -> list[CheckItem]:
+def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
     sentence = f"{check.metric} reached {check.at_least:g}"
-    models = {plan.model for source in tasks_of(edition, task, check.tasks) for plan in source.runs}
-    best: tuple[float, str, bool] | None = None
-    for run in evidence.state.runs.values():
-        if run.spec.model not in models:
-            continue
-        for sample in run.epochs:
-            value = sample.metrics.get(check.metric)
-            if value is not None and (best is None or value > best[0]):
-                best = (
-                    value,
-                    f"{value:g} in epoch {sample.epoch}: {cite_run(run, evidence)}",
-                    evidence.practice(run),
-                )
-    if best is None:
-        return [CheckItem(met=False, sentence=sentence, missing=f"No run shows {check.metric} yet.")]
-    missing = (
-        f"The best {check.metric} so far is {best[0]:g}; {check.at_least:g} is required. Train more epochs."
-    )
-    met = best[0] >= check.at_least
-    return [
-        CheckItem(
-            met=met, sentence=sentence, evidence=best[1], missing="" if met else missing, practice=best[2]
-        )
+    models = {plan.model for source in tasks_of(at.edition, at.task, check.tasks) for plan in source.runs}
+    values = [
+        (value, sample.epoch, run)
+        for run in at.evidence.state.runs.values()
+        if run.spec.model in models
+        for sample in run.epochs
+        if (value := sample.metrics.get(check.metric)) is not None
     ]
+    if not values:
+        yield _item(sentence, f"No run shows {check.metric} yet.")
+        return
+    best, epoch, run = max(values, key=lambda found: found[0])
+    missing = (
+        f"The best {check.metric} so far is {best:g}; {check.at_least:g} is required. Train more epochs."
+    )
+    shown = f"{best:g} in epoch {epoch}: {cite_run(run, at.evidence)}"
+    met = best >= check.at_least
+    yield _item(sentence, "" if met else missing, shown, practice=at.evidence.practice(run))
 
 
-def _fits(edition: Edition, task: Task, check: schema.FitCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, task
-    items = []
+def _fits(at: _At, check: schema.FitCheck) -> Iterator[CheckItem]:
     for law in check.laws:
-        sentence = f"{law.capitalize()}'s law can be fitted to {check.model}"
-        fit = next((f for f in evidence.results.fits if (f.model, f.law) == (check.model, law)), None)
+        name = f"{law.capitalize()}'s law"
+        sentence = f"{name} can be fitted to {check.model}"
+        fits = at.evidence.results.fits
+        fit = next((found for found in fits if (found.model, found.law) == (check.model, law)), None)
         if fit is None:
-            missing = f"{law.capitalize()}'s law needs {check.model} on one GPU and on one more size."
-            items.append(CheckItem(met=False, sentence=sentence, missing=missing))
+            yield _item(sentence, f"{name} needs {check.model} on one GPU and on one more size.")
             continue
         s = fit.serial_fraction
         shown = f"serial fraction {s.value:.3f} ({s.lo:.3f} to {s.hi:.3f}) from {fit.points} sizes"
-        items.append(CheckItem(met=True, sentence=sentence, evidence=shown, practice=fit.practice))
-    return items
+        yield _item(sentence, evidence=shown, practice=fit.practice)
 
 
 # --------------------------------------------------------------------------- files and texts
 
 
-def _charts(edition: Edition, task: Task, check: schema.ChartsCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, task
-    return [_chart_item(chart, check, evidence) for chart in check.charts]
-
-
-def _chart_item(chart: str, check: schema.ChartsCheck, evidence: Evidence) -> CheckItem:
+def _charts(at: _At, check: schema.ChartsCheck) -> Iterator[CheckItem]:
     of = f" of {' and '.join(check.models)}" if check.models else ""
-    sentence = f"the {chart} chart{of} is exported"
-    found = [e for e in evidence.exports if e.chart == chart and _shows(e, check, evidence)]
-    if not found:
-        return CheckItem(met=False, sentence=sentence, missing=f"Export the {chart} chart{of}.")
-    export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
-    later = _later_run(export, check, evidence)
-    stale = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
-    return CheckItem(
-        met=True,
-        sentence=sentence,
-        evidence=export.path,
-        missing=stale,
-        stale=later is not None,
-        practice=export.practice,
-    )
+    for chart in check.charts:
+        sentence = f"the {chart} chart{of} is exported"
+        found = [e for e in at.evidence.exports if e.chart == chart and _shows(e, check, at.evidence)]
+        if not found:
+            yield _item(sentence, f"Export the {chart} chart{of}.")
+            continue
+        export = max(found, key=lambda item: (item.at is None, item.at or 0.0))
+        later = _later_run(export, check, at.evidence)
+        stale = f"The {chart} chart is older than run {later.run_id}: export it again." if later else ""
+        yield _item(sentence, evidence=export.path, stale=stale, practice=export.practice)
 
 
 def _later_run(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) -> RunState | None:
@@ -320,99 +300,77 @@ def _shows(export: ExportFact, check: schema.ChartsCheck, evidence: Evidence) ->
     return set(check.models) <= shown
 
 
-def _answers(edition: Edition, task: Task, check: schema.AnswersCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, check
-    sheet = evidence.answers.get(task.id)
-    items = []
-    for number, question in enumerate(task.questions, 1):
+def _answers(at: _At, check: schema.AnswersCheck) -> Iterator[CheckItem]:
+    del check
+    sheet = at.evidence.answers.get(at.task.id)
+    for number, question in enumerate(at.task.questions, 1):
         answered = sheet is not None and number <= len(sheet.texts) and bool(sheet.texts[number - 1])
-        text = " ".join(question.text.split())
-        items.append(
-            CheckItem(
-                met=answered,
-                sentence=f"question {number} is answered: {text}",
-                evidence=f"answers/{task.id}.md" if answered else "",
-                missing="" if answered else f"Question {number} has no answer yet.",
-            )
+        yield _item(
+            f"question {number} is answered: {one_line(question.text)}",
+            "" if answered else f"Question {number} has no answer yet.",
+            f"answers/{at.task.id}.md" if answered else "",
         )
-    return items
 
 
-def _edited(edition: Edition, task: Task, check: schema.EditedCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, task
+def _edited(at: _At, check: schema.EditedCheck) -> Iterator[CheckItem]:
     sentence = f"{check.script} is your own copy of {check.original} and uses {' and '.join(check.names)}"
-    script, original = evidence.scripts.get(check.script), evidence.scripts.get(check.original)
-    shipped = evidence.originals.get(check.script)
-    source = evidence.originals.get(check.original) or original
+    script = at.evidence.scripts.get(check.script)
+    shipped = at.evidence.originals.get(check.script)
+    source = at.evidence.originals.get(check.original) or at.evidence.scripts.get(check.original)
     if script is None:
-        return [
-            CheckItem(met=False, sentence=sentence, missing=f"Make {check.script} from {check.original}.")
-        ]
-    if shipped is not None and script.is_file(shipped.sha256):
-        missing = f"{check.script} came with labtui; the task wants your own, made from {check.original}."
-        return [CheckItem(met=False, sentence=sentence, missing=missing)]
-    if source is not None and script.is_file(source.sha256):
-        missing = f"{check.script} is still identical to {check.original}: make the change yourself."
-        return [CheckItem(met=False, sentence=sentence, missing=missing)]
+        yield _item(sentence, f"Make {check.script} from {check.original}.")
+        return
     names = code_names(script.text)
     lacking = [name for name in check.names if name not in names]
-    if lacking:
-        missing = f"{check.script} does not use {' and '.join(lacking)} in its code yet."
-        return [CheckItem(met=False, sentence=sentence, evidence=check.script, missing=missing)]
-    shown = ", ".join(f"{name} in line {names[name]}" for name in check.names)
-    return [CheckItem(met=True, sentence=sentence, evidence=f"scripts/{check.script}: {shown}")]
+    missing = shown = ""
+    if shipped is not None and script.is_file(shipped.sha256):
+        missing = f"{check.script} came with labtui; the task wants your own, made from {check.original}."
+    elif source is not None and script.is_file(source.sha256):
+        missing = f"{check.script} is still identical to {check.original}: make the change yourself."
+    elif lacking:
+        missing, shown = f"{check.script} does not use {' and '.join(lacking)} in its code yet.", check.script
+    else:
+        places = ", ".join(f"{name} in line {names[name]}" for name in check.names)
+        shown = f"scripts/{check.script}: {places}"
+    yield _item(sentence, missing, shown)
 
 
-def _files(edition: Edition, task: Task, check: schema.FilesCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, task
-    return [
-        CheckItem(
-            met=name in evidence.scripts,
-            sentence=f"{name} is in scripts/",
-            evidence=f"scripts/{name}" if name in evidence.scripts else "",
-            missing="" if name in evidence.scripts else f"scripts/{name} is missing.",
-            effort=False,
-        )
-        for name in check.files
-    ]
+def _files(at: _At, check: schema.FilesCheck) -> Iterator[CheckItem]:
+    for name in check.files:
+        there = name in at.evidence.scripts
+        missing = "" if there else f"scripts/{name} is missing."
+        yield _item(f"{name} is in scripts/", missing, f"scripts/{name}" if there else "", effort=False)
 
 
-def _data(edition: Edition, task: Task, check: schema.DataCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, task, check
-    sentence = "the data set and the software on the cluster can be reached"
+def _data(at: _At, check: schema.DataCheck) -> Iterator[CheckItem]:
+    del check
+    evidence, sentence = at.evidence, "the data set and the software on the cluster can be reached"
     trained = [run for _, run in sorted(evidence.state.runs.items()) if run.epochs]
-    if trained:
-        trained.sort(key=evidence.practice)  # a real run is the better witness
-        shown = f"{cite_run(trained[0], evidence)} read the data and trained"
-        return [
-            CheckItem(met=True, sentence=sentence, evidence=shown, practice=evidence.practice(trained[0]))
-        ]
     gone = [path for path, there in evidence.remote.items() if not there]
-    if evidence.remote and not gone:
+    if trained:
+        witness = min(trained, key=evidence.practice)  # a real run is the better one
+        shown = f"{cite_run(witness, evidence)} read the data and trained"
+        yield _item(sentence, evidence=shown, practice=evidence.practice(witness))
+    elif gone:
+        yield _item(sentence, f"Not on the cluster: {', '.join(gone)}.")
+    elif evidence.remote:
         when = f" on {_utc(evidence.remote_at)}" if evidence.remote_at is not None else ""
-        shown = f"seen on the cluster{when}: {', '.join(evidence.remote)}"
-        return [CheckItem(met=True, sentence=sentence, evidence=shown)]
-    missing = (
-        f"Not on the cluster: {', '.join(gone)}."
-        if gone
-        else "Not checked yet: press D (`labtui doctor`), or submit a job."
-    )
-    return [CheckItem(met=False, sentence=sentence, missing=missing)]
+        yield _item(sentence, evidence=f"seen on the cluster{when}: {', '.join(evidence.remote)}")
+    else:
+        yield _item(sentence, "Not checked yet: press D (`labtui doctor`), or submit a job.")
 
 
 def _utc(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _hand_in(edition: Edition, task: Task, check: schema.HandInCheck, evidence: Evidence) -> list[CheckItem]:
-    del edition, task
-    sentence = f"{' or '.join(check.files)} is in the lab folder"
-    found = next((name for name in check.files if name in evidence.files), None)
-    missing = "" if found else f"Make {' or '.join(check.files)} (labtui export)."
-    return [CheckItem(met=found is not None, sentence=sentence, evidence=found or "", missing=missing)]
+def _hand_in(at: _At, check: schema.HandInCheck) -> Iterator[CheckItem]:
+    files = " or ".join(check.files)
+    found = next((name for name in check.files if name in at.evidence.files), "")
+    yield _item(f"{files} is in the lab folder", "" if found else f"Make {files} (labtui export).", found)
 
 
-_CHECKS: dict[type[schema.Check], Callable[[Edition, Task, Any, Evidence], list[CheckItem]]] = {
+_CHECKS: dict[type[schema.Check], Callable[[_At, Any], Iterator[CheckItem]]] = {
     schema.RunsCheck: _runs,
     schema.BatchCheck: _batches,
     schema.LearningRateCheck: _rates,

@@ -230,7 +230,7 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
 
 def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) -> str:
     """In words, why a run of the right model and devices does not count; "" when it does."""
-    if batch is not None and run.spec.batch_size != batch:
+    if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
         return f"it used a global batch of {run.spec.batch_size:,} where {batch:,} is planned"
     if run.outcome is None:
         read = len(run.epochs)
@@ -265,16 +265,6 @@ def plan_words(spec: RunSpec) -> str:
     return f"{spec.label} ({batch})"
 
 
-__all__ = [
-    "Match",
-    "cite_run",
-    "match_planned",
-    "match_runs",
-    "plan_words",
-    "tasks_of",
-]
-
-
 _RATE = re.compile(r"\b(?:SGD|Adam\w*|RMSprop|learning_rate|lr)\b")
 _GPUS_TIMES = re.compile(
     r"\*\s*(?:\w+\.)*(?:n_gpus|num_gpus|\w*replicas\w*)|(?:n_gpus|num_gpus|\w*replicas\w*)\s*\*"
@@ -282,51 +272,42 @@ _GPUS_TIMES = re.compile(
 _LONGEST = 1_000
 """Characters of a line that are looked at; code lines are shorter."""
 
-Item = tuple[bool, str, str, str]
-"""Met, what is asked, what shows it, what is missing."""
 
-
-def rate_items(edition: Edition, task: Task, check: LearningRateCheck, evidence: Evidence) -> list[Item]:
-    """One item per planned run that was made; one that waits for the runs when none was."""
+def rate_items(
+    edition: Edition, task: Task, check: LearningRateCheck, evidence: Evidence
+) -> Iterator[tuple[str, str, str]]:
+    """What is asked, what is missing, what shows it, for each planned run that was made; one that waits for them."""
     matches = match_planned(edition, task, check.tasks, evidence)
-    made = [match for match in matches if match.met]
+    made = [match.run for match in matches if match.met and match.run is not None]
     if not made:
-        return [
-            (
-                False,
-                "the learning rate grows with the GPUs",
-                "",
-                "The learning rate is known once a run has started.",
-            )
-        ]
-    return [_item(edition, match, evidence) for match in made]
-
-
-def _item(edition: Edition, match: Match, evidence: Evidence) -> Item:
-    if match.run is None:
-        raise ValueError("no run has started, so no learning rate is known")
-    wanted = expected_learning_rate(edition, match.spec)
-    sentence = f"{match.spec.label}: learning rate {wanted:g}"
-    rate = match.run.learning_rate if match.run.learning_rate is not None else match.run.spec.learning_rate
-    if rate is not None:
+        waiting = "The learning rate is known once a run has started."
+        yield "the learning rate grows with the GPUs", waiting, ""
+    for match in matches:
+        if not match.met or match.run is None:
+            continue
+        wanted = expected_learning_rate(edition, match.spec)
+        sentence = f"{match.spec.label}: learning rate {wanted:g}"
         where = cite_run(match.run, evidence)
-        if math.isclose(rate, wanted, rel_tol=1e-6):
-            return True, sentence, f"{rate:g}: {where}", ""
-        missing = (
-            f"{match.spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
-            f"(base {edition.base_learning_rate:g} x {match.spec.replicas})."
-        )
-        return False, sentence, where, missing
-    shown = _in_script(match, evidence)
-    if shown:
-        return True, sentence, shown, ""
-    missing = f"Neither the log nor {match.spec.script} shows the learning rate of {match.spec.label}."
-    return False, sentence, "", missing
+        rate = match.run.learning_rate
+        rate = match.run.spec.learning_rate if rate is None else rate
+        if rate is None:
+            shown = _in_script(match.run.spec.script, evidence)
+            missing = (
+                f"Neither the log nor {match.spec.script} shows the learning rate of {match.spec.label}."
+            )
+            yield sentence, "" if shown else missing, shown
+        elif math.isclose(rate, wanted, rel_tol=1e-6):
+            yield sentence, "", f"{rate:g}: {where}"
+        else:
+            missing = (
+                f"{match.spec.label} was trained with a learning rate of {rate:g}, not {wanted:g} "
+                f"(base {edition.base_learning_rate:g} x {match.spec.replicas})."
+            )
+            yield sentence, missing, where
 
 
-def _in_script(match: Match, evidence: Evidence) -> str:
+def _in_script(script: str, evidence: Evidence) -> str:
     """The line of the script (or of one it imports) that multiplies the rate by the GPUs."""
-    script = match.run.spec.script if match.run is not None else match.spec.script
     for path in rests_on(script, evidence.scripts):
         text = evidence.scripts[path].text if path in evidence.scripts else ""
         for number, line in enumerate(text.splitlines(), 1):
