@@ -44,7 +44,8 @@ def test_the_doctor_names_a_status_once(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["problem"], "1 check: 1 wrong."),
         (["ok"], "The one check is fine."),
-        (["ok", "skipped"], "All 2 checks are fine."),
+        (["ok", "skipped"], "2 checks: 1 not checked."),
+        (["ok", "ok"], "All 2 checks are fine."),
         (["ok", "warning", "warning"], "3 checks: 2 to look at."),
         (["ok", "problem", "warning"], "3 checks: 1 wrong, 1 to look at."),
     ],

@@ -11,19 +11,22 @@ import pytest
 from labtui.cluster.target import NonInteractivePrompter, Overrides
 from labtui.commands.cli import main
 from labtui.commands.terminal import plain
-from labtui.doctor.examine import check_paths, examine
+from labtui.doctor.examine import _advising, check_paths, check_python, examine, resolve_target
 from labtui.doctor.findings import (
     Check,
+    NetworkFacts,
     Requirements,
     check_account,
     check_clock,
     check_qos,
+    check_refusal,
     check_slurm,
     worst_status,
 )
 from labtui.doctor.setup import profile_text
+from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue
-from labtui.session.settings import parse_profile
+from labtui.session.settings import load_profile, parse_profile
 from labtui.slurm.probe import (
     BATCHES,
     Association,
@@ -141,19 +144,60 @@ def places(**facts: PathFacts) -> dict[str, str]:
 
 
 def test_places() -> None:
-    data = PathFacts(path="/d", kind="dir", readable=True, names=BATCHES)
+    data = PathFacts(path="/d", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES, 9))
     image = PathFacts(path="/c", kind="file", readable=True)
     assert set(places(a=data, b=image).values()) == {"ok"}
     assert places(b=image)["data"] == "problem"
-    assert places(a=PathFacts(path="/d", kind="dir", readable=True, names=BATCHES[:3]))["data"] == "problem"
+    assert (
+        places(a=PathFacts(path="/d", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES[:3], 9)))["data"]
+        == "problem"
+    )
     assert places(a=PathFacts(path="/d", kind="dir"), b=PathFacts(path="/c", kind="file")) == {
         "root": "ok", "data": "problem", "container": "problem", "room": "ok",
     }  # fmt: skip
-    elsewhere = PathsProbe(paths={"/d2": PathFacts(path="/d2", kind="dir", readable=True, names=BATCHES)})
+    elsewhere = PathsProbe(
+        paths={"/d2": PathFacts(path="/d2", kind="dir", readable=True, sizes=dict.fromkeys(BATCHES, 9))}
+    )
     (root, data_check) = check_paths(
         elsewhere, root="/r", data_dir="/d", container="", alternative_paths={"/d": "/d2"}
     )
     assert root.status == "problem" and "/d2" in data_check.fix
+
+
+def test_a_truncated_batch_is_no_complete_data_set() -> None:
+    whole = dict.fromkeys(BATCHES, 31_035_700)
+    for size, status in ((31_035_320, "ok"), (30_000_000, "problem"), (0, "problem")):
+        data = PathFacts(path="/d", kind="dir", readable=True, sizes=whole | {"data_batch_3": size})
+        assert places(a=data, b=PathFacts(path="/c", kind="file", readable=True))["data"] == status
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ((0, "3.11.4 2.15.0"), "ok", "has tensorflow (3.11.4 2.15.0)"),
+        ((127, "bash: python9: command not found"), "problem", "no program python9"),
+        ((1, "ModuleNotFoundError: No module named 'tensorflow'"), "problem", "has no tensorflow"),
+        ((124, ""), "skipped", "no answer within"),
+        ((1, "Programs are not run on login nodes"), "skipped", "Programs are not run"),
+        (None, "skipped", "no answer"),
+    ],
+)
+def test_the_python_of_the_job_scripts(answer: tuple[int, str] | None, status: str, words: str) -> None:
+    found = check_python("python9", "tensorflow", answer)
+    assert found.status == status and words in found.sentence
+
+
+def test_another_host_gets_no_advice_of_the_site() -> None:
+    """And no name server is no network that blocks."""
+
+    site = load_profile("mn5")
+    own = resolve_target(site, Overrides())
+    assert _advising(own, site) is site
+    other = _advising(resolve_target(site, Overrides(hosts=("login.example.org",))), site)
+    assert not (other.password_host or other.support or other.host_keys or other.host_keys_source)
+    error = CannotConnect("No name server answers.", "Go online.", reason="name")
+    found = check_refusal(error, site, "me", NetworkFacts(site_hosts=("dt1",)))
+    assert "blocks" not in found.fix and found.fix == "Go online."
 
 
 def test_quota_tables() -> None:

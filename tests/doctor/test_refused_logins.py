@@ -47,7 +47,7 @@ def test_the_doctor_on_an_expired_account(
     found = doctor(student, capsys)
     assert set(found) == {"account-expired"}
     assert "Your account has expired" in found["account-expired"]["sentence"]
-    assert "support@bsc.es" in found["account-expired"]["fix"]
+    assert "bsc.es" not in found["account-expired"]["fix"], "the test cluster is no host of the site"
 
 
 @pytest.mark.cluster
@@ -57,8 +57,7 @@ def test_the_doctor_on_a_password_that_must_be_changed(
     cluster.set_account(must_change_password=True)
     found = doctor(student, capsys)
     assert set(found) == {"password-expired"}
-    assert "transfer1.bsc.es" in found["password-expired"]["fix"]
-    assert "passwd" in found["password-expired"]["fix"]
+    assert "bsc.es" not in found["password-expired"]["fix"]
 
 
 @pytest.mark.cluster

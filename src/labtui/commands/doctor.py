@@ -231,7 +231,7 @@ def _summary(checks: Iterable[Check]) -> None:
 
 def summary(checks: Sequence[Check]) -> str:
     """All checks in a line, as in ``5 checks: 1 wrong, 2 to look at``."""
-    counts = {"wrong": "problem", "to look at": "warning"}
+    counts = {"wrong": "problem", "to look at": "warning", "not checked": "skipped"}
     found = {word: sum(check.status == status for check in checks) for word, status in counts.items()}
     parts = [f"{count} {word}" for word, count in found.items() if count]
     if not parts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import socket
 import stat
 import time
@@ -17,11 +18,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import msgspec
+
 from labtui.cluster.connection import Connection
 from labtui.cluster.dial import connect_tcp
 from labtui.cluster.keys import certificate_times
 from labtui.cluster.known_hosts import known_types, read_known_hosts
-from labtui.cluster.target import Endpoint, Overrides, Prompter, Target, resolve_target
+from labtui.cluster.target import Endpoint, LoginQuestion, Overrides, Prompter, Target, resolve_target
 from labtui.doctor.findings import (
     Check,
     NetworkFacts,
@@ -58,6 +61,7 @@ from labtui.slurm.probe import (
     paths_command,
     slurm_probe_command,
 )
+from labtui.slurm.remote_command import NOT_FOUND, TIMED_OUT
 
 BUDGET_LOW = 0.95
 EXPIRES_SOON_DAYS = 14
@@ -102,7 +106,12 @@ def _facts(probe: PathsProbe, path: str) -> PathFacts:
 def _data(probe: PathsProbe, path: str, other: str) -> Check:
     key, title, facts = "data", "Data", _facts(probe, path)
     if facts.kind == "dir" and facts.readable and not facts.batches_missing:
-        return ok(key, title, f"CIFAR-10 is complete in {path}.")
+        if short := facts.batches_short:
+            sentence = f"{', '.join(short)} in {path} is shorter than the other files: a broken copy."
+            return problem(
+                key, title, sentence, "Copy it again, or name another folder (data_dir in lab.toml)."
+            )
+        return ok(key, title, f"{path} has all files of CIFAR-10, and their sizes fit.")
     if other and not _facts(probe, other).batches_missing:
         sentence = f"CIFAR-10 is not in {path}, but it is in {other}."
         return problem(key, title, sentence, f'Write data_dir = "{other}" in lab.toml.', data_dir=other)
@@ -168,6 +177,8 @@ def check_budget(budget: Sequence[Budget], today: date | None) -> Check:
 
 
 SLOW_SHELL_S = 5.0
+PYTHON_LIMIT_S = 60
+NOT_EXECUTABLE = 126
 CERTIFICATE_SOON_S = 2 * 3600
 REACH_LIMIT_S = 5.0
 """How long another host of the site is tried, when the login hosts do not answer."""
@@ -201,12 +212,42 @@ def examine(
             "labtui's own small files go over the connection it has.",
         )
     yield from (_key(endpoint) for endpoint in target.endpoints[:1])
-    yield _known(target, profile)
-    connection = Connection(target, prompter)
+    yield _known(target, _advising(target, profile))
+    typing = _Typing(prompter)
+    connection = Connection(target, typing)
     try:
-        yield from _connected(connection, profile, wanted, seen)
+        yield from _connected(connection, typing, profile, wanted, seen)
     finally:
         connection.close()
+
+
+class _Typing:
+    """Hands questions on, and counts the seconds until they are answered."""
+
+    def __init__(self, prompter: Prompter) -> None:
+        self._prompter = prompter
+        self.seconds = 0.0
+
+    def ask(self, question: LoginQuestion) -> str | None:
+        began = time.monotonic()
+        try:
+            return self._prompter.ask(question)
+        finally:
+            self.seconds += time.monotonic() - began
+
+
+def _advising(target: Target, profile: Profile) -> Profile:
+    """The profile to advise from: on another host than its own, what the site publishes does not hold."""
+    if any({endpoint.alias, endpoint.host} & set(profile.login_hosts) for endpoint in target.endpoints):
+        return profile
+    nothing = {
+        "password_host": "",
+        "password_note": "",
+        "support": "",
+        "host_keys_source": "",
+        "host_keys": {},
+    }
+    return msgspec.structs.replace(profile, **nothing)
 
 
 def _configuration(profile: Profile, target: Target) -> Iterator[Check]:
@@ -289,22 +330,23 @@ def _known(target: Target, profile: Profile) -> Check:
 
 
 def _connected(
-    connection: Connection, profile: Profile, wanted: Requirements, seen: Seen | None
+    connection: Connection, typing: _Typing, profile: Profile, wanted: Requirements, seen: Seen | None
 ) -> Iterator[Check]:
+    site = _advising(connection.target, profile)
     began = time.monotonic()
     try:
         connection.connect()
     except LabError as error:
-        yield check_refusal(error, profile, connection.user, _network(error, connection, profile))
+        yield check_refusal(error, site, connection.user, _network(error, connection, profile))
         return
-    took = time.monotonic() - began
+    took = time.monotonic() - began - typing.seconds
     methods = " and ".join(connection.login_result.methods) if connection.login_result else ""
     way = f"by {methods or 'nothing'} in {took:.1f} s"
     nonce = secrets.token_hex(8)
     try:
         result = connection.run(slurm_probe_command(nonce), timeout_s=180)
     except LabError as error:
-        refusal = check_refusal(error, profile, connection.user, NetworkFacts())
+        refusal = check_refusal(error, site, connection.user, NetworkFacts())
         yield (
             refusal
             if refusal.key != "network"
@@ -400,9 +442,12 @@ def _places(
     others = {path: other for path in (data, image) if (other := alternative_path(path))}
     paths = [path for path in (data, image, *others.values()) if path]
     nonce = secrets.token_hex(8)
-    command = paths_command(root, paths, profile.quota_command, nonce, profile.budget_command)
+    starts = "" if image or profile.status == "practice" else _python_command(profile, wanted)
+    site = {"quota": profile.quota_command, "budget": profile.budget_command}
+    commands = {name: f"limit 20 {command}" for name, command in site.items() if command}
+    commands |= {"python": starts} if starts else {}
     try:
-        result = connection.run(command, timeout_s=110)
+        result = connection.run(paths_command(root, paths, nonce, commands), timeout_s=110 + PYTHON_LIMIT_S)
     except LabError as error:
         yield problem("places", "Paths", error.sentence, error.hint)
         return
@@ -412,6 +457,41 @@ def _places(
     yield from check_paths(
         found, root=root, data_dir=data, container=image, alternative_paths=others, today=date.today()
     )
+    if starts:
+        yield check_python(profile.launch.python, wanted.framework, found.python)
+    elif image:
+        sentence = "It is not started here: containers run on the compute nodes."
+        yield skipped("python", "Python in the container", sentence)
+
+
+def _python_command(profile: Profile, wanted: Requirements) -> str:
+    """Starts the Python of the job scripts on the login node, with what they load before it."""
+    launch = profile.launch
+    lines = ["module purge"] if launch.modules and launch.purge else []
+    lines += [f"module load {shlex.quote(name)}" for name in launch.modules]
+    lines += [*launch.setup, *(f"export {name}={shlex.quote(value)}" for name, value in launch.env.items())]
+    code = (
+        f"import sys, {wanted.framework} as framework; print(sys.version.split()[0], framework.__version__)"
+    )
+    lines.append(f"limit {PYTHON_LIMIT_S} {shlex.join(shlex.split(launch.python))} -c {shlex.quote(code)}")
+    return "\n".join(lines)
+
+
+def check_python(python: str, framework: str, answer: tuple[int, str] | None) -> Check:
+    """Whether the training's Python starts and has its framework; a login node may refuse to run it."""
+    key, title = "python", "Python"
+    fix = "Correct `python` or `modules` under [launch] in the cluster's profile; `labtui init --python` writes it."
+    status, text = answer or (None, "")
+    last = (text.splitlines() or [""])[-1].strip()[:200]
+    if status == 0:
+        return ok(key, title, f"{python} starts and has {framework} ({last}).")
+    if f"No module named '{framework}'" in text:
+        return problem(key, title, f"{python} has no {framework}.", fix)
+    if status in (NOT_EXECUTABLE, NOT_FOUND) or "No such file or directory" in last:
+        return problem(key, title, f"There is no program {python} on the login node.", fix)
+    if status == TIMED_OUT:
+        return skipped(key, title, f"{python} gave no answer within {PYTHON_LIMIT_S} s on the login node.")
+    return skipped(key, title, f"The login node did not run {python}: {last or 'no answer'}")
 
 
 def _trials(

@@ -74,6 +74,7 @@ class Requirements:
     root: str = ""
     data_dir: str = ""
     container: str = ""
+    framework: str = "tensorflow"
     gpus: tuple[int, ...] = (1,)
     cpu_runs: bool = False
 
@@ -158,7 +159,8 @@ def _no_network(error: LabError, network: NetworkFacts) -> Check:
             f"{error.sentence} {hosts} of the same site can be reached, so your network is fine.",
             "The login nodes are down or in maintenance: look at the site's announcements and try again later.",
         )
-    if network.site_hosts:
+    blocked = isinstance(error, CannotConnect) and error.reason in ("timeout", "no-route", "refused")
+    if network.site_hosts and blocked:
         return problem(
             "network",
             "Network",

@@ -22,11 +22,11 @@ _IMAGES = (".sif", ".simg")
 
 
 def absolute_paths(code: str) -> Iterator[str]:
-    """The paths from the root in a line of code; what stands behind ``"$HOME"`` or a tilde is only the tail of one."""
+    """The paths from the root in a line of code, and those behind ``"$HOME"/`` as the cluster is asked for them."""
     for word in split_words(code) if "/" in code else ():
         for piece in re.split(r"[\s=:,;<>|&()\[\]]+", word.replace('"', "").replace("'", "")):
-            if _WHOLE.fullmatch(piece):
-                yield piece.rstrip("/")
+            if _WHOLE.fullmatch(piece.removeprefix("$HOME")):
+                yield piece.removeprefix("$HOME/").rstrip("/")
 
 
 def alternative_path(path: str) -> str:
@@ -38,9 +38,9 @@ def alternative_path(path: str) -> str:
 
 
 def remote_paths(context: ScriptContext) -> tuple[str, ...]:
-    """Absolute paths a job needs, worth asking the cluster about: data, container, those written in scripts."""
+    """Paths a job needs, worth asking the cluster about: data, container, those in scripts; relative ones from home."""
     draft = context.draft
-    paths = [path for path in ((draft.data_dir, draft.container) if draft else ()) if path[:1] == "/"]
+    paths = [path.removeprefix("~/") for path in ((draft.data_dir, draft.container) if draft else ()) if path]
     code = [code for job in context.shells for _, _, code in _shell_code(job)]
     code += [line for script in context.pythons for _, line in _python_code(context, script)]
     for path in (path for line in code for path in absolute_paths(line)):

@@ -102,10 +102,13 @@ def requirements_of(folder: LabFolder, settings: Settings) -> Requirements:
 
     gpus: tuple[int, ...] = (1,)
     cpu_runs = False
+    framework = "tensorflow"
     try:
         runs = [run for task in load_edition(settings.edition, folder).tasks for run in task.runs]
         gpus = tuple(sorted({run.gpus for run in runs if run.device == "gpu"}))
         cpu_runs = any(run.device == "cpu" for run in runs)
+        if runs and all(run.script.startswith("pytorch/") for run in runs):
+            framework = "torch"
     except LabError:
         pass  # the lab's text cannot be read: the connection can be examined all the same
     return Requirements(
@@ -115,6 +118,7 @@ def requirements_of(folder: LabFolder, settings: Settings) -> Requirements:
         root=settings.root,
         data_dir=settings.data_dir,
         container=settings.container,
+        framework=framework,
         gpus=gpus,
         cpu_runs=cpu_runs,
     )

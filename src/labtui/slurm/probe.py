@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -185,12 +185,23 @@ class PathFacts:
     path: str
     kind: str = "missing"
     readable: bool = False
-    names: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The CIFAR-10 files in it, in bytes."""
 
     @property
     def batches_missing(self) -> tuple[str, ...]:
         """The CIFAR-10 files that are not in this directory."""
-        return tuple(name for name in BATCHES if name not in self.names)
+        return tuple(name for name in BATCHES if name not in self.sizes)
+
+    @property
+    def batches_short(self) -> tuple[str, ...]:
+        """The CIFAR-10 files that are smaller than the largest although all hold as many images.
+
+        The published ones have the same size within 0.003 %; made ones of a few images differ by their pixels.
+        """
+        most = max(self.sizes.values(), default=0)
+        share = 0.999 if most > 30_000_000 else 0.9
+        return tuple(name for name, size in self.sizes.items() if size < share * most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +209,8 @@ class PathsProbe:
     """The paths asked about, room at the root, and the site's own words on quota (plain text)."""
 
     paths: dict[str, PathFacts] = field(default_factory=dict)
+    python: tuple[int, str] | None = None
+    """How a look at the training's Python ended: its status and what it printed."""
     root_parent: str = ""
     root_writable: bool = False
     free_kib: int | None = None
@@ -207,9 +220,12 @@ class PathsProbe:
 
 
 def paths_command(
-    root: str, paths: Sequence[str], quota_command: str, nonce: str, budget_command: str = ""
+    root: str, paths: Sequence[str], nonce: str, commands: Mapping[str, str] | None = None
 ) -> RemoteCommand:
-    """Ask about `paths`, room and permission under `root`, the site's quota; nothing is changed."""
+    """Ask about `paths`, room and permission under `root`, and run the site's `commands`; nothing is changed.
+
+    `commands` are shell code by section: ``quota``, ``budget``, ``python`` (which starts the training's Python).
+    """
     lines = [
         PINNED,
         LIMIT,
@@ -217,7 +233,7 @@ def paths_command(
         "look() {",
         '  kind=missing; [ -d "$1" ] && kind=dir; [ -f "$1" ] && kind=file',
         '  [ -r "$1" ] && kind="$kind readable"; echo "$kind"',
-        '  [ -d "$1" ] && ls -- "$1" 2>/dev/null | head -n 200',
+        f'  [ -d "$1" ] && (cd -- "$1" && wc -c {" ".join(BATCHES)} 2>/dev/null)',
         "}",
     ]
     for place, path in enumerate(paths):
@@ -231,10 +247,9 @@ def paths_command(
         'mark room; limit 20 df -Pk -- "$place" | tail -n 1',
         'mark inodes; limit 20 df -Pi -- "$place" | tail -n 1',
     ]
-    if quota_command:
-        lines.append(f"mark quota; limit 20 {quota_command} 2>&1 | head -c 20000")
-    if budget_command:
-        lines.append(f"mark budget; limit 20 {budget_command} 2>&1 | head -c 40000")
+    for name, command in (commands or {}).items():
+        lines.append(f"mark {name}; said=$( ({command}) 2>&1 </dev/null ); status=$?")
+        lines.append(f'printf "%s" "$said" | head -c 40000; mark "{name}-status $status"')
     return RemoteCommand("probe-places", "\n".join(lines))
 
 
@@ -246,6 +261,9 @@ def parse_paths(result: CommandResult, nonce: str, paths: Sequence[str]) -> Path
         paths={path: _path_facts(path, out.get(f"path-{place}", "")) for place, path in enumerate(paths)},
         root_parent=root[0],
         root_writable="writable" in root[1:],
+        python=(status, out["python"].strip())
+        if "python" in out and (status := section_status(out, "python-status")) is not None
+        else None,
         free_kib=_fourth(out.get("room", "")),
         free_inodes=_fourth(out.get("inodes", "")),
         quota=_ANSI.sub("", out.get("quota", "")).strip(),
@@ -254,13 +272,18 @@ def parse_paths(result: CommandResult, nonce: str, paths: Sequence[str]) -> Path
 
 
 def _path_facts(path: str, text: str) -> PathFacts:
-    head, _, names = text.partition("\n")
+    head, _, listed = text.partition("\n")
+    pairs = [line.split() for line in listed.splitlines()]
     words = head.split()
     return PathFacts(
         path=path,
         kind=words[0] if words else "missing",
         readable="readable" in words,
-        names=tuple(names.splitlines()),
+        sizes={
+            words[1]: size
+            for words in pairs
+            if len(words) == 2 and words[1] in BATCHES and (size := number(words[0])) is not None
+        },
     )
 
 
