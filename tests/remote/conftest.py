@@ -90,14 +90,15 @@ def trained(folder: Path, script: str, *words: str, **more: str) -> Trained:
 def two_replicas(data: Path, small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """ResNet50.py on two CPU devices: 40 images in batches of 16, so the third step is short.
 
-    With the small network: `sequential` trains the lab's own, and test_checks.py builds each for two devices.
+    With the small network: test_checks.py builds the lab's own.
     """
     words = ["--epochs", "3", "--batch_size", "16", "--n_gpus", "2", "--data", str(data)]
     return trained(tmp_path_factory.mktemp("two"), str(small_scripts / "ResNet50.py"), *words)
 
 
 @pytest.fixture(scope="session")
-def sequential(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def sequential(data: Path, small_scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """ResNet50_seq.py on the CPU: one epoch of 12 images; the data folder comes from the environment."""
     words = ["--epochs", "1", "--batch_size", "8", "--images", "12"]
-    return trained(tmp_path_factory.mktemp("seq"), "ResNet50_seq.py", *words, CIFAR10_DATA=str(data))
+    script = str(small_scripts / "ResNet50_seq.py")
+    return trained(tmp_path_factory.mktemp("seq"), script, *words, CIFAR10_DATA=str(data))

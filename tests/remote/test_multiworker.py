@@ -1,10 +1,8 @@
-"""TensorFlow over several workers: who they are by Slurm's variables, and a real training of two on loopback."""
+"""TensorFlow over several workers: who they are by Slurm's variables. tests/e2e/test_two_nodes trains with two."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from labtui.training_logs.reader import parse_log
 from tests.remote.conftest import REMOTE, environment
 
 SCRIPT = REMOTE / "tensorflow" / "train_multiworker.py"
@@ -67,45 +64,6 @@ def test_a_wrong_number_of_tasks_is_said_once(tmp_path: Path) -> None:
         assert done.returncode == 4
         sentences.append(done.stderr)
     assert "--expect_workers is 8, but there are 2 tasks" in sentences[0] and sentences[1] == ""
-
-
-def two_workers(folder: Path, *words: str) -> list[tuple[int, str, str]]:
-    """Exit code, standard output and standard error of two workers that have met on loopback."""
-    ports = []
-    for probe in (socket.socket(), socket.socket()):
-        probe.bind(("127.0.0.1", 0))
-        ports.append(f"127.0.0.1:{probe.getsockname()[1]}")
-        probe.close()
-    running = []
-    for index in (0, 1):
-        config = {"cluster": {"worker": ports}, "task": {"type": "worker", "index": index}}
-        env = environment(TF_CONFIG=json.dumps(config), SLURM_PROCID=str(index))
-        command = [sys.executable, str(SCRIPT), "--device", "cpu", "--model", "small", *words]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        running.append(subprocess.Popen(command, cwd=folder, env=env, text=True, **pipes))  # type: ignore[call-overload]
-    try:
-        texts = [process.communicate(timeout=800) for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    return [(process.returncode, *text) for process, text in zip(running, texts, strict=True)]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.slow
-@pytest.mark.xdist_group("tensorflow")
-def test_two_workers_train_and_the_first_one_prints(tmp_path: Path) -> None:
-    if importlib.util.find_spec("tf_keras") is None:
-        pytest.skip("tf_keras is not installed: training over several workers was NOT tried")
-    words = ["--dataset", "synthetic", "--images", "130", "--batch_size", "64", "--epochs", "3"]
-    first, second = two_workers(tmp_path, *words)
-    assert (first[0], second[0]) == (0, 0), first[2] + second[2]
-    assert second[1] == ""
-    (run,) = parse_log(first[1].encode()).runs
-    assert (run.model, run.n_gpus, run.batch_size, run.images) == ("small", 2, 64, 128)
-    assert (run.outcome, run.practice, run.epochs_planned, len(run.epochs)) == ("completed", True, 3, 3)
-    assert all({"loss", "accuracy"} <= epoch.metrics.keys() and epoch.steps == 2 for epoch in run.epochs)
-    assert not run.interleaved and not run.contradictions
 
 
 @pytest.mark.tensorflow

@@ -201,7 +201,7 @@ class TestThePagesCommand:
 
 
 class TestCifar:
-    """CIFAR-10's own files: four ranks, and a training that is broken off and resumed on two."""
+    """CIFAR-10's own files: a warm-up, and a training that is broken off and resumed on two."""
 
     pytestmark = TRAINS
 
@@ -220,16 +220,16 @@ class TestCifar:
         ]
         return [*small, "--images", "40", "--batch_size", "5", "--epochs_eval", "1"]
 
-    def test_four_ranks_and_a_warm_up(self, words: list[str], tmp_path: Path) -> None:
+    def test_two_ranks_and_a_warm_up(self, words: list[str], tmp_path: Path) -> None:
         policy = ["--lr_policy", "gradual", "--warmup_epochs", "2", "--num_epochs", "4", "--num_workers", "1"]
         ended = torchrun(
-            4, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "4", cwd=tmp_path
+            2, *words, *policy, "--mixed_precision", "bf16", "--expect_world_size", "2", cwd=tmp_path
         )
         found = the_run(ended)
-        assert (found.n_gpus, found.batch_size, found.images) == (4, 20, 40)
-        expected = [schedules().learning_rate("gradual", epoch, 4, 0.1, 5, 4, 2) for epoch in range(4)]
+        assert (found.n_gpus, found.batch_size, found.images) == (2, 10, 40)
+        expected = [schedules().learning_rate("gradual", epoch, 4, 0.1, 5, 2, 2) for epoch in range(4)]
         assert metric(found, "learning_rate") == pytest.approx(expected)
-        # 8 validation images on 4 ranks: each counts once, so a percentage is a whole number of eighths
+        # 8 validation images on 2 ranks: each counts once, so a percentage is a whole number of eighths
         assert all(value / 12.5 == int(value / 12.5) for value in metric(found, "val_top1"))
         assert "### AMP Enabled: True" in ended.out
 
