@@ -28,43 +28,52 @@ def test_evidence_stands_beside_every_tick():
     assert first.evidence == "run 3, job 30003, ResNet50-1.30003.out, lines 2, 4, 6, 8, 10"
 
 
-def test_a_missing_run_is_named():
-    box = check("10.5", with_runs(full(), lambda run: None if is_run(run, "ResNet50", 4) else run))
-    assert box.status == "partial"
-    assert box.missing == "ResNet50 · 4 GPUs has not been run yet."
+def of(gpus: int, **changes: object):
+    """ResNet50's run on so many GPUs, changed."""
+    return lambda run: replace(run, **changes) if is_run(run, "ResNet50", gpus) else run
 
 
-def test_a_run_that_another_task_plans_names_that_task():
-    box = check("10.4", with_runs(full(), lambda run: None if run.spec.device == "cpu" else run))
-    assert box.missing == "ResNet50 · CPU has not been run yet (task 10.3)."
-    assert box.next_item.task_id == "10.3"
-    own = check("10.5", with_runs(full(), lambda run: None if is_run(run, "ResNet50", 4) else run))
-    assert own.next_item.task_id == ""
+def without(gpus: int):
+    return lambda run: None if is_run(run, "ResNet50", gpus) else run
 
 
-def test_a_run_still_going_says_how_far_it_is():
-    def going(run):
-        if not is_run(run, "ResNet50", 4):
-            return run
-        return replace(run, outcome=None, phase=RunPhase.RUNNING, epochs=run.epochs[:3])
+def first_epochs(gpus: int, count: int, **changes: object):
+    def change(run):
+        return replace(run, epochs=run.epochs[:count], **changes) if is_run(run, "ResNet50", gpus) else run
 
-    box = check("10.5", with_runs(full(), going))
-    assert "it is running, 3 of 5 epochs read" in box.missing
+    return change
+
+
+def with_batch(batch: int):
+    def change(run):
+        spec = replace(run.spec, batch_size=batch, unknown=() if batch else ("batch_size",))
+        return replace(run, spec=spec) if is_run(run, "ResNet50", 2) else run
+
+    return change
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("task", "change", "words"),
     [
-        ({"outcome": "oom", "epochs": ()}, "it ran out of memory"),
-        ({"outcome": "cancelled"}, "it was cancelled; the task wants a run that ran to its end"),
-        ({"outcome": "time-limit"}, "it was stopped by its time limit"),
+        ("10.5", without(4), "ResNet50 · 4 GPUs has not been run yet."),
+        ("10.4", without(0), "ResNet50 · CPU has not been run yet (task 10.3)."),
+        (
+            "10.5",
+            first_epochs(4, 3, outcome=None, phase=RunPhase.RUNNING),
+            "it is running, 3 of 5 epochs read",
+        ),
+        ("10.5", first_epochs(2, 1), "its log shows 1 epoch and 2 are needed (the first one is warm-up)"),
+        ("10.5", of(2, outcome="oom", epochs=()), "it ran out of memory"),
+        ("10.5", of(2, outcome="cancelled"), "it was cancelled; the task wants a run that ran to its end"),
+        ("10.5", of(2, outcome="time-limit"), "it was stopped by its time limit"),
+        ("10.5", with_batch(2048), "it used a global batch of 2,048 where 4,096 is planned"),
+        ("10.5", with_batch(0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
     ],
 )
-def test_a_run_that_ended_badly_does_not_count(change, words):
-    def bad(run):
-        return replace(run, **change) if is_run(run, "ResNet50", 2) else run
-
-    assert words in check("10.5", with_runs(full(), bad)).missing
+def test_a_run_that_is_missing_or_does_not_count_is_named(task, change, words):
+    box = check(task, with_runs(full(), change))
+    assert words in box.missing and box.status == "partial"
+    assert box.next_item.task_id == ("10.3" if "(task 10.3)" in words else "")
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.REFUSED, SubmissionStatus.WITHDRAWN])
@@ -74,23 +83,6 @@ def test_what_slurm_never_took_is_no_run(status):
     )
     assert not any("does not count yet" in item.missing for item in box.items)
     assert any("has not been run yet" in item.missing for item in box.items)
-
-
-def test_one_epoch_is_not_enough():
-    def short(run):
-        return replace(run, epochs=run.epochs[:1]) if is_run(run, "ResNet50", 2) else run
-
-    missing = check("10.5", with_runs(full(), short)).missing
-    assert "its log shows 1 epoch and 2 are needed (the first one is warm-up)" in missing
-
-
-def test_another_global_batch_is_not_the_planned_run():
-    def smaller(run):
-        spec = replace(run.spec, batch_size=2048)
-        return replace(run, spec=spec) if is_run(run, "ResNet50", 2) else run
-
-    missing = check("10.5", with_runs(full(), smaller)).missing
-    assert "it used a global batch of 2,048 where 4,096 is planned" in missing
 
 
 def test_a_folder_for_smaller_gpus_may_say_so_once():

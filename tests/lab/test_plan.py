@@ -11,9 +11,7 @@ from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
 from labtui.lab.plan import (
     PlanOverrides,
-    copies_to_start,
     expectation,
-    expected_learning_rate,
     fill,
     in_queue,
     task_drafts,
@@ -21,18 +19,6 @@ from labtui.lab.plan import (
 from labtui.session.labs import load_edition
 from tests.lab.builders import EDITION, full
 from tests.preflight.cases import PROFILE
-
-
-def test_one_job_holds_all_sizes_and_the_largest_number_of_gpus():
-    (draft,) = task_drafts(EDITION, "10.5", PROFILE)
-    assert draft.form == "one-job"
-    assert [run.n_gpus for run in draft.runs] == [1, 2, 4]
-    assert [run.batch_size for run in draft.runs] == [2048, 4096, 8192]
-    assert {run.per_gpu_batch for run in draft.runs} == {2048}
-    assert (draft.gpus, draft.cpus) == (4, 80)
-    assert (draft.qos, draft.account) == ("acc_debug", "nct_345")
-    assert draft.container == "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif"
-    assert [expected_learning_rate(EDITION, run) for run in draft.runs] == [0.01, 0.02, 0.04]
 
 
 def test_one_job_per_size_asks_twenty_cpus_for_each_gpu():
@@ -43,14 +29,6 @@ def test_one_job_per_size_asks_twenty_cpus_for_each_gpu():
         ("job-per-size", 4, 80),
     ]
     assert len({d.job_name for d in drafts}) == 3
-
-
-def test_cpu_and_one_gpu_forms():
-    (cpu,) = task_drafts(EDITION, "10.3", PROFILE)
-    assert (cpu.form, cpu.gpus, cpu.cpus, cpu.qos) == ("cpu", 0, 20, "gp_debug")
-    (gpu,) = task_drafts(EDITION, "10.4", PROFILE, PlanOverrides(form="cpu"))
-    assert (gpu.form, gpu.gpus, gpu.cpus) == ("one-gpu", 1, 20)
-    assert task_drafts(EDITION, "10.2", PROFILE) == ()
 
 
 def test_the_editions_own_limit_and_cpus_win():
@@ -150,10 +128,6 @@ def test_unknown_task_names_those_there_are():
 
 def test_fill_leaves_what_it_does_not_know():
     assert fill("/a/{account}/{user}/{other}", {"account": "n", "user": ""}) == "/a/n/{user}/{other}"
-
-
-def test_copies_the_student_makes():
-    assert copies_to_start(EDITION.task("10.6")) == (("ResNet50.py", "ResNet152.py"),)
 
 
 def test_more_than_one_gpu_is_no_job_for_the_form_of_one():

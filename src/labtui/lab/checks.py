@@ -207,7 +207,9 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
     matches = match_planned(at.edition, at.task, check.tasks, at.evidence)
     for model in dict.fromkeys(match.spec.model for match in matches):
         own = [match for match in matches if match.spec.model == model]
-        used = {m.spec.n_gpus: m.run.spec.per_gpu_batch for m in own if m.met and m.run is not None}
+        made = [(match.spec.n_gpus, match.run) for match in own if match.met and match.run is not None]
+        used = {gpus: run.spec.per_gpu_batch for gpus, run in made if run.spec.batch_size}
+        untold = [str(run.run_id) for _, run in made if not run.spec.batch_size]
         batches = ", ".join(
             f"{batch:,} on {n} GPU{'s' if n != 1 else ''}" for n, batch in sorted(used.items())
         )
@@ -216,6 +218,8 @@ def _batches(at: _At, check: schema.BatchCheck) -> Iterator[CheckItem]:
             missing = (
                 f"{model} used different batches per GPU ({batches}), so its speedup compares different work."
             )
+        elif untold:
+            missing = f"{model}: the log of run {_listed(untold)} names no batch, so it cannot be compared."
         elif len(used) < len({match.spec.n_gpus for match in own}):
             missing = f"{model}: the batch per GPU can be compared once all sizes have been run."
         else:
