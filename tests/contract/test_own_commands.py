@@ -49,7 +49,7 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
 
     def row():
         nonce = secrets.token_hex(8)
-        tick = parse_tick(ask(jobs.site, tick_command([], nonce)), nonce, asked_accounting=False)
+        tick = parse_tick(ask(jobs.site, tick_command([], [], nonce)), nonce, asked_accounting=False)
         assert tick.jobs is not None, tick.problem
         assert tick.server_time is not None
         return next(row for row in tick.jobs if row.job_id == job_id)
@@ -79,7 +79,7 @@ def test_submit_tick_details_cancel(jobs: Jobs) -> None:
     assert ask(jobs.site, cancel_command(job_id)).status == 0
     jobs.wait_for(job_id, "CANCELLED")
     nonce = secrets.token_hex(8)
-    tick = parse_tick(ask(jobs.site, tick_command([job_id], nonce)), nonce, asked_accounting=True)
+    tick = parse_tick(ask(jobs.site, tick_command([job_id], [], nonce)), nonce, asked_accounting=True)
     assert tick.accounting is not None, tick.accounting_problem
     ended = next(row for row in tick.accounting if row.job_id == job_id)
     assert (ended.state, ended.phase) == ("CANCELLED", JobPhase.FINISHED)

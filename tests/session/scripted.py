@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from labtui.cluster.files import FileStat
+from labtui.cluster.files import PEEK_BYTES, FileStat
 from labtui.cluster.slurm_cluster import PushReport
 from labtui.domain.errors import CannotConnect, ConnectionLost, LabError, RemoteFailure, SubmitRefused
 from labtui.slurm.job_control import JobDetails
@@ -118,6 +118,10 @@ class ScriptedCluster:
     def read(self, path: str, offset: int, limit: int) -> bytes:
         self._call("read", (path, offset, limit))
         return self.files[path][offset : offset + min(limit, self.max_read)]
+
+    def peek(self, path: str, offset: int) -> bytes:
+        self._call("peek", (path, offset))
+        return self.files[path][offset : offset + min(PEEK_BYTES, self.max_read)]
 
     def read_into(
         self, path: str, offset: int, limit: int, take: Callable[[bytes], bool], *, within_s: float

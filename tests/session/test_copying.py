@@ -226,3 +226,50 @@ def test_a_disk_that_complains_only_at_the_end_does_not_hide_a_break(
     cluster.connected = True
     with pytest.raises(OSError, match="quota"):
         log.step(cluster)
+
+
+@given(chunks=st.lists(st.binary(max_size=3000), max_size=12), looks=st.lists(st.booleans(), max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_quick_looks_and_whole_ones_copy_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], looks: list[bool]
+) -> None:
+    cluster = ScriptedCluster(FakeClock(), connected=True)
+    cluster.jobs["1"] = ScriptedJob("1", "t", "log", "/r")
+    folder = tmp_path_factory.mktemp("mirror")
+    log = LogCopy(cluster.log("1"), folder, folder / "log.out")
+    kinds = iter(looks)
+    for chunk in chunks:
+        cluster.clock.sleep(1)
+        cluster.write("1", chunk)
+        step = log.glance(cluster) if next(kinds, False) else None
+        step = step or log.step(cluster)
+        assert not step.restarted
+        assert cluster.files[cluster.log("1")].startswith(
+            log.local.read_bytes() if log.local.exists() else b""
+        )
+    while log.step(cluster).behind:
+        pass
+    assert (log.local.read_bytes() if log.local.exists() else b"") == b"".join(chunks)
+
+
+@pytest.mark.parametrize("new", [b"y" * 5000, b"x" * 50])
+def test_a_quick_look_leaves_a_file_that_is_another_one_to_a_whole_look(copy, new: bytes) -> None:  # type: ignore[no-untyped-def]
+    log, cluster = copy
+    cluster.write("1", b"x" * 2000)
+    log.step(cluster)
+    cluster.put("1", new)
+    assert log.glance(cluster) is None
+    assert log.local.read_bytes() == b"x" * 2000
+    assert log.step(cluster).restarted
+
+
+def test_a_quick_look_costs_one_round_trip(copy) -> None:  # type: ignore[no-untyped-def]
+    log, cluster = copy
+    cluster.write("1", b"x" * 2000)
+    log.step(cluster)
+    cluster.calls.clear()
+    for _ in range(3):
+        cluster.write("1", b"more\n")
+        step = log.glance(cluster)
+        assert step is not None and step.grown == 5
+    assert [verb for verb, _ in cluster.calls] == ["peek"] * 3

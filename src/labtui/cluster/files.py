@@ -187,12 +187,27 @@ class FileStat:
     is_dir: bool
 
 
+PEEK_BYTES = SMALL_REQUEST
+PEEK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Peeking:
+    """A file that stays open for a while, on one SFTP channel; `until` in seconds of a clock that never jumps."""
+
+    path: str
+    sftp: paramiko.SFTPClient
+    file: Any
+    until: float
+
+
 class RemoteFiles:
     """Operations on files. `session` gives the SFTP channel with a deadline."""
 
     def __init__(self, session: SftpSession) -> None:
         self._session = session
         self._pace = Pace()
+        self._peeking: _Peeking | None = None
 
     def stat(self, path: str) -> FileStat | None:
         """What is at `path`, links followed; None when nothing is there."""
@@ -257,6 +272,42 @@ class RemoteFiles:
         except (ConnectionLost, TimeoutError):
             self._pace = Pace()
             raise
+
+    def peek(self, path: str, offset: int) -> bytes:
+        """Up to `PEEK_BYTES` from `offset` in one round trip, from a file that stays open; empty at its end.
+
+        The path is opened anew every `PEEK_S`: a file that took its place is seen then.
+
+        Raises:
+            RemoteFailure, ConnectionLost: as `read`.
+        """
+        from paramiko.sftp import CMD_READ, int64
+
+        with self._channel(path) as sftp:
+            try:
+                request: Any = sftp
+                _, answer = request._request(
+                    CMD_READ, self._peeked(sftp, path).handle, int64(offset), PEEK_BYTES
+                )
+            except EOFError:
+                return b""
+            except BaseException:
+                self._peeking = None
+                raise
+        data: bytes = answer.get_string()
+        return data
+
+    def _peeked(self, sftp: paramiko.SFTPClient, path: str) -> Any:
+        """The open file at `path`, opened less than `PEEK_S` ago."""
+        now, held = time.monotonic(), self._peeking
+        if held is not None and held.sftp is sftp and held.path == path and now < held.until:
+            return held.file
+        self._peeking = None
+        if held is not None and held.sftp is sftp:
+            _close_without_waiting(held.file)
+        file = sftp.open(path, "rb")
+        self._peeking = _Peeking(path, sftp, file, now + PEEK_S)
+        return file
 
     def write_atomic(self, path: str, data: bytes, mode: int = 0o644) -> None:
         """Put `data` at `path`: it appears whole, with its mode, or not at all.

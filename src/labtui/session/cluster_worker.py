@@ -35,12 +35,14 @@ from labtui.slurm.job_evidence import live
 
 if TYPE_CHECKING:
     from labtui.cluster.slurm_cluster import PushReport, SlurmCluster
+    from labtui.domain.model import Stream
     from labtui.slurm.sbatch_answers import TestOnly
     from labtui.slurm.site_probe import SiteLoad
 
 _T = TypeVar("_T")
 FAULT_KEY = "fault"
 _AFTER_FAULT_S = 2.0
+_OURS_S = 0.25
 LOAD_POLLS = 2
 """What `sinfo` and `sshare` cost together, in polls of two requests each (measured with sdiag)."""
 
@@ -69,6 +71,7 @@ class ClusterWorker:
         )
         self._closing = threading.Event()
         self._pause_until = 0.0
+        self._ours_until = 0.0
         self._duty = ""
         self._thread = threading.Thread(target=self._run, name="labtui-cluster-worker", daemon=True)
 
@@ -242,8 +245,8 @@ class ClusterWorker:
 
         request_done.add_done_callback(settle)
 
-    def watch_logs(self, tokens: frozenset[str]) -> None:
-        self._log_follower.watch(tokens)
+    def watch_logs(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
+        self._log_follower.watch(tokens, visible)
         self._requests.wake()
 
     def refresh(self) -> None:
@@ -292,7 +295,7 @@ class ClusterWorker:
         Returns the seconds until there is something to do: 0 to look again at once, None when only a request can
         bring work.
         """
-        if not self._context.journal.may_write(self._context.at()):
+        if not self._may_write():
             self._stand_down()
             return None
         try:
@@ -306,6 +309,14 @@ class ClusterWorker:
         except Exception as error:  # the session lives on; the panel names the file
             self._unexpected(error)
         return 0.0
+
+    def _may_write(self) -> bool:
+        """Whether the folder is still ours; asked of the database now and then: each transaction asks by itself."""
+        now = self._context.now()
+        if now < self._ours_until and self._context.store.taken is None:
+            return True
+        self._ours_until = now + _OURS_S
+        return self._context.journal.may_write(self._context.at())
 
     def _stand_down(self) -> None:
         """Another process writes the folder: it does the work, this one follows what it stores."""

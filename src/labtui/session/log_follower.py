@@ -1,8 +1,8 @@
 """Following many logs over one connection, fairly: those on screen first, none for long without its turn.
 
-One step looks at one log. Logs on screen are due five times a second, those of running jobs every two seconds,
-those of waiting jobs hardly ever. A log that has more to read is due at once, but after each look at a log on
-screen another one has its turn.
+One step looks at one log. The log that is being read is due up to fifteen times a second, the others on screen once or
+twice, those of running jobs every two seconds, those of waiting jobs hardly ever. A log that has more to read is due
+at once, but after each look at a log on screen another one has its turn.
 
 A log that is far behind is copied first and read second: reading for epochs costs more than copying on a fast
 connection, and the bytes are what could be lost. After every second of copying one piece is read, so that charts move.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from labtui.cluster.files import PEEK_BYTES
 from labtui.domain.errors import ConnectionLost, LabError, StoreError
 from labtui.domain.events import (
     AnyEvent,
@@ -33,7 +34,15 @@ from labtui.session.run_matcher import SubmissionReader
 from labtui.session.submitter import absolute
 from labtui.session.worker_context import WorkerContext
 
-ON_SCREEN_S = 0.2
+GROWING_S, GREW_LATELY_S, VISIBLE_S = 0.065, 5.0, 0.25
+"""The log that is being read: how often while it grew lately, for how long that counts, and how often else."""
+
+BESIDE_S, GPU_S, OTHERS_S = 0.5, 2.0, 1.0
+"""The other stream of its job, GPU samples, and the logs of other runs on screen."""
+
+WHOLE_LOOK_S = 2.0
+"""Between two whole looks at a log (size, time, replaced or not) only its end is asked for, in one round trip."""
+
 SOON_S = 0.5
 RUNNING_S = 2.0
 ENDING_S = 1.0
@@ -85,6 +94,8 @@ class Followed:
     complete: bool = False
     last_look: bool = False
     tail_at: float = 0.0
+    whole_until: float = 0.0
+    grown_at: float = float("-inf")
 
 
 class LogFollower:
@@ -97,14 +108,15 @@ class LogFollower:
         self._followed: dict[tuple[str, Stream], Followed] = {}
         self._readers: dict[str, SubmissionReader] = {}
         self._on_screen: frozenset[str] = frozenset()
+        self._visible: tuple[str, Stream] | None = None
         self._screen_had_its_turn = False
         self._settled: set[str] = set()
         self._refreshed_for: LabState | None = None
         self._broken_disk_until = 0.0
 
-    def watch(self, tokens: frozenset[str]) -> None:
-        """These submissions' logs are on screen."""
-        self._on_screen = tokens
+    def watch(self, tokens: frozenset[str], visible: tuple[str, Stream] | None = None) -> None:
+        """These submissions' runs are on screen; `visible` is the log that is being read."""
+        self._on_screen, self._visible = tokens, visible
 
     def recheck_all(self) -> None:
         """The connection was broken: what we have may not be what is there any more."""
@@ -198,7 +210,7 @@ class LogFollower:
         before = item.copy.size
         item.copy.remote = absolute(self._context, item.copy.remote)
         try:
-            step = item.copy.step(self._context.cluster.remote_files, self._room(item))
+            step = self._copy_on(submission, item)
         except (LabError, OSError) as error:
             with contextlib.suppress(OSError):
                 self._take_what_came(submission, item, before)
@@ -217,6 +229,17 @@ class LogFollower:
             item.tail_at = 0.0
             mirrors.tail_path(item.copy.local).unlink(missing_ok=True)
             self._context.clear_problem(ROOM_KEY)
+
+    def _copy_on(self, submission: SubmissionState, item: Followed) -> CopyStep:
+        """A quick look where a whole one was made lately and the job runs, else a whole one."""
+        now, files, room = self._context.now(), self._context.cluster.remote_files, self._room(item)
+        running = submission.job is not None and submission.job.phase is JobPhase.RUNNING
+        if running and room > PEEK_BYTES and now < item.whole_until:
+            glance = item.copy.glance(files)
+            if glance is not None:
+                return glance
+        item.whole_until = now + WHOLE_LOOK_S
+        return item.copy.step(files, room)
 
     def _room(self, item: Followed) -> int:
         """How many bytes of a log may still be copied: an endless one must not fill the disk."""
@@ -314,7 +337,7 @@ class LogFollower:
                 self._news()
             events.append(self._grew(submission, item, complete=False))
         if step.grown:
-            item.quiet_since, item.looks_since_end, item.complete = None, 0, False
+            item.quiet_since, item.looks_since_end, item.complete, item.grown_at = None, 0, False, now
         elif item.quiet_since is None:
             item.quiet_since = now
         context.journal.commit(events)
@@ -352,9 +375,18 @@ class LogFollower:
             return AFTER_THE_END_S
         if job is None or job.phase is JobPhase.QUEUED:
             return WAITING_S if item.token not in self._on_screen else SOON_S
-        if job.phase is JobPhase.FINISHED:
-            return ON_SCREEN_S if item.token in self._on_screen else ENDING_S
-        return ON_SCREEN_S if item.token in self._on_screen else RUNNING_S
+        if item.token in self._on_screen:
+            return self._rhythm_on_screen(item)
+        return ENDING_S if job.phase is JobPhase.FINISHED else RUNNING_S
+
+    def _rhythm_on_screen(self, item: Followed) -> float:
+        """The stream that is being read first, the others of its job and the other jobs in their turn."""
+        visible = self._visible or (next(iter(self._on_screen)), "out")
+        if (item.token, item.stream) == visible:
+            return GROWING_S if self._context.now() - item.grown_at < GREW_LATELY_S else VISIBLE_S
+        if item.stream == "gpu":
+            return GPU_S
+        return BESIDE_S if item.token == visible[0] else OTHERS_S
 
     # ------------------------------------------------------------------ beginnings and ends
 

@@ -197,6 +197,24 @@ class LogCopy:
             return CopyStep()
         return self._read_within(files, size, stat, room)
 
+    def glance(self, files: RemoteFiles) -> CopyStep | None:
+        """Append what came since the last look, in one round trip; None where only a whole look tells what happened."""
+        size = self.size
+        overlap = min(size, OVERLAP if self._seam is None else size - self._seam + OVERLAP)
+        if self._compare_all or not size or overlap > SEAM_REACH:
+            return None
+        data = files.peek(self.remote, size - overlap)
+        mirror = _Mirror(self._folder, self.local, size, self.mirrored(size - overlap, overlap))
+        mirror.take(data)
+        mirror.close()
+        if mirror.problem is not None:
+            raise mirror.problem
+        if mirror.differs or mirror.expected:
+            return None
+        if mirror.appended:
+            self._seam, self._modified = size, None
+        return CopyStep(grown=mirror.appended)
+
     def _read_within(self, files: RemoteFiles, size: int, stat: FileStat, room: int | None) -> CopyStep:
         wanted = stat.size - size
         allowed = wanted if room is None else max(0, min(wanted, room))

@@ -467,10 +467,10 @@ class Session:
         self._must_write()
         return self._running_worker().push(self.folder.script_files())
 
-    def watch_logs(self, tokens: set[str]) -> None:
-        """These submissions' logs are on screen: read them first and often."""
+    def watch_logs(self, tokens: set[str], visible: tuple[str, Stream] | None = None) -> None:
+        """These submissions' runs are on screen: their logs come first, and first of all the `visible` one."""
         if self._worker is not None:
-            self._worker.watch_logs(frozenset(tokens))
+            self._worker.watch_logs(frozenset(tokens), visible)
 
     def refresh(self) -> None:
         """Read the queue as soon as politeness allows (a key press)."""

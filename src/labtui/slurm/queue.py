@@ -409,7 +409,7 @@ def poll_delay(situation: Situation) -> float | None:
         return max(5.0, patient)
     if situation.settling:
         return max(10.0 if situation.since_change_s < _CHANGED_LATELY_S else 30.0, patient)
-    return max(15.0 if situation.running else 30.0, patient)
+    return max(20.0 if situation.running else 30.0, patient)
 
 
 def next_poll_at(polls: Sequence[float], delay: float, *, pressed: bool = False) -> float:

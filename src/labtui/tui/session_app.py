@@ -153,7 +153,7 @@ class SessionApp(SanitizedApp[int]):
         if self._start_session:
             with contextlib.suppress(LabError):  # the state says it: offline, and why
                 self.session.start()
-        self.session.watch_logs(self.view_model.tokens_on_screen())
+        self.session.watch_logs(self.view_model.tokens_on_screen(), self.view_model.visible_log())
         self.view_model.check_later(self.repaint_soon)
         if self.view_model.edition_problem is not None:
             self.report(self.view_model.edition_problem)
@@ -294,7 +294,7 @@ class SessionApp(SanitizedApp[int]):
 
     def repaint(self) -> None:
         """Compute the view state; widgets watch it."""
-        self.session.watch_logs(self.view_model.tokens_on_screen())
+        self.session.watch_logs(self.view_model.tokens_on_screen(), self.view_model.visible_log())
         main = self.main
         if main is not None and main.is_mounted and main.view_state is not None:
             with self.batch_update():

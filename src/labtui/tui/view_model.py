@@ -228,6 +228,11 @@ class ViewModel:
                 tokens.add(each.token)
         return tokens
 
+    def visible_log(self) -> tuple[str, Stream] | None:
+        """The log that is read most often: the selected run's output."""
+        run = self.state.runs.get(self.run_id) if self.run_id is not None else None
+        return (run.token, "out") if run is not None else None
+
     # ------------------------------------------------------------------ checks, in a thread
 
     def check_later(self, done: Callable[[], None]) -> None:
