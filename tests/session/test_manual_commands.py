@@ -10,6 +10,7 @@ import pytest
 from labtui.domain.errors import UsageError
 from labtui.domain.model import SubmissionStatus
 from labtui.domain.profile import Profile
+from labtui.session import mirrors
 from labtui.session.manual_commands import (
     ManualCommands,
     address_of,
@@ -22,7 +23,7 @@ from labtui.session.manual_commands import (
     commands_of_watch,
 )
 from labtui.session.settings import changed, write_settings
-from tests.session.conftest import Bench, draft
+from tests.session.conftest import Bench, draft, only
 
 
 def by_action(commands: tuple[ManualCommands, ...]) -> dict[str, tuple[str, ...]]:
@@ -150,3 +151,18 @@ def test_copies_go_to_the_sites_own_host_only_where_the_site_is_meant(
 
 def test_a_profile_without_hosts_for_copies_has_none() -> None:
     assert Profile(id="p", title="p", login_hosts=("a",)).data_host("a") == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"), [("logs/%x-%A.out", "logs/train-100.out"), ("%5j_%x.log", "00100_train.log")]
+)
+def test_the_commands_name_the_log_that_labtui_follows(bench: Bench, pattern: str, name: str) -> None:
+    job_file = bench.session.folder.slurm / "train.slurm"
+    job_file.write_text(f"#!/bin/bash\n#SBATCH -J train -o {pattern} -t 5\npython ResNet50.py --epochs 5\n")
+    bench.online()
+    sent = bench.session.submit(bench.session.own_draft(job_file))
+    bench.run(20, sent.done)
+    submission = only(bench)
+    assert mirrors.remote_path(submission, "out") == f"{submission.remote_dir}/{name}"
+    (command,) = by_action(commands_of_log(bench.session, submission, "out"))["log"]
+    assert f"{submission.remote_dir}/{name}" in command

@@ -7,6 +7,7 @@ here runs anything or asks the cluster; job scripts that commands name are writt
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import JobPhase, Stream, SubmissionDraft, SubmissionStatus
+from labtui.session import mirrors
 from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
 from labtui.session.planning import BY_HAND, plan, shared_dir
 from labtui.slurm.states import early_end_options
@@ -187,7 +189,9 @@ def _queue(address: SshAddress, _: Subject) -> _Described:
 
 def _log(address: SshAddress, about: Subject) -> _Described:
     sentence = "print the job's output and follow it as it grows (Ctrl-C ends it)"
-    return sentence, [remote(address, f"tail -n +1 -F {shlex.quote(f'{about.remote_dir}/{about.out}')}")]
+    return sentence, [
+        remote(address, f"tail -n +1 -F {shlex.quote(posixpath.join(about.remote_dir, about.out))}")
+    ]
 
 
 def _cancel(address: SshAddress, about: Subject) -> _Described:
@@ -208,11 +212,12 @@ def _accounting(address: SshAddress, about: Subject) -> _Described:
 
 
 def _results(address: SshAddress, about: Subject) -> _Described:
-    source = f"{address.copy_target}:{about.remote_dir}/{about.out}"
+    source = f"{address.copy_target}:{posixpath.join(about.remote_dir, about.out)}"
+    copied = shlex.quote(posixpath.basename(about.out))
     return "fetch the output, look at its epochs, and let labtui compute the rest", [
         shlex.join(["scp", *address.options("-P"), "--", source, "."]),
-        f"grep -A1 '^Epoch' {shlex.quote(about.out)}",
-        f"labtui results {shlex.quote(about.out)}",
+        f"grep -A1 '^Epoch' {copied}",
+        f"labtui results {copied}",
     ]
 
 
@@ -386,11 +391,11 @@ def _of_job(address: SshAddress, submission: SubmissionState) -> tuple[ManualCom
 
 def _subject_of_job(submission: SubmissionState, stream: Stream = "out") -> Subject:
     number = submission.job.job_id if submission.job is not None else "JOBID"
-    path = submission.remote_logs.get(stream, "").replace("%j", number)
+    path = mirrors.remote_path(submission, stream, unknown_id=number) or f"NAME.JOBID.{stream}"
     return Subject(
         remote_dir=submission.remote_dir or "DIRECTORY",
         job_id=number,
-        out=path.rpartition("/")[2] or f"NAME.JOBID.{stream}",
+        out=path.removeprefix(f"{submission.remote_dir}/"),
     )
 
 

@@ -79,19 +79,23 @@ def segment_paths(folder: LabFolder, submission: SubmissionState, stream: Stream
     return tuple(path for path in paths if path is not None and folder.has(path))
 
 
-def remote_path(submission: SubmissionState, stream: Stream) -> str | None:
-    """The remote file that a stream mirrors; None while the job id is not known or there is no such stream."""
-    pattern = submission.remote_logs.get(stream)
-    if submission.job is None or not pattern:
+def remote_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:
+    """The remote file that a stream mirrors; None while its name is not known, or there is no such stream.
+
+    `unknown_id` stands for the id of a job that is still to come.
+    """
+    job, pattern = submission.job, submission.remote_logs.get(stream)
+    job_id = job.job_id if job is not None else unknown_id
+    if not job_id or not pattern:
         return None
     if not submission.job_file:
-        return pattern.replace("%j", submission.job.job_id)
+        return pattern.replace("%j", job_id)  # labtui's own pattern: no other code in it
     from labtui.slurm.job_control import expand_pattern, first_node
 
-    node = first_node(submission.job.node)
-    if re.search(r"%\d*N", pattern) and not node:
+    node = first_node(job.node) if job is not None else ""
+    if re.search(r"%[0-9]*N", pattern) and not node:
         return None  # the name is known when the job runs
-    return expand_pattern(pattern, job_id=submission.job.job_id, job_name=submission.job_name, node=node)
+    return expand_pattern(pattern, job_id=job_id, job_name=submission.job_name, node=node)
 
 
 def sizes(folder: LabFolder, state: LabState, at: float) -> tuple[AnyEvent, ...]:
