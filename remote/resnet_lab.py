@@ -13,13 +13,12 @@ import math
 import os
 import platform
 import re
-import signal
 import sys
-import threading
 import time
 
 import tensorflow as tf
-from run_log import LOCK, RunLog, cores
+from mllog import EXIT_TERMINATED, LOCK, TERMINATED, on_sigterm
+from run_log import RunLog, cores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "cifar-utils"))
@@ -32,7 +31,6 @@ EXIT_USAGE = 2
 EXIT_DATA = 3
 EXIT_DEVICES = 4
 EXIT_MEMORY = 5
-EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 class Problem(Exception):
@@ -51,7 +49,7 @@ def main(train, parallel):
 
     parallel is True for the scripts that take --n_gpus.
     """
-    _end_on_sigterm()
+    on_sigterm(_terminated)
     args = parse_options(parallel)
     RunLog.setup_began = time.perf_counter()
     try:
@@ -68,27 +66,12 @@ def main(train, parallel):
         raise
 
 
-def _end_on_sigterm():
-    """Starts a thread that ends the process on SIGTERM: the job was cancelled or its time is over.
-
-    The main thread may be in a step of minutes, and an exception raised from a signal handler inside
-    TensorFlow can crash it, so the thread writes the end of the log and leaves without any clearing up.
-    """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-
-    def watch():
-        while signal.SIGTERM not in os.read(reader, 1):
-            pass
-        with LOCK:
-            try:
-                _close("The training was terminated from outside (cancelled, or out of time).", "terminated")
-            finally:  # also when the log cannot be written
-                os._exit(EXIT_TERMINATED)
-
-    threading.Thread(target=watch, name="sigterm", daemon=True).start()
+def _terminated():
+    with LOCK:
+        try:
+            _close(TERMINATED, "terminated")
+        finally:  # also when the log cannot be written
+            os._exit(EXIT_TERMINATED)
 
 
 def _fail(code, sentence, reason):

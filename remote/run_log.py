@@ -1,61 +1,22 @@
 """The lines a training script adds to the log, and the measurement of each epoch.
 
-The lab's banner, and records for programs in the form of MLPerf logging (github.com/mlcommons/logging).
-Standard library and TensorFlow only: the course container has no MLPerf package.
+The lab's banner, and records for programs in the form of MLPerf logging (mllog.py).
 """
 
-import json
 import math
 import os
 import platform
 import re
 import socket
-import sys
-import threading
 import time
 
 import tensorflow as tf
-
-# Held while a record is printed. Who holds it at the end of the process has the last word in the log.
-LOCK = threading.RLock()
+from mllog import LOCK, point, record
 
 
 def cores():
     """CPU cores this process may use (a job usually has fewer than the node)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def mllog(event_type, key, value=None, metadata=None, when=None):
-    """Prints one record in the form of MLPerf logging (github.com/mlcommons/logging), flushed at once."""
-    record = {
-        "namespace": "",
-        "time_ms": int(1000 * (time.time() if when is None else when)),
-        "event_type": event_type,
-        "key": key,
-        "value": _plain(value),
-        "metadata": _plain(metadata or {}),
-    }
-    # One write: print() writes the line end apart, and the process may be ended in between.
-    with LOCK:
-        sys.stdout.write(":::MLLOG " + json.dumps(record, allow_nan=False) + "\n")
-        sys.stdout.flush()
-
-
-def point(key, value, **metadata):
-    """A record about a moment, or a fact."""
-    mllog("POINT_IN_TIME", key, value, metadata)
-
-
-def _plain(value):
-    """Plain JSON values: NumPy numbers become floats; JSON has no NaN and no infinity, they become null."""
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 class RunLog(tf.keras.callbacks.Callback):
@@ -92,11 +53,11 @@ class RunLog(tf.keras.callbacks.Callback):
         self.run_began = time.perf_counter()
         RunLog.current = self
         setup = None if RunLog.setup_began is None else self.run_began - RunLog.setup_began
-        mllog("INTERVAL_START", "run_start", None, {"setup_seconds": setup})
+        record("INTERVAL_START", "run_start", None, {"setup_seconds": setup})
 
     def on_epoch_begin(self, epoch, logs=None):
         self._report_epoch()
-        mllog(
+        record(
             "INTERVAL_START",
             "epoch_start",
             None,
@@ -165,14 +126,14 @@ class RunLog(tf.keras.callbacks.Callback):
             "samples": self.images,
             "run_seconds": ended - self.run_began,
         }
-        mllog("INTERVAL_END", "epoch_stop", None, facts, when)
-        mllog("POINT_IN_TIME", "tracked_stats", metrics, {"epoch_num": number}, when)
+        record("INTERVAL_END", "epoch_stop", None, facts, when)
+        record("POINT_IN_TIME", "tracked_stats", metrics, {"epoch_num": number}, when)
 
     def _stop(self, status, metadata):
         with LOCK:
             RunLog.current = None
             metadata = dict(metadata, status=status, seconds=time.perf_counter() - self.run_began)
-            mllog("INTERVAL_END", "run_stop", None, metadata)
+            record("INTERVAL_END", "run_stop", None, metadata)
 
     @staticmethod
     def abort(reason):

@@ -1,15 +1,16 @@
-"""What a training prints, from rank 0 only: the course's lines, and records in the form of MLPerf logging.
+"""What a training prints, from rank 0 only: the course's lines, and MLPerf records (mllog.py, one folder up).
 
-A course line is `[%m/%d/%Y %I:%M:%S %p] INFO - ...` on standard output. The records
-(github.com/mlcommons/logging) carry what those lines leave out: how many processes, the exact seconds,
-top-1 and top-5. Standard library only.
+A course line is `[%m/%d/%Y %I:%M:%S %p] INFO - ...` on standard output. The records carry what those lines
+leave out: how many processes, the exact seconds, top-1 and top-5.
 """
 
-import json
 import logging
-import math
+import os
 import sys
 import time
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import mllog  # noqa: E402  found one folder up
 
 
 class CourseLog:
@@ -36,20 +37,8 @@ class CourseLog:
         self.record("POINT_IN_TIME", key, value, metadata)
 
     def record(self, event_type, key, value=None, metadata=None, when=None):
-        """One MLPerf record, flushed at once; `when` is the time it speaks of (UNIX seconds)."""
-        if self.silent:
-            return
-        record = {
-            "namespace": "",
-            "time_ms": int(1000 * (time.time() if when is None else when)),
-            "event_type": event_type,
-            "key": key,
-            "value": _plain(value),
-            "metadata": _plain(metadata or {}),
-        }
-        # One write: print() writes the line end apart, and the process may be ended in between.
-        sys.stdout.write(":::MLLOG " + json.dumps(record, allow_nan=False) + "\n")
-        sys.stdout.flush()
+        if not self.silent:
+            mllog.record(event_type, key, value, metadata, when)
 
     def run_start(self):
         self.began = time.perf_counter()
@@ -63,12 +52,3 @@ class CourseLog:
         self.record("INTERVAL_END", "run_stop", None, dict(metadata, status=status, seconds=seconds))
         if status != "success":
             self.silent = True  # the training thread may go on for a moment, and nothing follows the end
-
-
-def _plain(value):
-    """JSON has no NaN and no infinity: they become null."""
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -9,11 +9,10 @@ A process that ends because of another one ends with 1, so the cause is the one 
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
-import select
-import signal
 import socket
 import sys
 import threading
@@ -24,10 +23,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from course_log import CourseLog
+from mllog import EXIT_TERMINATED, TERMINATED, on_sigterm
 
 EXIT_USAGE, EXIT_DATA, EXIT_DEVICES, EXIT_MEMORY, EXIT_RENDEZVOUS, EXIT_LOST = 2, 3, 4, 5, 6, 7
 EXIT_FOLLOWS = 1
-EXIT_TERMINATED = 128 + signal.SIGTERM
 REASONS = {EXIT_MEMORY: "out of memory", EXIT_TERMINATED: "terminated", EXIT_DATA: "no data"}
 PATIENCE = 3
 """Seconds in which the other processes say that they are alive, after one has lost its connection."""
@@ -46,7 +45,9 @@ class Problem(Exception):
 
 
 class Team:
-    """The processes of one training as one of them sees them."""
+    """The processes of one training as one of them sees them. They talk through a store that rank 0 holds."""
+
+    cure = "Try a smaller batch."
 
     def __init__(self, seconds):
         """Reads who we are from the launcher's variables; `seconds` is how long we wait for the others."""
@@ -56,14 +57,10 @@ class Team:
         rank, local_rank, world = names or ("RANK", "LOCAL_RANK", "WORLD_SIZE")
         self.rank, self.local_rank = int(env.get(rank, 0)), int(env.get(local_rank, 0))
         self.world = int(env.get(world, 1))
-        self.host = socket.gethostname()
-        self.seconds = seconds
-        self.owns_store = False
-        self.store = None
+        self.host, self.seconds = socket.gethostname(), seconds
+        self.store, self.owns_store = None, False
         self.on_end = lambda reason: None  # called once before this process ends badly
         self._ending = threading.RLock()
-
-    # ------------------------------------------------------------------------------------------ meeting
 
     def meet(self, expected=None):
         """Waits until all processes are here. Raises Problem."""
@@ -76,20 +73,19 @@ class Team:
                 f"--expect_world_size is {expected}, but the launcher started {started}: "
                 "compare --nodes, --nproc_per_node (torchrun) or --ntasks (srun) with it.",
             )
-        self.store = dist.PrefixStore("try" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), self._open())
-        self._watch()
-        self.store.set(f"here/{self.rank}", self.host)
-        if self.rank == 0:
-            missing = self._missing("here", self.seconds)
-            self.store.set("start", "missing" if missing else "go")
-            if missing:
-                raise Problem(
-                    EXIT_RENDEZVOUS,
-                    f"{len(missing)} of {self.world} processes did not join within {self.seconds:g} s: "
-                    f"rank {_listed(missing)}. Joined: {self._present(missing)}.",
-                )
-        elif self._wait("start", self.seconds + PATIENCE) != b"go":
-            self._leave(EXIT_FOLLOWS)
+        attempt = "try" + os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self.store = dist.PrefixStore(attempt, self._open())
+        on_sigterm(lambda: self._lost("", terminated=True), self._follow)
+        self._tell("here", self.host)
+        if self.rank:
+            if self._answer("start", self.seconds + PATIENCE) != b"go":
+                self._leave(EXIT_FOLLOWS)
+            return
+        missing = self._missing("here", self.seconds)
+        self.store.set("start", "missing" if missing else "go")
+        if missing:
+            text = f"{len(missing)} of {self.world} processes did not join within {self.seconds:g} s"
+            raise Problem(EXIT_RENDEZVOUS, f"{text}: rank {_listed(missing)}. Joined: {self._others(missing)}.")
 
     def _open(self):
         if self.world == 1:
@@ -105,11 +101,11 @@ class Team:
         try:
             return dist.TCPStore(address, port, None, self.owns_store, wait, wait_for_workers=False)
         except (RuntimeError, ValueError) as error:
-            here = f"Rank {self.rank} on {self.host}"
-            why = f"{here} found no rank 0 at {address}:{port} within {self.seconds:g} s"
+            why = f"found no rank 0 at {address}:{port} within {self.seconds:g} s"
             if self.owns_store:
-                why = f"{here} cannot listen on port {port} (a program of another job may hold it)"
-            raise Problem(EXIT_RENDEZVOUS, f"{why}: {_first_line(error)}") from error
+                why = f"cannot listen on port {port} (a program of another job may hold it)"
+            here = f"Rank {self.rank} on {self.host}"
+            raise Problem(EXIT_RENDEZVOUS, f"{here} {why}: {_first_line(error)}") from error
 
     def init(self, backend, device):
         """The process group for DDP, on the store where all have met."""
@@ -118,8 +114,6 @@ class Team:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.world, timeout=wait)
-
-    # ------------------------------------------------------------------------------------------ agreeing
 
     @contextlib.contextmanager
     def together(self, topic):
@@ -132,31 +126,31 @@ class Team:
             yield values
         except Problem as found:
             problem = [found.code, str(found)]
-        self.store.set(f"{topic}/{self.rank}", json.dumps([problem, values]))
+        self._tell(topic, json.dumps([problem, values]))
         if self.rank == 0:
             self.store.set(f"{topic}/verdict", json.dumps(self._verdict(topic, values)))
-        verdict = json.loads(self._wait(f"{topic}/verdict", 2 * self.seconds))
+        verdict = json.loads(self._answer(f"{topic}/verdict", 2 * self.seconds))
         if verdict and self.rank == 0:
             raise Problem(*verdict)
         if verdict:
-            self._wait("cause", self.seconds)  # rank 0 has said why before torchrun sees us end
-            self._leave(EXIT_FOLLOWS if problem is None else problem[0])
+            self._answer("cause", self.seconds)  # rank 0 has said why before torchrun sees us end
+            self._leave(problem[0] if problem else EXIT_FOLLOWS)
 
     def _verdict(self, topic, values):
         missing = self._missing(topic, self.seconds)
         if missing:
             text = f"Rank {_listed(missing)} did not answer within {self.seconds:g} s about its {topic}."
-            return [EXIT_LOST, f"{text} Here: {self._present(missing)}."]
+            return [EXIT_LOST, f"{text} Here: {self._others(missing)}."]
         answers = [json.loads(self.store.get(f"{topic}/{rank}")) for rank in range(self.world)]
         bad = [rank for rank, (problem, _) in enumerate(answers) if problem]
         if bad:
             code, sentence = answers[bad[0]][0]
-            also = "" if len(bad) == 1 else f" (the same or another problem on rank {_listed(bad[1:])})"
-            where = "" if self.world == 1 else f"Rank {bad[0]} on {self._host_of(bad[0])}: "
+            also = f" (the same or another problem on rank {_listed(bad[1:])})" if bad[1:] else ""
+            where = "" if self.world == 1 else f"Rank {bad[0]} on {self._host(bad[0])}: "
             return [code, where + sentence + also]
         for rank, (_, other) in enumerate(answers):
             if other != values:
-                where = f"Rank {rank} on {self._host_of(rank)} has other {topic} than rank 0 on {self.host}"
+                where = f"Rank {rank} on {self._host(rank)} has other {topic} than rank 0 on {self.host}"
                 return [EXIT_DATA, f"{where}: {other} and {values}."]
         return None
 
@@ -164,24 +158,47 @@ class Team:
 
     def end(self, error):
         """Ends this process after an exception: gives the first cause, or is silent if another rank has."""
+        text, line = str(error), _first_line(error)
         if isinstance(error, Problem):
-            self.fall(error.code, str(error), where=False)
-        text = str(error)
-        out_of_memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
-        if out_of_memory or _MEMORY.search(text):
-            self.fall(EXIT_MEMORY, f"out of memory. {self.cure} PyTorch says: {_first_line(error)}")
+            self._fail(error.code, text)
+        if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or _MEMORY.search(text):
+            self._fail(EXIT_MEMORY, f"{self._here()}out of memory. {self.cure} PyTorch says: {line}")
         if isinstance(error, RuntimeError) and self.world > 1 and _CONNECTION.search(text):
-            self.lost(_first_line(error))
+            self._lost(line)
         traceback.print_exception(type(error), error, error.__traceback__)
-        self.fall(1, f"{type(error).__name__}: {_first_line(error)}")
+        self._fail(1, f"{self._here()}{type(error).__name__}: {line}")
 
-    cure = "Try a smaller batch."
+    def _lost(self, text, terminated=False):
+        """The connection broke, or SIGTERM came: who is gone? Gives that, unless the cause is known."""
+        self._alone()
+        try:
+            self.store.set("alarm", "1")
+            self._tell("alive")
+            missing = self._missing("alive", PATIENCE, unless="cause")
+            if self.store.check(["cause"]):
+                code = EXIT_TERMINATED if terminated else EXIT_FOLLOWS
+                self._leave(code, self.store.get("cause").decode())
+            gone = "; ".join(f"rank {rank} on {self._host(rank)}" for rank in missing)
+        except RuntimeError:
+            gone = "" if terminated else "rank 0, where the processes meet"
+        if gone:
+            who = f"{gone[0].upper()}{gone[1:]} exited without an error message (killed, or its node failed)"
+            self._fail(EXIT_LOST, f"{who}; reported by rank {self.rank} on {self.host}.")
+        if terminated:
+            self._fail(EXIT_TERMINATED, TERMINATED)
+        self._fail(EXIT_LOST, f"{self._here()}lost the other processes, though all are alive: {text}")
 
-    def fall(self, code, sentence, where=True):
+    def _follow(self):
+        """Called twice a second beside the training: ends this process when another one has said why it ends."""
+        with contextlib.suppress(RuntimeError):  # the store is gone: the main thread will find out
+            if self.world > 1 and self.store.check(["alarm"]):
+                self._tell("alive")
+                if self.store.check(["cause"]):
+                    self._leave(EXIT_FOLLOWS, self.store.get("cause").decode())
+
+    def _fail(self, code, sentence):
         """Says why the training ends, unless another rank has, and leaves with `code`."""
         self._alone()
-        if where and self.world > 1:
-            sentence = f"Rank {self.rank} on {self.host}: {sentence}"
         reason = REASONS.get(code, "aborted")
         try:
             first = self.store is None or self.store.add("causes", 1) == 1
@@ -197,85 +214,44 @@ class Team:
             self.store.set("alarm", "1")
         self._leave(code, reason)
 
-    def lost(self, text, terminated=False):
-        """The connection broke, or SIGTERM came: who is gone? Gives that, unless the cause is known."""
-        self._alone()
-        try:
-            self.store.set("alarm", "1")
-            self.store.set(f"alive/{self.rank}", "1")
-            missing = self._missing("alive", PATIENCE, unless="cause")
-            if self.store.check(["cause"]):
-                self._leave(EXIT_TERMINATED if terminated else EXIT_FOLLOWS, self.store.get("cause").decode())
-            gone = "; ".join(f"rank {rank} on {self._host_of(rank)}" for rank in missing)
-        except RuntimeError:
-            gone = "rank 0, where the processes meet"
-        if gone and not (terminated and gone.startswith("rank 0,")):
-            who = f"{gone} exited without an error message (killed, or its node failed)"
-            self.fall(
-                EXIT_LOST, f"{who[0].upper()}{who[1:]}; reported by rank {self.rank} on {self.host}.", False
-            )
-        if terminated:
-            text = "The training was terminated from outside (cancelled, or out of time)."
-            self.fall(EXIT_TERMINATED, text, where=False)
-        self.fall(EXIT_LOST, f"lost the other processes, though all are alive: {text}")
-
-    def _alone(self):
-        """One thread ends the process; another that comes here waits for that."""
-        if not self._ending.acquire(blocking=False):
-            time.sleep(4 * PATIENCE)
-
     def _leave(self, code, reason="aborted"):
         self._alone()
         self.on_end(reason)
         with contextlib.suppress(RuntimeError, AttributeError):
-            self.store.set(f"alive/{self.rank}", "1")
-            self.store.set(f"left/{self.rank}", "1")
-            if self.owns_store:
-                self._missing("left", PATIENCE)  # the others still want to read why
+            self._tell("alive")
+            self._wave()
         sys.stdout.flush()
         os._exit(code)  # no destructor may wait for a process that is gone
 
     def finish(self):
-        """The training is over: nothing that happens now is a failure."""
+        """Ends this process well: nothing that happens now is a failure, no destructor waits for a thread."""
         self._alone()
         with contextlib.suppress(RuntimeError):
-            self.store.set(f"left/{self.rank}", "1")
-            if self.owns_store:
-                self._missing("left", PATIENCE)
-
-    @staticmethod
-    def leave():
-        """Ends this process well, without destructors: the watching thread may be inside the store."""
+            self._wave()
         if dist.is_initialized():
             dist.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
-    def _watch(self):
-        """Starts a thread for SIGTERM and another rank's alarm: the main one may sit in a collective."""
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-
-        def watch():
-            while True:
-                ready, _, _ = select.select([reader], [], [], 0.5)
-                if ready and signal.SIGTERM in os.read(reader, 1):
-                    self.lost("", terminated=True)
-                with contextlib.suppress(RuntimeError):  # the store is gone: the main thread will find out
-                    if self.world > 1 and self.store.check(["alarm"]):
-                        self.store.set(f"alive/{self.rank}", "1")
-                        if self.store.check(["cause"]):
-                            self._leave(EXIT_FOLLOWS, self.store.get("cause").decode())
-
-        threading.Thread(target=watch, name="watch", daemon=True).start()
+    def _alone(self):
+        """One thread ends the process; another that comes here waits for that."""
+        if not self._ending.acquire(blocking=False):
+            time.sleep(4 * PATIENCE)
 
     # ------------------------------------------------------------------------------------------ the store
 
+    def _tell(self, topic, value="1"):
+        self.store.set(f"{topic}/{self.rank}", value)
+
+    def _wave(self):
+        """Leaves word of going; whoever holds the store waits for the others, who still want to read why."""
+        self._tell("left")
+        if self.owns_store:
+            self._missing("left", PATIENCE)
+
     def _missing(self, topic, seconds, unless=None):
-        """Ranks that have not set their key within so many seconds, or until the key `unless` is there."""
+        """Ranks that have not told it within so many seconds, or until the key `unless` is there."""
         until = time.monotonic() + seconds
         waiting = list(range(self.world))
         while True:
@@ -284,36 +260,32 @@ class Team:
                 return waiting
             time.sleep(0.05)
 
-    def _wait(self, key, seconds):
+    def _answer(self, key, seconds):
         try:
             self.store.wait([key], timedelta(seconds=seconds))
             return self.store.get(key)
         except RuntimeError:
-            sentence = f"rank 0 did not answer within {seconds:g} s."
-            self.fall(EXIT_LOST, sentence)
+            self._fail(EXIT_LOST, f"{self._here()}rank 0 did not answer within {seconds:g} s.")
 
-    def _host_of(self, rank):
-        return (
-            self.store.get(f"here/{rank}").decode() if self.store.check([f"here/{rank}"]) else "unknown node"
-        )
+    def _host(self, rank):
+        key = f"here/{rank}"
+        return self.store.get(key).decode() if self.store.check([key]) else "unknown node"
 
-    def _present(self, missing):
-        hosts = {}
-        for rank in range(self.world):
-            if rank not in missing:
-                hosts.setdefault(self._host_of(rank), []).append(rank)
-        return "; ".join(f"rank {_listed(ranks)} on {host}" for host, ranks in hosts.items())
+    def _others(self, missing):
+        """Who is there, by node."""
+        ranks = sorted((self._host(rank), rank) for rank in range(self.world) if rank not in missing)
+        by_host = itertools.groupby(ranks, lambda pair: pair[0])
+        return "; ".join(f"rank {_listed([rank for _, rank in group])} on {host}" for host, group in by_host)
+
+    def _here(self):
+        return f"Rank {self.rank} on {self.host}: " if self.world > 1 else ""
 
 
 def _listed(numbers):
     """0, 1, 2, 5 as "0-2, 5"."""
-    parts = []
-    for number in numbers:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+    runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    parts = [[number for _, number in run] for _, run in runs]
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
 def _first_line(error):
@@ -351,4 +323,3 @@ def run(train, args, cure):
     except Exception as error:
         team.end(error)
     team.finish()
-    team.leave()

@@ -20,6 +20,9 @@ import subprocess
 import sys
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import mllog  # noqa: E402  found one folder up
+
 EXIT_DATA, EXIT_SETUP = 3, 4
 CIFAR = tuple(f"data_batch_{number}" for number in range(1, 6))
 
@@ -158,40 +161,32 @@ def build(args, tf):
 # ------------------------------------------------------------------------------------------ the log
 
 
-def mllog(event, key, value=None, **metadata):
-    record = {"namespace": "", "time_ms": int(1000 * time.time()), "event_type": event}
-    record.update(key=key, value=value, metadata=metadata)
-    # One write: print() writes the line end apart, and another process of the step may write in between.
-    sys.stdout.write(":::MLLOG " + json.dumps(record) + "\n")
-    sys.stdout.flush()
-
-
 def records(args, tf, replicas, images):
     """The callback of task 0: facts, then the seconds of each epoch by a monotonic clock."""
 
     class Records(tf.keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
-            point = "POINT_IN_TIME"
-            mllog(point, "model_name", args.model, parameters=int(self.model.count_params()))
-            mllog(point, "device", args.device, practice=args.device == "cpu")
-            mllog(point, "n_gpus", replicas)
-            mllog(point, "global_batch_size", args.batch_size)
-            mllog(point, "train_samples", images)
-            mllog(point, "opt_base_learning_rate", args.learning_rate)
-            mllog(point, "epochs", args.epochs)
-            mllog(point, "framework", f"tensorflow {tf.__version__}")
-            mllog("INTERVAL_START", "run_start")
+            mllog.point("model_name", args.model, parameters=int(self.model.count_params()))
+            mllog.point("device", args.device, practice=args.device == "cpu")
+            mllog.point("n_gpus", replicas)
+            mllog.point("global_batch_size", args.batch_size)
+            mllog.point("train_samples", images)
+            mllog.point("opt_base_learning_rate", args.learning_rate)
+            mllog.point("epochs", args.epochs)
+            mllog.point("framework", f"tensorflow {tf.__version__}")
+            mllog.record("INTERVAL_START", "run_start")
 
         def on_epoch_begin(self, epoch, logs=None):
-            mllog("INTERVAL_START", "epoch_start", epoch_num=epoch + 1)
+            mllog.record("INTERVAL_START", "epoch_start", None, {"epoch_num": epoch + 1})
             self.began = time.perf_counter()
 
         def on_epoch_end(self, epoch, logs=None):
             seconds = time.perf_counter() - self.began
-            mllog("INTERVAL_END", "epoch_stop", epoch_num=epoch + 1, seconds=seconds, samples=images)
+            facts = {"epoch_num": epoch + 1, "seconds": seconds, "samples": images}
+            mllog.record("INTERVAL_END", "epoch_stop", None, facts)
 
         def on_train_end(self, logs=None):
-            mllog("INTERVAL_END", "run_stop", status="success")
+            mllog.record("INTERVAL_END", "run_stop", None, {"status": "success"})
 
     return Records()
 

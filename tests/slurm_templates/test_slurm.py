@@ -177,7 +177,7 @@ def test_real_torchrun_trains_through_the_template_and_its_log_is_read(
 ) -> None:
     """Two gloo processes on one node's CPUs, with synthetic images: PyTorch's own launcher, srun and our script."""
     place = Place(cluster, student, "real-torchrun")
-    scripts = [name for name in list_remote() if name.startswith("pytorch/")]
+    scripts = [name for name in list_remote() if name.startswith("pytorch/") or name == "mllog.py"]
     place.shell("mkdir -p pytorch")
     for name in scripts:
         place.write(name, read_remote(name).decode())

@@ -160,7 +160,7 @@ PROGRAM_FOLDERS = ("pi/", "jacobi/")
 """Folders of `remote/` with the sources of a program that is timed."""
 TRAINING_SCRIPTS = (
     *(f"ResNet{depth}{end}.py" for depth in (50, 101, 152) for end in ("", "_seq")),
-    *("resnet_lab.py", "run_log.py", "cifar-utils/"),
+    *("resnet_lab.py", "run_log.py", "mllog.py", "cifar-utils/"),
 )
 """What a lab of programs alone starts without."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hmac
 import logging
 import os
-import select
 import signal
 import socket
 import stat
@@ -20,19 +20,16 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import paramiko
 from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface, SSHException
-from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_OP_UNSUPPORTED, SFTP_PERMISSION_DENIED
+from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_PERMISSION_DENIED
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # a client that goes away is no news
 
-_TAKE_TERMINAL = """\
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # job control and Ctrl+C need a controlling terminal
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+IN_TERMINAL = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+"""Run by Python: a program in a terminal of its own, as job control and Ctrl+C need it."""
 
 MAX_SESSIONS = 10
 """Channels a connection may have open at once, as OpenSSH's default."""
@@ -48,7 +45,7 @@ class _Login(paramiko.ServerInterface):
         self.disk_full: Callable[[], bool] = server.disk_full
         self._open: set[int] = set()
         self._environment: dict[str, str] = {}
-        self._terminals: dict[int, tuple[int, int]] = {}
+        self._terminals: set[int] = set()
         self._lock = threading.Lock()
 
     def get_allowed_auths(self, username: str) -> str:
@@ -81,10 +78,8 @@ class _Login(paramiko.ServerInterface):
     def check_channel_pty_request(
         self, channel: paramiko.Channel, term: bytes, width: int, height: int, *_pixels: object
     ) -> bool:
-        if not hasattr(os, "openpty"):
-            return False
         self._environment["TERM"] = term.decode("ascii", "replace")
-        self._terminals[channel.get_id()] = (width, height)
+        self._terminals.add(channel.get_id())
         return True
 
     def check_channel_window_change_request(self, channel: paramiko.Channel, *_size: object) -> bool:
@@ -101,10 +96,10 @@ class _Login(paramiko.ServerInterface):
         return super().check_channel_subsystem_request(channel, name)
 
     def _start(self, channel: paramiko.Channel, words: list[str]) -> bool:
-        pty = channel.get_id() in self._terminals
-        session = _Session(
-            channel, self._server, {**self._server.environment, **self._environment}, words, pty=pty
-        )
+        words = [self._server.bash, *words]
+        if channel.get_id() in self._terminals:
+            words = [sys.executable, "-I", "-S", "-c", IN_TERMINAL, *words]
+        session = _Session(channel, self._server, {**self._server.environment, **self._environment}, words)
         threading.Thread(target=self._run, args=(channel, session), name="practice-exec", daemon=True).start()
         return True
 
@@ -124,7 +119,7 @@ class _Login(paramiko.ServerInterface):
 
 
 class _Session:
-    """A command or a shell of one channel."""
+    """A command or a shell of one channel, run to its end."""
 
     def __init__(
         self,
@@ -132,33 +127,21 @@ class _Session:
         server: PracticeSSHServer,
         environment: Mapping[str, str],
         words: list[str],
-        *,
-        pty: bool,
     ) -> None:
-        self._channel = channel
-        self._server = server
-        self._environment = dict(environment)
-        self._words = words
-        self._pty = pty
+        self._channel, self._server = channel, server
+        self._environment, self._words = dict(environment), words
 
     def run(self) -> None:
         """Run to the end and send the exit status."""
-        terminal = None
-        if self._pty:
-            terminal, inside = os.openpty()
-            ends = {"stdin": inside, "stdout": inside, "stderr": inside}
-        else:
-            ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        words = [self._server.bash, *self._words]
-        if self._pty:
-            words = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *words]
         try:
             process = subprocess.Popen(
-                words,
+                self._words,
                 cwd=self._server.home,
                 env=self._environment,
                 start_new_session=True,
-                **ends,  # type: ignore[call-overload]
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
         except OSError:
             self._channel.send_exit_status(127)
@@ -166,11 +149,7 @@ class _Session:
             return
         self._server.note(process, alive=True)
         try:
-            if terminal is None:
-                self._pipes(process)
-            else:
-                os.close(inside)
-                self._terminal(process, terminal)
+            self._carry(process)
             status = process.wait()
             with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
                 self._channel.send_exit_status(status if status >= 0 else 128 - status)
@@ -179,34 +158,28 @@ class _Session:
             with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
                 self._channel.close()
 
-    def _pipes(self, process: subprocess.Popen[bytes]) -> None:
+    def _carry(self, process: subprocess.Popen[bytes]) -> None:
         """Carry the three streams; ends when both outputs are closed."""
         if not (process.stdin and process.stdout and process.stderr):
             return
-        threading.Thread(target=self._feed, args=(process,), daemon=True).start()
+        threading.Thread(target=self._feed, args=(process.stdin,), daemon=True).start()
+        ends = ((process.stdout, self._channel.sendall), (process.stderr, self._channel.sendall_stderr))
         outputs = [
-            threading.Thread(
-                target=self._drain, args=(process.stdout.fileno(), self._channel.sendall, process)
-            ),
-            threading.Thread(
-                target=self._drain, args=(process.stderr.fileno(), self._channel.sendall_stderr, process)
-            ),
+            threading.Thread(target=self._drain, args=(source.fileno(), send, process), daemon=True)
+            for source, send in ends
         ]
         for thread in outputs:
-            thread.daemon = True
             thread.start()
         for thread in outputs:
             thread.join()
 
-    def _feed(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is None:
-            return
+    def _feed(self, target: IO[bytes]) -> None:
         with contextlib.suppress(OSError, ValueError):
             while data := self._channel.recv(32768):
-                process.stdin.write(data)
-                process.stdin.flush()
+                target.write(data)
+                target.flush()
         with contextlib.suppress(OSError):
-            process.stdin.close()
+            target.close()
 
     def _drain(self, source: int, send: Callable[[bytes], None], process: subprocess.Popen[bytes]) -> None:
         try:
@@ -214,34 +187,8 @@ class _Session:
                 send(data)
         except (OSError, EOFError, paramiko.SSHException):
             # The other side is gone: what it started goes too, as sshd's SIGHUP would have it.
-            _hang_up(process)
-
-    def _terminal(self, process: subprocess.Popen[bytes], terminal: int) -> None:
-        def typed() -> None:
             with contextlib.suppress(OSError):
-                while data := self._channel.recv(1024):
-                    os.write(terminal, data)
-            # The end of the client's input is not the end of the client.
-            while not self._channel.closed and process.poll() is None:
-                self._channel.event.wait(0.5)
-            _hang_up(process)
-
-        threading.Thread(target=typed, daemon=True).start()
-        try:
-            while True:
-                ready, _, _ = select.select([terminal], [], [], 0.5)
-                if ready:
-                    self._channel.sendall(os.read(terminal, 4096))
-                elif process.poll() is not None:
-                    break
-        except (OSError, EOFError, paramiko.SSHException):
-            pass  # the shell ended (a terminal reports that as an I/O error), or the client is gone
-        os.close(terminal)
-
-
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGHUP)
+                os.killpg(process.pid, signal.SIGHUP)
 
 
 class PracticeSSHServer:
@@ -367,8 +314,20 @@ class _Handle(SFTPHandle):
         return SFTP_OK
 
 
-def _answer(error: OSError) -> int:
-    return SFTPServer.convert_errno(error.errno or errno.EIO)
+def _answered(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the SFTP interface: its result (SFTP_OK where there is none), or the status of what went wrong."""
+
+    @functools.wraps(method)
+    def answer(*arguments: Any) -> Any:
+        try:
+            result = method(*arguments)
+        except Outside:
+            return SFTP_PERMISSION_DENIED
+        except OSError as error:
+            return SFTPServer.convert_errno(error.errno or errno.EIO)
+        return SFTP_OK if result is None else result
+
+    return answer
 
 
 class EndingSFTP(SFTPServer):
@@ -396,83 +355,64 @@ class ConfinedSFTP(SFTPServerInterface):
     def canonicalize(self, path: str) -> str:
         return os.path.normpath(self._home / path)
 
-    def _try(self, action: Any) -> Any:
-        try:
-            return action()
-        except Outside:
-            return SFTP_PERMISSION_DENIED
-        except OSError as error:
-            return _answer(error)
+    @_answered
+    def list_folder(self, path: str) -> list[SFTPAttributes]:
+        entries = os.scandir(self._path(path))
+        return [SFTPAttributes.from_stat(entry.stat(follow_symlinks=False), entry.name) for entry in entries]
 
-    def list_folder(self, path: str) -> list[SFTPAttributes] | int:
-        def listed() -> list[SFTPAttributes]:
-            found = []
-            for entry in os.scandir(self._path(path)):
-                found.append(SFTPAttributes.from_stat(entry.stat(follow_symlinks=False), entry.name))
-            return found
+    @_answered
+    def stat(self, path: str) -> SFTPAttributes:
+        return SFTPAttributes.from_stat(self._path(path).stat())
 
-        return self._try(listed)  # type: ignore[no-any-return]
+    @_answered
+    def lstat(self, path: str) -> SFTPAttributes:
+        return SFTPAttributes.from_stat(self._path(path).lstat())
 
-    def stat(self, path: str) -> SFTPAttributes | int:
-        return self._try(lambda: SFTPAttributes.from_stat(self._path(path).stat()))  # type: ignore[no-any-return]
-
-    def lstat(self, path: str) -> SFTPAttributes | int:
-        return self._try(lambda: SFTPAttributes.from_stat(self._path(path).lstat()))  # type: ignore[no-any-return]
-
+    @_answered
     def open(self, path: str, flags: int, attr: SFTPAttributes) -> SFTPHandle | int:
-        def opened() -> SFTPHandle | int:
-            if flags & (os.O_WRONLY | os.O_RDWR) and self._server.disk_full():
-                return SFTP_FAILURE
-            mode = stat.S_IMODE(attr.st_mode) if attr.st_mode is not None else 0o644
-            descriptor = os.open(self._path(path), flags | getattr(os, "O_BINARY", 0), mode)
-            if flags & os.O_RDWR:
-                kind = "r+b"
-            elif flags & os.O_WRONLY:
-                kind = "ab" if flags & os.O_APPEND else "wb"
-            else:
-                kind = "rb"
-            return _Handle(flags, os.fdopen(descriptor, kind))
+        if flags & (os.O_WRONLY | os.O_RDWR) and self._server.disk_full():
+            return SFTP_FAILURE
+        mode = stat.S_IMODE(attr.st_mode) if attr.st_mode is not None else 0o644
+        descriptor = os.open(self._path(path), flags, mode)
+        kind = "r+b" if flags & os.O_RDWR else "rb"
+        if flags & os.O_WRONLY:
+            kind = "ab" if flags & os.O_APPEND else "wb"
+        return _Handle(flags, os.fdopen(descriptor, kind))
 
-        return self._try(opened)  # type: ignore[no-any-return]
+    @_answered
+    def remove(self, path: str) -> None:
+        self._path(path).unlink()
 
-    def remove(self, path: str) -> int:
-        return self._try(lambda: self._path(path).unlink()) or SFTP_OK
+    @_answered
+    def rename(self, oldpath: str, newpath: str) -> int | None:
+        # SFTP's own rename refuses an existing target; posix_rename is what replaces.
+        if self._path(newpath).exists():
+            return SFTP_FAILURE
+        self._path(oldpath).rename(self._path(newpath))
+        return None
 
-    def rename(self, oldpath: str, newpath: str) -> int:
-        def renamed() -> int:
-            # SFTP's own rename refuses an existing target; posix_rename is what replaces.
-            if self._path(newpath).exists():
-                return SFTP_FAILURE
-            self._path(oldpath).rename(self._path(newpath))
-            return SFTP_OK
+    @_answered
+    def posix_rename(self, oldpath: str, newpath: str) -> None:
+        self._path(oldpath).replace(self._path(newpath))
 
-        return self._try(renamed)  # type: ignore[no-any-return]
+    @_answered
+    def mkdir(self, path: str, attr: SFTPAttributes) -> None:
+        self._path(path).mkdir(stat.S_IMODE(attr.st_mode) if attr.st_mode is not None else 0o755)
 
-    def posix_rename(self, oldpath: str, newpath: str) -> int:
-        return self._try(lambda: self._path(oldpath).replace(self._path(newpath)) and SFTP_OK) or SFTP_OK
+    @_answered
+    def rmdir(self, path: str) -> None:
+        self._path(path).rmdir()
 
-    def mkdir(self, path: str, attr: SFTPAttributes) -> int:
-        mode = stat.S_IMODE(attr.st_mode) if attr.st_mode is not None else 0o755
-        return self._try(lambda: self._path(path).mkdir(mode)) or SFTP_OK
+    @_answered
+    def chattr(self, path: str, attr: SFTPAttributes) -> None:
+        target = self._path(path)
+        if attr.st_mode is not None:
+            target.chmod(stat.S_IMODE(attr.st_mode))
+        if attr.st_size is not None:
+            os.truncate(target, attr.st_size)
+        if attr.st_atime is not None and attr.st_mtime is not None:
+            os.utime(target, (attr.st_atime, attr.st_mtime))
 
-    def rmdir(self, path: str) -> int:
-        return self._try(lambda: self._path(path).rmdir()) or SFTP_OK
-
-    def chattr(self, path: str, attr: SFTPAttributes) -> int:
-        def changed() -> int:
-            target = self._path(path)
-            if attr.st_mode is not None:
-                target.chmod(stat.S_IMODE(attr.st_mode))
-            if attr.st_size is not None:
-                os.truncate(target, attr.st_size)
-            if attr.st_atime is not None and attr.st_mtime is not None:
-                os.utime(target, (attr.st_atime, attr.st_mtime))
-            return SFTP_OK
-
-        return self._try(changed)  # type: ignore[no-any-return]
-
-    def readlink(self, path: str) -> str | int:
-        return self._try(lambda: str(self._path(path).readlink()))  # type: ignore[no-any-return]
-
-    def symlink(self, target_path: str, path: str) -> int:
-        return SFTP_OP_UNSUPPORTED
+    @_answered
+    def readlink(self, path: str) -> str:
+        return str(self._path(path).readlink())

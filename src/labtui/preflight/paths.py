@@ -14,7 +14,7 @@ from labtui.slurm.script_commands import split_words
 _RUNS = re.compile(r"\bpython[\d.]*(?:\s+-\w+)*\s+(?P<script>[\w./+-]+\.py)\b")
 _MADE = re.compile(r"(?:>|\btee\s+(?:-a\s+)?|\b(?:cp|mv|ln)\s.*\s)\s*[\"']?([\w./+-]+\.py)\b")
 """Files that the script itself writes, by a here document mostly."""
-_OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|ResNet\d+(?:_seq)?")
+_OURS = re.compile(r"cifar|load_cifar|resnet_lab|run_log|mllog|ResNet\d+(?:_seq)?")
 """Modules of the lab: no container has them."""
 _WHOLE = re.compile(r"/(?:[\w.+-]+/)*[\w.+-]+/?")
 """A path from the root and nothing else: no variable, no pattern."""

@@ -1,0 +1,72 @@
+"""What every training script shares: records in the form of MLPerf logging, and what happens on SIGTERM.
+
+The course's containers have no MLPerf package (github.com/mlcommons/logging). Standard library only.
+"""
+
+import json
+import math
+import os
+import select
+import signal
+import sys
+import threading
+import time
+
+# Held while a record is printed. Who holds it at the end of the process has the last word in the log.
+LOCK = threading.RLock()
+EXIT_TERMINATED = 128 + signal.SIGTERM
+TERMINATED = "The training was terminated from outside (cancelled, or out of time)."
+
+
+def record(event_type, key, value=None, metadata=None, when=None):
+    """Prints one record, flushed at once; `when` is the time it speaks of (UNIX seconds)."""
+    content = {
+        "namespace": "",
+        "time_ms": int(1000 * (time.time() if when is None else when)),
+        "event_type": event_type,
+        "key": key,
+        "value": plain(value),
+        "metadata": plain(metadata or {}),
+    }
+    # One write: print() writes the line end apart, and another process may write in between.
+    with LOCK:
+        sys.stdout.write(":::MLLOG " + json.dumps(content, allow_nan=False) + "\n")
+        sys.stdout.flush()
+
+
+def point(key, value, **metadata):
+    """A record about a moment, or a fact."""
+    record("POINT_IN_TIME", key, value, metadata)
+
+
+def plain(value):
+    """Plain JSON values: NumPy numbers become floats; JSON has no NaN and no infinity, they become null."""
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def on_sigterm(end, meanwhile=lambda: None):
+    """Starts a thread that calls end() on SIGTERM and meanwhile() twice a second.
+
+    The main thread may be in a step of minutes or wait for another process, and an exception raised from a
+    signal handler inside a framework can crash it. So end() writes the end of the log and calls os._exit().
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def watch():
+        while True:
+            ready, _, _ = select.select([reader], [], [], 0.5)
+            if ready and signal.SIGTERM in os.read(reader, 1):
+                end()
+            meanwhile()
+
+    threading.Thread(target=watch, name="sigterm", daemon=True).start()
