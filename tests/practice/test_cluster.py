@@ -116,7 +116,10 @@ def test_it_listens_on_loopback_alone(cluster):
 
 def test_nobody_elses_command_reaches_the_controller(cluster, tmp_path):
     shim = cluster.layout.programs / "squeue"
-    environment = {**os.environ, "LABTUI_PRACTICE_CONTROL": f"{cluster._control.port}:wrong-secret"}
+    environment = {
+        **os.environ,
+        "LABTUI_PRACTICE_CONTROL": f"{cluster._control.server_address[1]}:wrong-secret",
+    }
     done = subprocess.run([shim], env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode != 0 and "JOBID" not in done.stdout
 
@@ -184,7 +187,7 @@ SCRIPT = textwrap.dedent(
     while not (cluster.layout.home / "child").exists() or not (cluster.layout.home / "child").read_text():
         time.sleep(0.05)
     pids = [(cluster.layout.home / name).read_text().strip() for name in ("pid", "child")]
-    print(cluster.layout.root, login.port, cluster._control.port, *pids, flush=True)
+    print(cluster.layout.root, login.port, cluster._control.server_address[1], *pids, flush=True)
     if sys.argv[1] == "close":
         cluster.close()
     elif sys.argv[1] == "wait":

@@ -13,7 +13,7 @@ import secrets
 import socketserver
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -34,56 +34,29 @@ from labtui.practice.sshd import PracticeSSHServer
 MAX_REQUEST = 8 * 2**20
 
 
-class ControlServer:
-    """Listens on 127.0.0.1 and hands each call to `answer(program, call)`."""
+def control_server(secret: str, answer: Callable[[str, Call], Answer]) -> socketserver.ThreadingTCPServer:
+    """Listens on 127.0.0.1 and hands each call of a program to `answer(program, call)`: a line of JSON each way."""
 
-    def __init__(self, secret: str, answer: Callable[[str, Call], Answer]) -> None:
-        outer = self
+    class Handler(socketserver.StreamRequestHandler):
+        timeout = 60
 
-        class Handler(socketserver.StreamRequestHandler):
-            timeout = 60
+        def handle(self) -> None:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                request = json.loads(self.rfile.readline(MAX_REQUEST))
+                if not hmac.compare_digest(str(request.pop("secret")), secret):
+                    return
+                program, stdin = request.pop("program"), request.pop("stdin").encode("latin-1")
+                call = Call(words=tuple(request.pop("words")), stdin=stdin, **request)
+                status, out, err = answer(program, call)
+                reply = {"status": status, "stdout": out, "stderr": err}
+                self.wfile.write(json.dumps(reply).encode() + b"\n")
 
-            def handle(self) -> None:
-                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                    outer._serve(self)
-
-        class Server(socketserver.ThreadingTCPServer):
-            daemon_threads = True
-            allow_reuse_address = False
-
-        self.secret = secret
-        self._answer = answer
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.port: int = self._server.server_address[1]
-        threading.Thread(
-            target=self._server.serve_forever, args=(0.5,), name="practice-control", daemon=True
-        ).start()
-
-    def _serve(self, handler: socketserver.StreamRequestHandler) -> None:
-        length = int.from_bytes(handler.rfile.read(4), "big")
-        if not 0 < length <= MAX_REQUEST:
-            return
-        request = json.loads(handler.rfile.read(length))
-        if not hmac.compare_digest(str(request["secret"]), self.secret):
-            return
-        call = Call(
-            words=tuple(request["words"]),
-            folder=request["folder"],
-            environment=request["environment"],
-            stdin=request["stdin"].encode("latin-1"),
-        )
-        status, out, err = self._answer(request["program"], call)
-        data = json.dumps({"status": status, "stdout": out, "stderr": err}).encode()
-        handler.wfile.write(len(data).to_bytes(4, "big") + data)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.5,), name="practice-control", daemon=True).start()
+    return server
 
 
-USER = "nct01000"
-ACCOUNT = "nct_000"
 DEFAULT_FACTOR = 20.0
 """Cluster seconds per second: the lab's longest run (five epochs on the CPU, 18 minutes) takes under a minute."""
 
@@ -135,13 +108,15 @@ class PracticeCluster:
         self._full_for = 0.0
         self._stop = threading.Event()
         secret = secrets.token_urlsafe(24)
-        self._control = ControlServer(secrets.token_hex(16), self._answer)
-        environment = self._environment(seed)
+        self.site = practice_site()
+        control_secret = secrets.token_hex(16)
+        self._control = control_server(control_secret, self._answer)
+        control = f"{self._control.server_address[1]}:{control_secret}"
+        environment = self._environment(seed, control)
         make_layout(self.layout, environment, real_data=train)
         self.runner = JobRunner(
             spool=self.layout.spool, environment=environment, ended=self._ended, keep=keep, folder=folder
         )
-        self.site = practice_site()
         self.controller = Controller(
             self.site,
             self.runner,
@@ -160,7 +135,7 @@ class PracticeCluster:
             host_key=host_key,
             client_key=client_key,
             secret=secret,
-            user=USER,
+            user=self.site.user,
             root=folder,
             home=self.layout.home,
             environment={**environment, "PATH": os.environ.get("PATH", os.defpath)},
@@ -206,10 +181,10 @@ class PracticeCluster:
         return PracticeLogin(
             host="127.0.0.1",
             port=self._ssh.port,
-            user=USER,
+            user=self.site.user,
             identity_file=self.layout.keys / "id_practice",
             host_key=self._fingerprint,
-            account=ACCOUNT,
+            account=self.site.account,
             qos="acc_debug",
             root=str(self.layout.scratch / "labtui"),
             data_dir=str(self.layout.data),
@@ -230,7 +205,8 @@ class PracticeCluster:
             return
         self._stop.set()
         self._ssh.close()
-        self._control.close()
+        self._control.shutdown()
+        self._control.server_close()
         self._save(ended=True)  # before the jobs are killed: they did not fail, their cluster ended
         self.runner.close()
         if self._state_file:
@@ -252,17 +228,14 @@ class PracticeCluster:
             self.full_until = now + self._full_for
         return now < self.full_until
 
-    def _environment(self, seed: int) -> dict[str, str]:
-        laptop: Mapping[str, str] = {
-            name: value
-            for name, value in os.environ.items()
-            if name in ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-        }
+    def _environment(self, seed: int, control: str) -> dict[str, str]:
+        kept = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+        laptop = {name: os.environ[name] for name in kept if name in os.environ}
         return {
             **laptop,
             "HOME": str(self.layout.home),
-            "USER": USER,
-            "LOGNAME": USER,
+            "USER": self.site.user,
+            "LOGNAME": self.site.user,
             "SHELL": "/bin/bash",
             "CIFAR10_DATA": str(self.layout.data),
             "LABTUI_PRACTICE": "yes",
@@ -270,7 +243,7 @@ class PracticeCluster:
             **program_environment(self.layout),
             "LABTUI_PRACTICE_SEED": str(seed),
             "LABTUI_PRACTICE_TRAIN": "yes" if self.train else "no",
-            "LABTUI_PRACTICE_CONTROL": f"{self._control.port}:{self._control.secret}",
+            "LABTUI_PRACTICE_CONTROL": control,
         }
 
     def _write_key(self, key: paramiko.PKey) -> None:

@@ -37,7 +37,7 @@ PASSED = (
 
 
 def ask_cluster(program: str, words: list[str]) -> None:
-    """Send the call to the cluster's process and print its answer: JSON behind four bytes of length, both ways."""
+    """Send the call to the cluster's process and print its answer: a line of JSON each way."""
     import socket
 
     port, _, secret = os.environ.get("LABTUI_PRACTICE_CONTROL", "").partition(":")
@@ -60,9 +60,8 @@ def ask_cluster(program: str, words: list[str]) -> None:
     data = json.dumps(call).encode()
     try:
         with socket.create_connection(("127.0.0.1", int(port)), timeout=60) as connection:
-            connection.sendall(len(data).to_bytes(4, "big") + data)
-            reply = connection.makefile("rb")
-            answer = json.loads(reply.read(int.from_bytes(reply.read(4), "big")) or "{}")
+            connection.sendall(data + b"\n")
+            answer = json.loads(connection.makefile("rb").readline() or "{}")
     except OSError:
         sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
     if not answer:
