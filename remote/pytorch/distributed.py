@@ -84,8 +84,9 @@ class Team:
         missing = self._missing("here", self.seconds)
         self.store.set("start", "missing" if missing else "go")
         if missing:
-            text = f"{len(missing)} of {self.world} processes did not join within {self.seconds:g} s"
-            raise Problem(EXIT_RENDEZVOUS, f"{text}: rank {_listed(missing)}. Joined: {self._others(missing)}.")
+            text = f"{len(missing)} of {self.world} processes did not join within {self.seconds:g} s: "
+            text += f"rank {_listed(missing)}. Joined: {self._others(missing)}."
+            raise Problem(EXIT_RENDEZVOUS, text)
 
     def _open(self):
         if self.world == 1:
@@ -189,7 +190,7 @@ class Team:
         self._fail(EXIT_LOST, f"{self._here()}lost the other processes, though all are alive: {text}")
 
     def _follow(self):
-        """Called twice a second beside the training: ends this process when another one has said why it ends."""
+        """Called twice a second: ends this process when another one has said why it ends."""
         with contextlib.suppress(RuntimeError):  # the store is gone: the main thread will find out
             if self.world > 1 and self.store.check(["alarm"]):
                 self._tell("alive")
