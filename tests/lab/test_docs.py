@@ -10,7 +10,7 @@ import pytest
 
 from labtui.domain.model import Outcome, TemplateForm
 from labtui.lab import edition as schema
-from labtui.lab import fields, planned_runs, published
+from labtui.lab import fields, runs
 from labtui.lab.fields import Table
 from labtui.preflight import rules_table
 
@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "editions.md").read_text(encoding="utf-8")
 STRUCTS = [
     value
-    for module in (schema, planned_runs, published)
+    for module in (schema, runs)
     for value in vars(module).values()
     if isinstance(value, type) and issubclass(value, Table) and value.__module__ == module.__name__
     if value.__name__ not in {"Edition", "Task", "RunPlan", "Band"}  # what follows from a file

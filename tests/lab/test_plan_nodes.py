@@ -13,7 +13,7 @@ from labtui.domain.model import JobPhase, RunSpec
 from labtui.domain.reduce import reduce_all
 from labtui.lab.plan import PlanOverrides, on_nodes, refuse_too_many_nodes, task_drafts
 from labtui.lab.plan_table import changed, drafts_from, forms_of, rows_of
-from labtui.lab.planned_runs import RunPlan
+from labtui.lab.runs import RunPlan
 from labtui.results.cost import lab_cost
 from labtui.session.folder import read_template
 from labtui.session.labs import load_edition

@@ -22,8 +22,7 @@ from labtui.lab.edition import (
     Task,
 )
 from labtui.lab.fields import Place, Problem
-from labtui.lab.planned_runs import RunPlan
-from labtui.lab.published import PublishedRow
+from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.training_logs.patterns import line_pattern
 
 

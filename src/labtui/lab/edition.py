@@ -29,8 +29,7 @@ from labtui.lab.fields import (
     Table,
     TaskId,
 )
-from labtui.lab.planned_runs import Measure, RunPlan, Sweep, TimedProgram
-from labtui.lab.published import Band, Published, PublishedRow, bands_of
+from labtui.lab.runs import Band, Measure, Published, PublishedRow, RunPlan, Sweep, TimedProgram, bands_of
 
 
 class Fact(Table, frozen=True, kw_only=True):

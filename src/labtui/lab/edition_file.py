@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from labtui.domain.errors import DataError
-from labtui.lab import edition, planned_runs, published
+from labtui.lab import edition, runs
 from labtui.lab.cross_references import cross_references, script_references
 from labtui.lab.edition import Edition, EditionTable
 from labtui.lab.fields import PATTERNS, Place, Problem
@@ -190,7 +190,7 @@ _LIMITS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 def _choices() -> dict[str, tuple[str, ...]]:
     """The words that may stand in each field that takes one of a few; the fields' names, too, with none."""
     found: dict[str, tuple[str, ...]] = {"kind": ()}
-    for value in (one for module in (edition, planned_runs, published) for one in vars(module).values()):
+    for value in (one for module in (edition, runs) for one in vars(module).values()):
         if isinstance(value, type) and issubclass(value, msgspec.Struct):
             tag = value.__struct_config__.tag
             found["kind"] += (str(tag),) if tag is not None and value.__name__[0] != "_" else ()

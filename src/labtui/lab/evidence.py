@@ -19,7 +19,7 @@ from labtui.domain.events import LabState, RunState, SubmissionState
 from labtui.domain.model import SubmissionStatus
 from labtui.lab.edition import Task
 from labtui.lab.plan import PlanOverrides
-from labtui.preflight.imports import imported_files
+from labtui.preflight.findings import imported_files
 from labtui.results.rows import Results
 
 _HEADING = re.compile(r"^##\s+(?:(?P<number>\d+)[.)]?\s+)?(?P<text>.*?)\s*#*\s*$")

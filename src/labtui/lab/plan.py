@@ -26,8 +26,7 @@ from labtui.domain.model import (
 )
 from labtui.domain.profile import Profile
 from labtui.lab.edition import EditedCheck, Edition, Task
-from labtui.lab.planned_runs import RunPlan
-from labtui.lab.published import Band
+from labtui.lab.runs import Band, RunPlan
 
 if TYPE_CHECKING:
     from labtui.results.rows import ResultRow, Results

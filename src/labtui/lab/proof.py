@@ -36,8 +36,7 @@ from labtui.lab.edition import (
 )
 from labtui.lab.evidence import AnswerSheet, Evidence, ExportFact, FileFact, file_fact
 from labtui.lab.plan import expected_learning_rate, planned_specs
-from labtui.lab.planned_runs import RunPlan
-from labtui.lab.published import PublishedRow
+from labtui.lab.runs import PublishedRow, RunPlan
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
 from labtui.training_logs.patterns import SOURCE

@@ -17,7 +17,7 @@ from labtui.domain.model import DEEDS, PROCESS_PER_GPU, Interval, RunSpec
 from labtui.lab.edition import Edition, LearningRateCheck, RunsCheck, Task
 from labtui.lab.evidence import Evidence, rests_on
 from labtui.lab.plan import expected_learning_rate, planned_specs
-from labtui.lab.published import Band
+from labtui.lab.runs import Band
 from labtui.results.measured import Origin, cite
 from labtui.results.rows import ResultRow
 

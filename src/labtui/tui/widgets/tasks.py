@@ -19,7 +19,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from labtui.lab.edition import Task
-from labtui.lab.planned_runs import RunPlan
+from labtui.lab.runs import RunPlan
 from labtui.tui import actions
 from labtui.tui import format as words
 from labtui.tui.guidance import next_step
