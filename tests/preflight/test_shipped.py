@@ -34,10 +34,6 @@ def test_shipped_templates_and_scripts_are_clean(profile_id, form):
                 script = job_script(draft, profile, context, read_template(draft.form))
                 files = {**FILES, "job.slurm": script.encode()}
                 found = preflight(files, draft, profile, draft.account)
-                if (
-                    profile.status == "generic"
-                ):  # its cores per GPU are not known, so ten loader workers are many
-                    found = tuple(item for item in found if item.rule != "loader-workers")
                 assert found == ()
                 jobs += 1
     assert jobs >= 12

@@ -14,14 +14,10 @@ pytestmark = pytest.mark.cluster
 REAL = "nct_000"
 JUDGED = {
     ("crlf", "whole file"),
-    ("shebang", "none"),
-    ("shebang", "blank line first"),
     ("account", "other year"),
     ("account", "none"),
     ("placeholder", "account"),
     ("placeholder", "nct_XXX"),
-    ("gres-blank", "equals"),
-    ("gres-blank", "blank"),
     ("time", "above the queue"),
     ("time", "days"),
     ("few-cpus", "book sample"),

@@ -26,24 +26,14 @@ from labtui.slurm.values import duration_seconds
 _SHEBANG = re.compile(r"#!\s*/(?:usr/)?bin/(?:env\s+)?(?:ba|z|da|k)?sh(?P<rest>.*)$")
 
 
-@rule("shebang", "error", "The first line is not a clean `#!/bin/bash`.")
+@rule("shebang", "error", "Stray text behind `#!/bin/bash`: the job fails at once.")
 def shebang(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """Missing, not in the first line, or with stray text behind the shell's name; other programs are meant."""
+    """The kernel passes it to the shell as an argument. A script that names no shell is refused by sbatch."""
     del context
-    line = job.lines[0].rstrip("\r")
-    match = _SHEBANG.match(line)
-    if not job.text.strip() or (match and re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"])):
-        return
-    edit = Edit(1, job.lines[0], ("#!/bin/bash",))
-    if match is not None:
+    match = _SHEBANG.match(job.lines[0].rstrip("\r"))
+    if match is not None and not re.fullmatch(r"(?:\s+-\w+)*\s*", match["rest"]):
         effect = "What follows the shell's name is passed to it as an argument; the job fails at once."
-    elif line.startswith("#!"):
-        return
-    else:
-        effect = "sbatch requires a script whose first line starts with #! and names the shell."
-        if line.strip() and not line.strip("\ufeff \t\u200b").startswith("#!"):
-            edit = Edit(1, job.lines[0], ("#!/bin/bash", job.lines[0]))
-    yield Hit(1, effect, Fix(job.name, "start with #!/bin/bash", (edit,)))
+        yield Hit(1, effect, replace_line(job, 1, "#!/bin/bash", "start with #!/bin/bash"))
 
 
 @rule("not-a-directive", "warning", "`# SBATCH` or `#sbatch`: a comment to Slurm.")
@@ -79,18 +69,6 @@ def late_directive(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             edits.insert(0, Edit(first, command, (line, command)))
         effect = "Slurm stops reading directives at the first command; this one has no effect."
         yield Hit(number, effect, Fix(job.name, "move it up, before the first command", tuple(edits)))
-
-
-@rule("gres-blank", "error", "A space inside `gpu: 4`: the number is cut off.")
-def gres_blank(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`--gres gpu: 4`."""
-    del context
-    for number, line in job.code:
-        match = re.search(r"^#SBATCH\b.*--gres[= ]+[\w:]+:(?P<gap>[ \t]+)(?=\d)", line)
-        if match:
-            fixed = line[: match.start("gap")] + line[match.end("gap") :]
-            effect = "Slurm cuts the value at the space: the number of GPUs is lost."
-            yield Hit(number, effect, replace_line(job, number, fixed, "remove the space"))
 
 
 @rule("account", "error", "No account, or that of another course.")
@@ -193,19 +171,12 @@ def node_gpus(context: ScriptContext) -> float:
     return context.profile.gpus_per_node if known else math.inf
 
 
-def node_cpus(context: ScriptContext, job: JobScript) -> int:
-    """CPU cores that a job has on a node, 0 where that is not known; ``--exclusive`` gives it all of them."""
-    if job.has("exclusive"):
-        return context.profile.cpus_per_node if context.profile.cpus_per_node > 1 else 0
-    return (job.cpus or 0) * job.tasks_per_node
-
-
 @rule("few-cpus", "warning", "Fewer CPUs than the site asks for with each GPU.")
 def few_cpus(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
     """Only where the site says a number: elsewhere a node's CPUs divided by its GPUs are a share and no rule."""
     given = job.last("cpus-per-task")
     needed = job.gpus * context.profile.cpus_per_gpu
-    cpus = node_cpus(context, job) or job.tasks_per_node
+    cpus = (job.cpus or 1) * job.tasks_per_node
     said = context.profile.status in ("current", "practice")
     unclear = job.has("exclusive") or (given is not None and job.cpus is None)
     if not said or unclear or not job.gpus or job.gpus > node_gpus(context) or cpus >= needed:

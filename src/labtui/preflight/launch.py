@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from labtui.domain.model import SubmissionDraft
-from labtui.preflight.directives import gpus_of, node_cpus, node_gpus
+from labtui.preflight.directives import gpus_of, node_gpus
 from labtui.preflight.findings import (
     Edit,
     Fix,
@@ -258,21 +258,3 @@ def cut_node_list(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
             fixed = value[1] + _FIRST_NODE + line[len(code) :]
             fix = replace_line(job, number, fixed, "ask Slurm for the first node")
         yield Hit(number, effect, fix)
-
-
-@rule("loader-workers", "warning", "More data loader processes than CPU cores.")
-def loader_workers(context: ScriptContext, job: JobScript) -> Iterator[Hit]:
-    """`--num_workers` counts for each rank: 10 workers of 4 ranks are 40 processes."""
-    cores = node_cpus(context, job)
-    for command in once(job.launches) if cores else ():
-        match = re.search(
-            r"--(?:num_workers|num-workers|workers|dataloader_num_workers)[= ]+(\d{1,4})\b", command.text
-        )
-        ranks = re.search(r"--nproc[_-]per[_-]node[= ]+(\d{1,3})\b", command.text)
-        each = int(ranks[1]) if ranks else 1
-        if match is not None and int(match[1]) * each * job.tasks_per_node > cores:
-            processes = f"{match[1]} workers" if each == 1 else f"{each} ranks with {match[1]} workers each"
-            effect = (
-                f"{processes} share {cores} CPU cores of a node: they wait for each other instead of loading."
-            )
-            yield Hit(command.line, effect)
