@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
 import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.events import JobObserved, RunEnded
 from labtui.domain.model import Diagnosis, JobPhase, JobView, Outcome, RunSpec
-from labtui.session.batches import retry_after
+from labtui.domain.profile import QueueNames
+from labtui.session.batches import _queue_again, retry_after
 from tests.session.conftest import Bench, accepted, draft, only
 
 
@@ -156,3 +158,16 @@ def test_a_job_file_with_windows_line_endings_is_sent_with_unix_ones(bench: Benc
     sent = bench.session.files_of(token.result())
     assert not any(b"\r" in sent[name] for name in ("job.slurm", "mine.slurm", "help.sh"))
     assert sent["train.py"] == b"print(1)\r\n" and b"\r" in path.read_bytes()
+
+
+def test_a_queue_that_is_a_partition_is_named_as_one_again(bench: Bench) -> None:
+    """`--qos=acc` is refused where `acc` is a partition."""
+    settings = bench.session.settings
+    profile = msgspec.structs.replace(
+        bench.session.profile, queue_option="partition", gpu_queue="acc", queues=()
+    )
+    token = accepted(bench)
+    item = bench.session.state.submissions[token]
+    assert _queue_again(replace(item, qos="acc"), settings, profile) == QueueNames(partition="acc")
+    assert _queue_again(replace(item, qos="acc_debug"), settings, profile) == QueueNames("acc_debug", "acc")
+    assert _queue_again(item, settings, bench.session.profile) == QueueNames(qos="acc_training")

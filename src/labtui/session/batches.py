@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from labtui.domain.errors import UsageError
 from labtui.domain.events import RunState, SubmissionState
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, SubmissionStatus
+from labtui.domain.profile import Profile, QueueNames
 from labtui.lab.edition import Edition
 from labtui.lab.plan import PlanOverrides, allocation, expectation, job_name
 from labtui.results.rows import Results
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.own_jobs import job_file_draft
 from labtui.session.planning import run_of
+from labtui.session.settings import Settings
 
 if TYPE_CHECKING:
     from labtui.session.session import Session
@@ -190,11 +192,26 @@ def retry_after(session: Session, run_id: int, *, same: bool = False, minutes: i
     return Proposal(drafts=(_again(session, submission, specs, limit),), sentence=reason, gpu_hours=None)
 
 
+def _queue_again(submission: SubmissionState, settings: Settings, profile: Profile) -> QueueNames:
+    """How `sbatch` names the queue of a submission once more: of the two names one is kept, the QoS if it had one."""
+    partitions = {
+        profile.gpu_queue,
+        profile.cpu_queue,
+        settings.partition,
+        *(each.name for each in profile.queues),
+    }
+    if profile.queue_option == "partition" and submission.qos in partitions:
+        return QueueNames(partition=submission.qos)
+    default = profile.names(profile.gpu_queue if submission.gpus else profile.cpu_queue).partition
+    return QueueNames(qos=submission.qos, partition=settings.partition or default)
+
+
 def _again(
     session: Session, submission: SubmissionState, specs: tuple[RunSpec, ...], minutes: int
 ) -> SubmissionDraft:
     """The draft of a submission once more, for these of its runs."""
     settings, profile = session.settings, session.profile
+    names = _queue_again(submission, settings, profile)
     nodes, gpus = allocation(specs)
     whole = gpus == submission.gpus
     form, name = submission.form, submission.job_name.removesuffix(f"-{submission.token[-8:]}")
@@ -211,8 +228,8 @@ def _again(
         cpus=submission.cpus if whole else max(1, gpus * profile.cpus_per_gpu),
         time_limit_minutes=minutes,
         account=submission.account,
-        qos=submission.qos,
-        partition=settings.partition,
+        qos=names.qos,
+        partition=names.partition,
         job_name=name,
         data_dir=settings.data_dir,
         container=settings.container,
