@@ -31,6 +31,10 @@ def push_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_push(args: argparse.Namespace) -> int:
     """Send and report."""
+    import msgspec
+
+    from labtui.cluster.slurm_cluster import PushReport
+
     with Open(args, start=False) as lab:
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_push
@@ -41,7 +45,7 @@ def run_push(args: argparse.Namespace) -> int:
         lab.session.start()
         future = lab.session.push()
         lab.online()
-        report = future.result()
+        report = msgspec.convert(future.result(), PushReport, from_attributes=True)
         if args.json:
             print(
                 json.dumps({"sent": report.sent, "unchanged": report.unchanged, "bytes": report.bytes_sent})
@@ -123,7 +127,8 @@ def _cancel_jobs(args: argparse.Namespace) -> int:
     with Open(args) as lab:
         lab.online()
         lab.session.refresh()
-        lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
+        if not lab.session.elsewhere:
+            lab.wait(lambda state: state.refreshed_at is not None or bool(state.problems), limit_s=60)
         for job_id in args.job:
             lab.session.cancel_job(job_id).result(timeout=120)
             say(f"Job {job_id} was cancelled.")

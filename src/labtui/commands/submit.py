@@ -360,6 +360,8 @@ def _submit(
         for draft, overridden in zip(drafts, accepted, strict=True)
     ]
     tokens = list(lab.state.submissions)[-len(futures) :]
+    if lab.session.elsewhere:
+        tokens = [future.result() for future in futures]
     say(
         f"{len(tokens)} {'submission is' if len(tokens) == 1 else 'submissions are'} stored and will be sent once."
     )

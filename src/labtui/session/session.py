@@ -10,11 +10,13 @@ What may not enter: Textual, paramiko, printing.
 from __future__ import annotations
 
 import functools
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
 from labtui.domain.events import LabState, PathsSeen
@@ -23,6 +25,7 @@ from labtui.domain.profile import Profile
 from labtui.session import mirrors, sidecars
 from labtui.session.folder import FolderLock, LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
+from labtui.session.mailbox import Answer, Mailbox, Request, serve
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store, copied_store
 from labtui.session.trust import check_trust
@@ -74,6 +77,7 @@ class Session:
         self._worker: ClusterWorker | None = None
         self._not_started: LabError | None = None
         self._follower: Callable[[], None] | None = None
+        self._end_serving: Callable[[], None] | None = None
         self._prompter: Prompter | None = None
         self._factory: ClusterFactory | None = None
         self._closed = False
@@ -141,6 +145,7 @@ class Session:
             self._journal.commit(not_started(error, self.clock.wall()))
             raise
         self._worker.start()
+        self.serve_others()
 
     def only_follow(self) -> None:
         """Show what another process stores: from the start, or since it has taken the folder over."""
@@ -157,8 +162,9 @@ class Session:
         ended = True
         if self._worker is not None:
             ended = self._worker.close(timeout_s * 0.7)
-        if self._follower is not None:
-            self._follower()
+        for end in (self._follower, self._end_serving):
+            if end is not None:
+                end()
         self._journal.close(timeout_s * 0.3)
         if ended:  # a worker stuck in a system call must not find its database closed
             self._store.close()
@@ -337,13 +343,21 @@ class Session:
 
         The intent and the scripts as they are now are on disk when this returns. The future is done when Slurm has
         accepted the job, or raises `SubmitRefused`; while it waits for a free slot the future stays open and the
-        state says why. `script` replaces the rendered job script. `accepted` are findings that the student overrides,
+        state says why. Where another process holds the connection it is done when that one has stored the intent.
+        `script` replaces the rendered job script. `accepted` are findings that the student overrides,
         each with a reason; they are kept with the submission.
 
         Raises:
             FolderError: read-only, or the intent could not be stored (nothing will be sent then).
             TemplateError: when the template does not fit the draft.
         """
+        if self.elsewhere:
+            return self._ask(Request(action="submit", draft=draft, script=script, accepted=tuple(accepted)))
+        return self._submit(draft, script, accepted)[1]
+
+    def _submit(
+        self, draft: SubmissionDraft, script: str | None, accepted: Sequence[AcceptedFinding]
+    ) -> tuple[str, Future[str]]:
         self._must_write()
         from labtui.session.planning import plan
 
@@ -352,7 +366,7 @@ class Session:
         future = worker.track_submission(planned.event.token)
         self._journal.commit_first((planned.event,), blobs=planned.blobs, snapshot=planned.snapshot)
         worker.look()
-        return future
+        return planned.event.token, future
 
     def cancel(self, run_id: int) -> Future[None]:
         """Cancel a run's whole submission, wherever it stands: waiting, being sent, unknown, queued or running.
@@ -362,6 +376,8 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
+        if self.elsewhere:
+            return self._ask(Request(action="cancel", run_id=run_id))
         token = self._token_to_change(run_id)
         return self._running_worker().cancel_submission(token)
 
@@ -373,6 +389,8 @@ class Session:
         Raises:
             UsageError: when there is no such run, or the limit makes no sense for it.
         """
+        if self.elsewhere:
+            return self._ask(Request(action="end_after", run_id=run_id, minutes=minutes))
         from labtui.slurm.states import early_end_refusal
 
         token = self._token_to_change(run_id)
@@ -387,6 +405,8 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
+        if self.elsewhere:
+            return self._ask(Request(action="set_limit", run_id=run_id, minutes=minutes))
         token = self._token_to_change(run_id)
         return self._running_worker().set_limit(token, minutes)
 
@@ -396,6 +416,8 @@ class Session:
         Raises:
             UsageError: when there is no such run.
         """
+        if self.elsewhere:
+            return self._ask(Request(action="hold", run_id=run_id, held=held))
         token = self._token_to_change(run_id)
         return self._running_worker().hold(token, held=held)
 
@@ -411,6 +433,8 @@ class Session:
         Raises:
             UsageError: when it is none of them.
         """
+        if self.elsewhere:
+            return self._ask(Request(action="cancel_job", job_id=job_id))
         self._must_write()
         job = next((item for item in self.my_jobs() if item.job_id == job_id), None)
         if job is None:
@@ -464,6 +488,8 @@ class Session:
 
     def push(self) -> Future[PushReport]:
         """Send `scripts/` to the cluster's shared copy of this lab; unchanged files cost nothing."""
+        if self.elsewhere:
+            return self._ask(Request(action="push"))
         self._must_write()
         return self._running_worker().push(self.folder.script_files())
 
@@ -481,6 +507,54 @@ class Session:
         """Try to connect without waiting for the next attempt (a key press); also after a refused login."""
         if self._worker is not None:
             self._worker.connect_now()
+
+    # ------------------------------------------------------------------ beside another process
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process holds the folder and acts on what is asked here."""
+        return self._lock is None and self._not_trusted is None
+
+    def _ask(self, request: Request) -> Future[Any]:
+        """Have the other process act, and see what it stored."""
+        value = Mailbox(self.folder.database_path).ask(request)
+        for _ in range(100):  # the thread that follows may hold the news already
+            self._journal.replay(self._store.news())
+            if request.action != "submit" or value in self.state.submissions:
+                break
+            time.sleep(0.05)
+        future: Future[Any] = Future()
+        future.set_result(value)
+        return future
+
+    def serve_others(self) -> None:
+        """Act on what other processes ask, from now on."""
+        if self._end_serving is None:
+            self._end_serving = serve(self.folder.database_path, self._act, self.faults.write)
+
+    def _act(self, request: Request, answer: Callable[[Answer], None]) -> None:
+        try:
+            if request.action == "submit" and request.draft is not None:
+                token, _ = self._submit(request.draft, request.script, request.accepted)
+                answer(Answer(value=token))
+                return
+            future = self._future_of(request)
+        except LabError as error:
+            answer(Answer(sentence=error.sentence, hint=error.hint))
+            return
+        future.add_done_callback(lambda done: answer(_answer_of(done)))
+
+    def _future_of(self, request: Request) -> Future[Any]:
+        if request.action == "hold":
+            return self.hold(request.run_id, held=request.held)
+        if request.action == "cancel":
+            return self.cancel(request.run_id)
+        if request.action == "cancel_job":
+            return self.cancel_job(request.job_id)
+        if request.action == "push":
+            return self.push()
+        change = self.end_after if request.action == "end_after" else self.set_limit
+        return change(request.run_id, request.minutes)
 
     # ------------------------------------------------------------------ helpers
 
@@ -502,6 +576,18 @@ class Session:
                 raise self._not_started
             raise FolderError("This session only reads what is stored.", "Start it first.")
         return self._worker
+
+
+def _answer_of(done: Future[Any]) -> Answer:
+    if done.cancelled():
+        return Answer(sentence="The other labtui was closed before it was done.")
+    error = done.exception()
+    if isinstance(error, LabError):
+        return Answer(sentence=error.sentence, hint=error.hint)
+    if error is not None:
+        return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")
+    value = done.result()
+    return Answer(value=asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
 
 
 def _store(folder: LabFolder, *, read_only: bool) -> Store:

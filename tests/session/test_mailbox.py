@@ -1,0 +1,92 @@
+"""The command line beside an open window: the window's process acts, the command waits for its answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from labtui.domain.errors import FolderError, LabError
+from labtui.session import mailbox
+from labtui.session.mailbox import Answer, Mailbox, Request
+from labtui.session.session import Session
+from tests.session.conftest import Bench, draft, only
+
+
+@pytest.fixture
+def beside(bench: Bench) -> Iterator[Session]:
+    """A second process of the same folder, while the first one turns its worker."""
+    bench.online()
+    bench.session.serve_others()
+    over = threading.Event()
+
+    def turn() -> None:
+        while not over.wait(0.01):
+            bench.step()
+            bench.clock.sleep(1)
+
+    thread = threading.Thread(target=turn)
+    thread.start()
+    second = Session.open(bench.path, start=False)
+    second.start()
+    yield second
+    second.close()
+    over.set()
+    thread.join()
+
+
+def test_a_command_submits_holds_and_cancels_through_the_open_window(bench: Bench, beside: Session) -> None:
+    assert beside.elsewhere and beside._worker is None
+    token = beside.submit(draft()).result(0)
+    assert list(beside.state.submissions) == [token], "the command sees what it asked for"
+    for _ in range(2000):
+        if bench.cluster.jobs:
+            break
+        threading.Event().wait(0.01)
+    assert [job.token for job in bench.cluster.jobs.values()] == [token], "exactly one job"
+    beside.hold(1).result(0)
+    beside.hold(1, held=False).result(0)
+    beside.set_limit(1, 20).result(0)
+    assert set(beside.push().result(0)) == {"sent", "unchanged", "bytes_sent"}
+    beside.cancel(1).result(0)
+    with pytest.raises(LabError, match="no run 7"):
+        beside.cancel(7)
+    with pytest.raises(LabError, match="is not one of your jobs"):
+        beside.cancel_job("4711")
+    assert only(bench).token == token
+
+
+def test_what_nobody_takes_is_withdrawn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailbox, "TAKEN_WITHIN_S", 0.2)
+    second = Session.open(bench.path, start=False)
+    with pytest.raises(FolderError, match="nothing was done"):
+        second.submit(draft())
+    assert Mailbox(bench.path / "labtui.db").take() is None
+    assert not bench.session.state.submissions
+    second.close()
+
+
+def test_a_request_is_taken_once_and_an_old_one_never(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = Mailbox(tmp_path / "labtui.db")
+    wanted = Request(action="submit", draft=draft(beside=(("a.sh", b"\x00\xff"),)))
+    answers = []
+    asker = threading.Thread(target=lambda: answers.append(box.ask(wanted)))
+    asker.start()
+    taken = None
+    while taken is None:
+        taken = box.take()
+    assert taken[1] == wanted and box.take() is None
+    box.put(taken[0], Answer(value="token"))
+    asker.join()
+    assert answers == ["token"]
+    monkeypatch.setattr(mailbox, "TAKEN_WITHIN_S", -1.0)
+    with box._open() as db:
+        db.execute(
+            "INSERT INTO requests (at, request) VALUES (0, ?)", (msgspec.json.encode(wanted).decode(),)
+        )
+    assert box.take() is None
