@@ -9,9 +9,9 @@ import pytest
 
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Queue
+from labtui.lab.expected_time import expectation
 from labtui.lab.plan import (
     PlanOverrides,
-    expectation,
     fill,
     in_queue,
     task_drafts,

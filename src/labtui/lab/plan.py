@@ -1,4 +1,4 @@
-"""From a task to what would be submitted: runs, resources, time limit, and what it should cost.
+"""From a task to what would be submitted: runs, jobs, resources.
 
 Pure: the profile says what the cluster is like, the overrides what the student chose. Nothing here decides
 when.
@@ -7,17 +7,15 @@ when.
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import (
     MANY_NODES,
     PROCESS_PER_GPU,
-    Interval,
     JobForm,
     Launcher,
     RunSpec,
@@ -26,17 +24,9 @@ from labtui.domain.model import (
 )
 from labtui.domain.profile import Profile
 from labtui.lab.edition import EditedCheck, Edition, Task
-from labtui.lab.runs import Band, RunPlan
+from labtui.lab.expected_time import time_limit
+from labtui.lab.runs import RunPlan
 
-if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow, Results
-
-MARGIN = 2.0
-"""A limit is this many times the longest time expected: a killed job costs more than a short wait."""
-LEAST_MINUTES = 10
-UNKNOWN_MINUTES = 75
-"""The limit the lab's own job files ask for; used where nothing is known about a run's length."""
-STEP_MINUTES = 5
 PER_GPU_BATCH = "{per_gpu_batch}"
 """Stands in a run's `arguments` for the batch of one GPU."""
 
@@ -75,22 +65,13 @@ def task_of(edition: Edition, task_id: str) -> Task:
     task = edition.task(task_id)
     if task is None:
         names = [item.id for item in edition.tasks]
-        meant = _meant(task_id, names)
+        ending = [name for name in names if name.rpartition(".")[2] == task_id]  # 5 means 10.5
+        meant = next(iter(ending or difflib.get_close_matches(task_id, names, n=1, cutoff=0.7)), "")
         suggestion = f"Did you mean {meant}? " if meant else ""
         raise UsageError(
             f"{edition.id} has no task {task_id!r}.", f"{suggestion}Its tasks are {', '.join(names)}."
         )
     return task
-
-
-def _meant(task_id: str, names: Sequence[str]) -> str:
-    """The task that a wrong number probably means: ``10.5`` for ``5``, ``105`` or ``10,5``; "" when none is near."""
-    ending = [name for name in names if name.rpartition(".")[2] == task_id]
-    if len(ending) == 1:
-        return ending[0]
-    plain = {"".join(filter(str.isalnum, name)): name for name in names}
-    same = plain.get("".join(filter(str.isalnum, task_id)))
-    return same or next(iter(difflib.get_close_matches(task_id, names, n=1, cutoff=0.7)), "")
 
 
 def planned_specs(
@@ -128,29 +109,6 @@ def task_drafts(
         )
         for form, at in jobs
     )
-
-
-def expectation(
-    draft: SubmissionDraft, edition: Edition, results: Results | None = None
-) -> tuple[Interval | None, Interval | None]:
-    """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
-
-    Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
-    """
-    total = _expected(draft, edition, results)
-    if total is None:
-        return None, None
-    limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
-    total = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
-    return total, total.scaled(draft.all_gpus / 3600)
-
-
-def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None) -> Interval | None:
-    """Seconds the runs of a draft would take if nothing stopped them."""
-    rows = results.measured if results is not None else ()
-    seconds = [_run_seconds(run, edition, rows) for run in draft.runs]
-    known = [item for item in seconds if item is not None]
-    return _sum(known) if known and len(known) == len(seconds) else None
 
 
 FRAMEWORK_FOLDERS = ("pytorch/", "tensorflow/")
@@ -443,88 +401,3 @@ def job_name(specs: Sequence[RunSpec]) -> str:
         return f"{models}-cpu"
     models = "-".join([models, *dict.fromkeys(spec.data_set for spec in specs if spec.data_set)])
     return f"{models}-{'-'.join(dict.fromkeys(str(spec.n_gpus) for spec in specs))}gpu"
-
-
-def time_limit(
-    draft: SubmissionDraft, edition: Edition, profile: Profile, prescribed: Sequence[int] = ()
-) -> int:
-    """Minutes to ask for, within the queue's own limit: what is prescribed for the runs, else their expected time.
-
-    Trainings that torchrun starts in turn have their limits each by itself. An expected time gets a margin, in
-    steps of five.
-    """
-    queue = profile.queue(draft.queue)
-    most = queue.max_minutes if queue is not None else None
-    if any(prescribed):
-        in_turn = draft.form == "one-job" and draft.runs[0].launcher == "torchrun"
-        if not in_turn:
-            return max(prescribed)
-        minutes = sum(prescribed)
-    else:
-        seconds = _expected(draft, edition, None)
-        minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
-        minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
-    return minutes if most is None else min(minutes, most)
-
-
-# --------------------------------------------------------------------------- time
-
-
-def _sum(parts: Sequence[Interval]) -> Interval:
-    return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
-
-
-def _run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
-    if run.program is not None:
-        found = program_band(edition, run.model, run.processes, run.size)
-        one = program_band(edition, run.model, 1, run.size)
-        again = any("{baseline_" in line for line in run.program.lines)
-        return _sum([found, one]) if found is not None and one is not None and again else found
-    epoch, first = _measured(run, rows) or _banded(run, edition)
-    if epoch is None:
-        return None
-    low, high = edition.startup_seconds
-    start = Interval((low + high) / 2, low, high)
-    warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
-    return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
-
-
-def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None, Interval | None] | None:
-    same = [
-        row
-        for row in rows
-        if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
-        == (run.model, run.n_gpus, run.data_set, run.tuning)
-    ]
-    best = [row for row in same if row.batch_size == run.batch_size] or same
-    return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None
-
-
-def _banded(run: RunSpec, edition: Edition) -> tuple[Interval | None, Interval | None]:
-    return _band(run, edition, "epoch-seconds"), _band(run, edition, "first-epoch-seconds")
-
-
-def program_band(edition: Edition, program: str, processes: int, size: str) -> Interval | None:
-    """The seconds that a program is known to take."""
-    for band in edition.bands:
-        mine = band.quantity == "program-seconds" and (band.model, band.processes) == (program, processes)
-        if mine and band.size in (None, size):
-            return Interval((band.low + band.high) / 2, band.low, band.high)
-    return None
-
-
-def _band(run: RunSpec, edition: Edition, quantity: str) -> Interval | None:
-    """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
-    fitting = [
-        band
-        for band in edition.bands
-        if band.quantity == quantity
-        and (band.model, band.gpus) == (run.model, run.n_gpus)
-        and band.data_set in (None, run.data_set)
-        and band.tuning in (None, run.tuning)
-    ]
-    chosen: Band | None = next((band for band in fitting if band.batch_size == run.batch_size), None)
-    chosen = chosen or (fitting[0] if fitting else None)
-    if chosen is None:
-        return None
-    return Interval((chosen.low + chosen.high) / 2, chosen.low, chosen.high)

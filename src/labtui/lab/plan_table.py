@@ -15,7 +15,8 @@ from labtui.domain.errors import UsageError
 from labtui.domain.model import JobForm, Program, RunSpec, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.lab.edition import Edition
-from labtui.lab.plan import allocation, cores_of, form_of, gathered, job_name, on_nodes, time_limit
+from labtui.lab.expected_time import time_limit
+from labtui.lab.plan import allocation, cores_of, form_of, gathered, job_name, on_nodes
 
 EDITABLE = ("gpus", "batch", "per_gpu", "rate", "epochs", "limit", "options")
 WORDS = {

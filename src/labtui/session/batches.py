@@ -15,7 +15,8 @@ from labtui.domain.events import RunState, SubmissionState
 from labtui.domain.model import Interval, RunSpec, SubmissionDraft, SubmissionStatus
 from labtui.domain.profile import Profile, QueueNames
 from labtui.lab.edition import Edition
-from labtui.lab.plan import PlanOverrides, allocation, expectation, job_name
+from labtui.lab.expected_time import expectation
+from labtui.lab.plan import PlanOverrides, allocation, job_name
 from labtui.results.rows import Results
 from labtui.session.folder import SCRIPT_NAME
 from labtui.session.own_jobs import job_file_draft

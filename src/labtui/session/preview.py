@@ -45,7 +45,7 @@ class Preview:
 
 def preview(session: OpenLab, draft: SubmissionDraft, script: str | None) -> Preview:
     """What submitting this draft would do; nothing is written and nothing sent."""
-    from labtui.lab.plan import expectation
+    from labtui.lab.expected_time import expectation
     from labtui.preflight import preflight
     from labtui.session.shell_syntax import bash_errors
 

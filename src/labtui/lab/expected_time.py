@@ -1,0 +1,119 @@
+"""How long a job should take and what it should cost, by own results or by published numbers; its time limit. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from labtui.domain.model import Interval, RunSpec, SubmissionDraft
+from labtui.domain.profile import Profile
+from labtui.lab.edition import Edition
+from labtui.lab.fields import Quantity
+
+if TYPE_CHECKING:
+    from labtui.results.rows import ResultRow, Results
+
+MARGIN = 2.0
+"""A limit is this many times the longest time expected: a killed job costs more than a short wait."""
+LEAST_MINUTES = 10
+UNKNOWN_MINUTES = 75
+"""The limit the lab's own job files ask for; used where nothing is known about a run's length."""
+STEP_MINUTES = 5
+
+
+def expectation(
+    draft: SubmissionDraft, edition: Edition, results: Results | None = None
+) -> tuple[Interval | None, Interval | None]:
+    """Seconds a job should take and GPU-hours it should cost; None where neither a result nor a band tells.
+
+    Own results (`results`) go before the edition's bands. The time waiting in the queue is not part of it.
+    """
+    total = _expected(draft, edition, results)
+    if total is None:
+        return None, None
+    limit = draft.time_limit_minutes * 60.0  # Slurm ends the job there, whatever is left
+    total = Interval(min(total.value, limit), min(total.lo, limit), min(total.hi, limit))
+    return total, total.scaled(draft.all_gpus / 3600)
+
+
+def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None) -> Interval | None:
+    """Seconds the runs of a draft would take if nothing stopped them."""
+    rows = results.measured if results is not None else ()
+    seconds = [_run_seconds(run, edition, rows) for run in draft.runs]
+    known = [item for item in seconds if item is not None]
+    return _sum(known) if known and len(known) == len(seconds) else None
+
+
+def time_limit(
+    draft: SubmissionDraft, edition: Edition, profile: Profile, prescribed: Sequence[int] = ()
+) -> int:
+    """Minutes to ask for, within the queue's own limit: what is prescribed for the runs, else their expected time.
+
+    Trainings that torchrun starts in turn have their limits each by itself. An expected time gets a margin, in
+    steps of five.
+    """
+    queue = profile.queue(draft.queue)
+    most = queue.max_minutes if queue is not None else None
+    if any(prescribed):
+        in_turn = draft.form == "one-job" and draft.runs[0].launcher == "torchrun"
+        if not in_turn:
+            return max(prescribed)
+        minutes = sum(prescribed)
+    else:
+        seconds = _expected(draft, edition, None)
+        minutes = UNKNOWN_MINUTES if seconds is None else math.ceil(seconds.hi * MARGIN / 60)
+        minutes = max(LEAST_MINUTES, STEP_MINUTES * math.ceil(minutes / STEP_MINUTES))
+    return minutes if most is None else min(minutes, most)
+
+
+def _sum(parts: Sequence[Interval]) -> Interval:
+    return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
+
+
+def _run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+    if run.program is not None:
+        found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
+        again = any("{baseline_" in line for line in run.program.lines)
+        return _sum([found, one]) if found is not None and one is not None and again else found
+    epoch, first = _measured(run, rows) or (
+        _banded(run, edition),
+        _banded(run, edition, "first-epoch-seconds"),
+    )
+    if epoch is None:
+        return None
+    low, high = edition.startup_seconds
+    start = Interval((low + high) / 2, low, high)
+    warm_up = first if first is not None else Interval(epoch.value * 2, epoch.lo, epoch.hi * 4)
+    return _sum([start, warm_up, epoch.scaled(max(0, run.epochs - 1))])
+
+
+def _measured(run: RunSpec, rows: Sequence[ResultRow]) -> tuple[Interval | None, Interval | None] | None:
+    same = [
+        row
+        for row in rows
+        if (row.model, row.n_gpus, row.configuration.data_set, row.configuration.tuning)
+        == (run.model, run.n_gpus, run.data_set, run.tuning)
+    ]
+    best = [row for row in same if row.batch_size == run.batch_size] or same
+    return (best[-1].epoch_seconds, best[-1].warmup_seconds) if best else None
+
+
+def _banded(run: RunSpec, edition: Edition, quantity: Quantity = "epoch-seconds") -> Interval | None:
+    """The band that fits a run best: same batch, else any batch of the same model and GPUs."""
+    about: tuple[object, ...] = (quantity, run.model, run.n_gpus)
+    if run.program is not None:
+        about = ("program-seconds", run.model, run.processes)
+    fitting = [
+        band
+        for band in edition.bands
+        if (band.quantity, band.model, band.processes or band.gpus) == about
+        and band.data_set in (None, run.data_set)
+        and band.tuning in (None, run.tuning)
+        and band.size in (None, run.size)
+    ]
+    fitting.sort(key=lambda band: band.batch_size != run.batch_size)
+    return (
+        Interval((fitting[0].low + fitting[0].high) / 2, fitting[0].low, fitting[0].high) if fitting else None
+    )
