@@ -191,6 +191,24 @@ def test_a_plain_refusal_ends_the_submission_with_its_reason(bench: Bench) -> No
     assert bench.session.state.runs[1].phase is RunPhase.FAILED
 
 
+def test_a_job_that_slurm_took_and_refused_all_the_same_is_found(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sbatch said "Access/permission denied" after the request was taken: the job ran, and labtui said refused."""
+    bench.online()
+    submit = bench.cluster.submit
+
+    def taken_and_refused(*args: object, **options: object) -> str:
+        submit(*args, **options)  # type: ignore[arg-type]
+        raise SubmitRefused("Slurm does not let you do this.", "Ask the site's support.")
+
+    monkeypatch.setattr(bench.cluster, "submit", taken_and_refused)
+    future = bench.session.submit(draft())
+    bench.run(60, future.done)
+    assert only(bench).status is SubmissionStatus.ACCEPTED and only(bench).job.job_id == "100"
+    assert len(bench.cluster.jobs) == 1
+
+
 def test_no_connection_keeps_everything_and_goes_on_later(bench: Bench) -> None:
     bench.cluster.reachable = False
     future = bench.session.submit(draft())

@@ -75,6 +75,7 @@ class Submitter:
         self._look_at: dict[str, float] = {}
         self._no_job_periods: dict[str, NoJobPeriod] = {}
         self._duplicates_at: dict[str, float] = {}
+        self._refused_as: dict[str, SubmitRefused] = {}
         self._paused_until = 0.0
         self._held_up = 0
         self._busy = False
@@ -174,7 +175,8 @@ class Submitter:
             self._accepted_without_number(submission, look.accepted_as)
             return
         period = self._no_job_periods[token] = self._no_job_periods.get(token, NoJobPeriod()).after(look)
-        if look.job_id is None and not look.certain and not period.certain:
+        refused = self._refused_as.pop(token, None)
+        if look.job_id is None and not look.certain and not period.certain and refused is None:
             self._say(submission, f"{UNKNOWN_SENTENCE} {look.problem}" if look.problem else SILENT_SENTENCE)
             return
         for known in (self._looks, self._look_at, self._no_job_periods):
@@ -185,6 +187,8 @@ class Submitter:
             self._withdraw(submission)
         elif submission.rebuilt:
             self._change(token, SubmissionStatus.WITHDRAWN, sentence=REBUILT_SENTENCE, hint=REBUILT_HINT)
+        elif refused is not None:
+            self._refused(submission, refused)
         elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
             self._refused(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
@@ -244,7 +248,7 @@ class Submitter:
             if error.wait:
                 self._must_wait(submission, error)
             else:
-                self._refused(submission, error)
+                self._look_once_before_refusing(submission, error)
         except ConnectionLost:
             self._change(token, SubmissionStatus.UNKNOWN, sentence=UNKNOWN_SENTENCE)
             raise
@@ -270,6 +274,12 @@ class Submitter:
         if wanted:
             for cancelled in wanted:
                 self._cancel_job(job_id, cancelled)
+
+    def _look_once_before_refusing(self, submission: SubmissionState, error: SubmitRefused) -> None:
+        """Slurm may have taken a job and said no all the same: what bears the token is looked for once."""
+        self._refused_as[submission.token] = error
+        self._look_at[submission.token] = self._context.now()
+        self._change(submission.token, SubmissionStatus.UNKNOWN, sentence=error.sentence, hint=error.hint)
 
     def _must_wait(self, submission: SubmissionState, error: SubmitRefused) -> None:
         if submission.token in self._to_cancel:  # taken back while the question was on its way
