@@ -41,6 +41,13 @@ TORCH_PYTHON = Path(
 """The interpreter that trains with PyTorch; it has an environment of its own."""
 
 
+@pytest.fixture(autouse=True)
+def _no_job_is_certain_sooner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a real cluster nobody waits five minutes to be sure that a request died; tests/slurm has the real figure."""
+    if request.node.get_closest_marker("cluster") is not None:
+        monkeypatch.setattr("labtui.slurm.submit.NO_JOB_S", 20.0)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """With ``-n``, keep the tests of one cluster on one worker unless another ``--dist`` was asked for."""

@@ -18,7 +18,10 @@ import paramiko  # noqa: F401  (imported before the fork, not in each child)
 from labtui.domain.errors import FolderTaken, StoreError
 from labtui.domain.events import SubmissionChanged, SubmissionPlanned
 from labtui.session.session import Session, Update
+from labtui.slurm import submit
 from tests.session.small_job import SCRIPT, draft
+
+submit.NO_JOB_S = 20.0  # hundreds of lives, and five minutes for each would be days
 
 
 def say(*words: str) -> None:

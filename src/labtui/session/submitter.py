@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from labtui.slurm.queue import JobRow
 
-_LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0)
+_LOOK_AGAIN_S = (0.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 60.0)
 _LOOK_FOR_NUMBER_S = 60.0
 _DUPLICATES_AGAIN_S = 20.0
 _STORE_AGAIN_S = 10.0

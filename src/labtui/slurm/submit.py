@@ -7,7 +7,7 @@ away from a try that is still on its way. Behind the same directory a job that i
 answer goes into the directory before it goes over the connection: a receipt that survives a cut.
 
 "There is no job" is certain at once when every try was taken away or refused. After a try that ended otherwise its
-request may still lie with the controller: then several answers in a row have to hold no job (`NoJobPeriod`).
+request may still lie with the controller: then complete answers in a row have to hold no job (`NoJobPeriod`).
 """
 
 from __future__ import annotations
@@ -162,17 +162,9 @@ def already_over(stderr: str) -> bool:
 SETTLE_S = SBATCH_LIMIT_S + PROGRAM_LIMIT_S + 35
 """After this many seconds (cluster's clock) an sbatch that left no receipt has ended."""
 
-MESSAGE_TIMEOUT_S = 10.0
-"""Slurm's own default, where its configuration cannot be read."""
-
-CREDENTIAL_S = 300.0
-"""A request lives no longer than its munge credential; Slurm refuses it afterwards."""
-
-_LONG_AGO_S = 3600.0
-"""The longest life a site may give a credential."""
-
-_LOOKS = 3
-_MARGIN_S = 5.0
+NO_JOB_ANSWERS = 3
+NO_JOB_S = 310.0
+"""For so long no complete answer may hold a job: a request lives no longer than its munge credential, 300 s."""
 
 _COMMENT_TOKEN = re.compile(r"lt[0-9a-f]{20}")
 """A submission's remote directory is called by its token."""
@@ -216,28 +208,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class NoJobAnswer:
-    """A complete answer of queue and accounting that held no job. Times are UNIX seconds of the cluster.
-
-    `ended_at` is when the last try without a clear answer had ended, `booted_at` when the controller started.
-    """
-
-    asked_at: float
-    took_s: float
-    ended_at: float
-    booted_at: float = 0.0
-    message_timeout_s: float = MESSAGE_TIMEOUT_S
-
-
-@dataclass(frozen=True, slots=True)
 class Lookup:
     """What one look found.
 
     `job_id` when there is a job; `started_id` when one of the submission has begun, by its own word. Otherwise
-    `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_answer`: a complete
-    answer that held none, to be judged by `NoJobPeriod`. `attempts` counts the tries so far, `refusal` is the answer
-    to the last. `accepted_as` has Slurm's words where sbatch succeeded without a number that can be read: there is a
-    job, whatever the queue shows, and nothing may be sent again.
+    `certain`: there is none and none can come; or `problem`: no complete answer; or `no_job_at`: when (UNIX seconds of
+    the cluster) a complete answer held none after every try had ended, to be judged by `NoJobPeriod`. `attempts` counts
+    the tries so far, `refusal` is the answer to the last. `accepted_as` has Slurm's words where sbatch succeeded
+    without a number that can be read: there is a job, whatever the queue shows, and nothing may be sent again.
     """
 
     job_id: str | None = None
@@ -245,43 +223,30 @@ class Lookup:
     problem: str = ""
     attempts: int = 0
     refusal: Refusal | None = None
-    no_job_answer: NoJobAnswer | None = None
+    no_job_at: float | None = None
     started_id: str | None = None
     accepted_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NoJobPeriod:
-    """Complete answers in a row that held no job of a submission; a failed one begins anew."""
+    """Complete answers in a row that held no job of a submission, by the cluster's clock; a failed one begins anew."""
 
-    answers: tuple[NoJobAnswer, ...] = ()
+    answers: int = 0
+    first_at: float = 0.0
+    last_at: float = 0.0
 
     def after(self, look: Lookup) -> NoJobPeriod:
-        if look.no_job_answer is None:
+        if look.no_job_at is None:
             return NoJobPeriod()
-        booted_at = look.no_job_answer.booted_at
         return NoJobPeriod(
-            (*(answer for answer in self.answers if answer.asked_at > booted_at), look.no_job_answer)[-50:]
+            self.answers + 1, self.first_at if self.answers else look.no_job_at, look.no_job_at
         )
 
     @property
     def certain(self) -> bool:
-        """Whether no request can be under way any more.
-
-        The controller takes requests in the order in which they came, so one that was sent before an answered
-        question is in its hands; the wait leaves it time to act on it, and the network time to bring what it kept.
-        """
-        if not self.answers:
-            return False
-        first, last = self.answers[0], self.answers[-1]
-        unheard_s = max(0.0, first.asked_at - last.ended_at)
-        wait_s = max(
-            last.message_timeout_s + _MARGIN_S,
-            2 * max(answer.took_s for answer in self.answers),
-            min(unheard_s, CREDENTIAL_S) if unheard_s < _LONG_AGO_S else 0.0,
-        )
-        since_the_end = [answer for answer in self.answers if answer.asked_at >= last.ended_at]
-        return len(since_the_end) >= _LOOKS and last.asked_at - max(first.asked_at, last.ended_at) >= wait_s
+        """Whether no request can be under way any more."""
+        return self.answers >= NO_JOB_ANSWERS and self.last_at - self.first_at >= NO_JOB_S
 
 
 class _LookupRow(NamedTuple):
@@ -304,10 +269,9 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             f"cd -- {shlex.quote(control)} >/dev/null || exit 74",
             "next=0; while [ -d attempt-$next ]; do next=$((next + 1)); done",
             "mkdir attempt-$next && echo closed >attempt-$next/status && echo closed $next",
-            "mark started; readlink started/job; unclear=",
+            "mark started; readlink started/job",
             "n=0; while [ -d attempt-$n ]; do",
             "  status=$(cat attempt-$n/status 2>/dev/null) || status=-",
-            "  case $status in closed|0) ;; *) unclear=yes;; esac",
             "  mark attempt-$n",
             "  stat -c %Y attempt-$n; stat -c %Y attempt-$n/status 2>/dev/null || echo -; echo $status",
             "  mark out-$n; tail -c 4000 attempt-$n/out 2>/dev/null",
@@ -316,13 +280,9 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
             "done",
             "mark asked; date +%s",
             f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
-            'status=$?; mark "squeue-status $status"',
-            'if [ "$unclear$status" = yes0 ]; then',
-            f"  mark config; limit {PROGRAM_LIMIT_S} scontrol show config 2>/dev/null"
-            " | grep -E '^(BOOT_TIME|MessageTimeout) '",
-            "fi",
+            'mark "squeue-status $?"',
             f"mark sacct; limit {PROGRAM_LIMIT_S} {my_accounting_command(nonce)}",
-            'mark "sacct-status $?"; mark answered; date +%s',
+            'mark "sacct-status $?"',
         )
     )
     return RemoteCommand("find", script)
@@ -370,25 +330,15 @@ def parse_lookup(result: CommandResult, nonce: str, token: str, job_name: str) -
         problem=problem,
         attempts=len(attempts),
         refusal=refusal,
-        no_job_answer=_no_job_answer(out, unclear) if unclear and not problem else None,
+        no_job_at=_no_job_at(out, unclear) if unclear and not problem else None,
     )
 
 
-def _no_job_answer(out: dict[str, str], unclear: list[Attempt]) -> NoJobAnswer | None:
-    asked_at, answered_at = number(out.get("asked", "")), number(out.get("answered", ""))
-    if asked_at is None or answered_at is None:
+def _no_job_at(out: dict[str, str], unclear: list[Attempt]) -> float | None:
+    asked_at = number(out.get("asked", ""))
+    if asked_at is None or asked_at < max(attempt.ended_at for attempt in unclear):
         return None
-    config = {
-        name.strip(): value.strip().partition(" ")[0]
-        for name, _, value in (line.partition("=") for line in out.get("config", "").splitlines())
-    }
-    return NoJobAnswer(
-        asked_at=asked_at,
-        took_s=answered_at - asked_at,
-        ended_at=max(attempt.ended_at for attempt in unclear),
-        booted_at=number(config.get("BOOT_TIME", "")) or 0.0,
-        message_timeout_s=number(config.get("MessageTimeout", "")) or MESSAGE_TIMEOUT_S,
-    )
+    return float(asked_at)
 
 
 def _another_submissions(row: _LookupRow, token: str) -> bool:
