@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 
 import pytest
@@ -71,17 +70,6 @@ def test_push_sends_what_is_not_there(slurm: SlurmCluster, student: Student) -> 
     stat = slurm.connection.files.stat(f"{target}/run.slurm")
     assert stat is not None and stat.mode == 0o755
     assert slurm.push({}, target).sent == ()
-
-
-def test_what_lies_in_a_directory_is_told_without_making_it(slurm: SlurmCluster, student: Student) -> None:
-    target = f"{student.home}/look at me/{secrets.token_hex(4)}"
-    files = {"a b.py": b"x = 1\n", "sub/it's.py": b"y = 2\n"}
-    paths = [*files, "not-there.py"]
-    assert slurm.digests(target, paths) == dict.fromkeys(paths)
-    assert slurm.present([target]) == {target: False}
-    slurm.push(files, target)
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    assert slurm.digests(target, paths) == {**digests, "not-there.py": None}
 
 
 def test_push_into_a_full_disk(slurm: SlurmCluster, cluster: Cluster, student: Student) -> None:

@@ -7,7 +7,7 @@ import time
 
 from labtui.domain.model import JobPhase
 from labtui.slurm.job_control import details_command, parse_details
-from labtui.slurm.probe import associations_command, qos_command
+from labtui.slurm.probe import parse_slurm_probe, slurm_probe_command
 from labtui.slurm.queue import parse_tick, tick_command
 from labtui.slurm.remote_command import CommandResult, RemoteCommand, cut_frame, frame
 from labtui.slurm.sbatch_answers import classify, parse_test_only, test_only_command
@@ -146,10 +146,11 @@ def test_test_only(jobs: Jobs) -> None:
 
 
 def test_limits(slurm_site: Site) -> None:
-    mine = ask(slurm_site, associations_command())
-    assert mine.status == 0 and slurm_site.account in mine.out
-    qos = ask(slurm_site, qos_command())
-    assert qos.status == 0 and slurm_site.debug_qos in qos.out
+    nonce = secrets.token_hex(8)
+    probe = parse_slurm_probe(ask(slurm_site, slurm_probe_command(nonce)), nonce)
+    assert slurm_site.account in {item.account for item in probe.associations or ()}
+    assert slurm_site.debug_qos in {item.name for item in probe.qos or ()}
+    assert probe.version is not None and probe.server_time is not None and not probe.queue_problem
 
 
 def test_what_init_asks_of_a_site(slurm_site: Site) -> None:

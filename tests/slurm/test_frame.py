@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from importlib import resources
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.slurm.remote_command import cut_frame, frame
+from labtui.slurm.remote_command import cut_frame, frame, shell_file, shell_script
 
 MARKER = "0123456789abcdef"
 
@@ -42,6 +43,28 @@ def test_an_unfinished_frame_has_no_status() -> None:
         cut = cut_frame(whole[:length], MARKER)
         assert cut.status is None
         assert cut.content in b"content" + whole
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
+def test_shellcheck_finds_nothing_in_the_shell_files() -> None:
+    folder = resources.files("labtui.slurm").joinpath("sh")
+    names = [str(path) for path in folder.iterdir() if path.name.endswith(".sh")]
+    done = subprocess.run(["shellcheck", *names], capture_output=True, text=True, check=False)
+    assert len(names) >= 4 and not done.stdout
+
+
+def test_arguments_of_a_shell_file_stay_words(tmp_path: Path) -> None:
+    hostile = ["$(touch pwned)", "a'b\"c", "; touch pwned", "-rf", "", "two\nlines"]
+    begin = shell_script("submit", *hostile, begin="").partition(shell_file("submit"))[0]
+    done = subprocess.run(
+        ["bash", "-c", begin + "printf '%s\\0' \"$@\""],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("\0")[:-1] == hostile
+    assert not list(tmp_path.iterdir())
 
 
 SHELLS = [

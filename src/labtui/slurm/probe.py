@@ -20,6 +20,7 @@ from labtui.slurm.remote_command import (
     cut_sections,
     mark_function,
     section_status,
+    shell_script,
 )
 from labtui.slurm.values import duration_seconds, epoch_seconds, number, size_kib
 
@@ -45,17 +46,6 @@ class QosLimits:
     max_wall_s: float | None = None
     max_jobs_per_user: int | None = None
     max_submit_per_user: int | None = None
-
-
-def associations_command() -> str:
-    """Ask for the caller's own accounts."""
-    fields = ",".join(ASSOCIATION_FIELDS)
-    return f'sacctmgr --readonly --noheader --parsable2 show assoc where user="$(id -un)" format={fields}'
-
-
-def qos_command() -> str:
-    """Ask for all QoS: the caller's are picked from the accounts."""
-    return f"sacctmgr --readonly --noheader --parsable2 show qos format={','.join(QOS_FIELDS)}"
 
 
 def parse_associations(text: str) -> tuple[Association, ...]:
@@ -127,24 +117,8 @@ class SlurmProbe:
 
 def slurm_probe_command(nonce: str) -> RemoteCommand:
     """Ask for the clock, the programs, their version, accounts and QoS."""
-    script = "\n".join(
-        (
-            PINNED,
-            LIMIT,
-            mark_function(nonce),
-            "mark now; date +%s",
-            'mark user; id -un; mark shell; echo "$SHELL"',
-            "mark missing",
-            f"for name in {' '.join(PROGRAMS)}; do command -v $name >/dev/null 2>&1 || echo $name; done",
-            "mark module; type module >/dev/null 2>&1 && echo yes",
-            "mark version; limit 20 sbatch --version",
-            'mark squeue; limit 25 squeue --me --noheader --format=%A; mark "squeue-status $?"',
-            "mark sacct; limit 25 sacct --allocations --noheader --starttime=now --format=JobIDRaw",
-            'mark "sacct-status $?"',
-            f'mark assoc; limit 20 {associations_command()}; mark "assoc-status $?"',
-            f'mark qos; limit 20 {qos_command()}; mark "qos-status $?"',
-        )
-    )
+    fields = (",".join(QOS_FIELDS), ",".join(ASSOCIATION_FIELDS))
+    script = shell_script("slurm-probe", *fields, *PROGRAMS, begin=PINNED, nonce=nonce)
     return RemoteCommand("probe-slurm", script)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import base64
 import re
+import shlex
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 from labtui.slurm.values import number
 
@@ -133,6 +136,18 @@ NOT_FOUND = 127
 def mark_function(nonce: str) -> str:
     """A shell function `mark NAME` that begins a section on both streams. `nonce` is random hex."""
     return f"mark() {{ printf '\\035%s %s\\n' {nonce} \"$1\"; printf '\\035%s %s\\n' {nonce} \"$1\" >&2; }}"
+
+
+@cache
+def shell_file(name: str) -> str:
+    """The text of a file of the folder `sh`."""
+    return resources.files("labtui.slurm").joinpath("sh", f"{name}.sh").read_text(encoding="utf-8")
+
+
+def shell_script(name: str, *arguments: str, begin: str, nonce: str = "") -> str:
+    """A file of the folder `sh` with its arguments, `begin` and the functions `limit` and (with `nonce`) `mark`."""
+    parts = (begin, LIMIT, mark_function(nonce) if nonce else "", shlex.join(["set", "--", *arguments]))
+    return "\n".join((*(part for part in parts if part), shell_file(name)))
 
 
 def cut_sections(text: str, nonce: str) -> dict[str, str]:

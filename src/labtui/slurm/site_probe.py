@@ -18,22 +18,13 @@ from labtui.slurm.remote_command import (
     cut_sections,
     mark_function,
     section_status,
+    shell_script,
 )
 from labtui.slurm.values import duration_seconds, number, size_kib
 
 NODE_FORMAT = "%R|%D|%c|%m|%G"
 CONTAINER_PROGRAMS = ("singularity", "apptainer")
 DATA_FOLDER = "cifar-10-batches-py"
-DATA_PLACES = (
-    "$HOME",
-    "$SCRATCH",
-    "$WORK",
-    "$PROJECT",
-    "$HOME/cifar-utils",
-    "$HOME/data",
-    "$SCRATCH/cifar-utils",
-)
-"""Where the data folder is looked for; unset variables are passed over."""
 _MODULE_WORDS = "singularity|apptainer|tensorflow|python|anaconda|miniconda|miniforge|conda"
 
 
@@ -89,29 +80,8 @@ class SiteProbe:
 
 def site_command(nonce: str) -> RemoteCommand:
     """Ask for all of it. Nothing is changed, and each program is ended after some seconds."""
-    places = " ".join(f'"{place}"' for place in DATA_PLACES)
-    script = "\n".join(
-        (
-            PINNED,
-            LIMIT,
-            mark_function(nonce),
-            'mark partitions; limit 20 scontrol --oneliner show partition; mark "partitions-status $?"',
-            f"mark nodes; limit 20 sinfo --noheader --exact --format='{NODE_FORMAT}'; mark \"nodes-status $?\"",
-            'mark config; limit 20 scontrol show config; mark "config-status $?"',
-            "mark account; limit 20 sacctmgr --readonly --noheader --parsable2 show user"
-            ' where name="$(id -un)" format=DefaultAccount; mark "account-status $?"',
-            f"mark programs; for name in {' '.join(CONTAINER_PROGRAMS)}; do",
-            "  command -v $name >/dev/null 2>&1 && echo $name; done",
-            "mark modules; if type module >/dev/null 2>&1; then",
-            f"  limit 20 bash -lc 'module -t avail 2>&1' | grep -iE '{_MODULE_WORDS}' | head -n 200; fi",
-            "mark python; limit 20 python3 --version",
-            "mark tensorflow; limit 20 python3 -c"
-            " 'import importlib.util as u; print(bool(u.find_spec(\"tensorflow\")))' 2>/dev/null",
-            f'mark data; for place in {places}; do case $place in /?*) [ -r "$place/{DATA_FOLDER}/data_batch_1" ]'
-            f' && echo "$place/{DATA_FOLDER}";; esac; done',
-            'mark containers; ls -d -- "$HOME"/*.sif "${SCRATCH:-/nowhere}"/*.sif 2>/dev/null | head -n 20',
-            'mark home; echo "$HOME"',
-        )
+    script = shell_script(
+        "site-probe", NODE_FORMAT, _MODULE_WORDS, DATA_FOLDER, *CONTAINER_PROGRAMS, begin=PINNED, nonce=nonce
     )
     return RemoteCommand("probe-site", script)
 

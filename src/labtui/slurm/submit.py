@@ -29,7 +29,6 @@ from labtui.slurm.queue import (
     queue_command,
 )
 from labtui.slurm.remote_command import (
-    LIMIT,
     PINNED,
     PROGRAM_LIMIT_S,
     TIMED_OUT,
@@ -37,7 +36,7 @@ from labtui.slurm.remote_command import (
     CommandResult,
     RemoteCommand,
     cut_sections,
-    mark_function,
+    shell_script,
 )
 from labtui.slurm.sbatch_answers import Refusal, classify
 from labtui.slurm.values import job_id, number
@@ -97,28 +96,9 @@ def submit_command(
         *options,
         script_name,
     ]
-    lock = f"{CONTROL_DIR}/attempt-{attempt:d}"
-    script = "\n".join(
-        (
-            UNSET,
-            LIMIT,
-            f"cd -- {shlex.quote(remote_dir)} >/dev/null || exit {NO_DIRECTORY}",
-            f"mkdir -p -m 700 {CONTROL_DIR} || exit {NO_DIRECTORY}",
-            f"mkdir {lock} || {{ [ -d {lock} ] && exit {TAKEN_AWAY}; exit {NO_DIRECTORY}; }}",
-            "trap '' HUP PIPE",
-            f"ended() {{ echo $1 >{lock}/status.part && mv {lock}/status.part {lock}/status; }}",
-            f"id=$(readlink {STARTED}/job); status=0",
-            f'[ -n "$id" ] || {{ limit {PROGRAM_LIMIT_S} squeue --me --local --noheader --states=all'
-            f" --format='%F %k' >{lock}/queue 2>{lock}/err </dev/null || status=$?; }}",
-            f"[ $status = 0 ] || {{ ended closed; cat {lock}/err >&2; exit {NOT_ASKED}; }}",
-            f'[ -n "$id" ] || while read -r known comment; do'
-            f' [ "$comment" = {shlex.quote(comment_of(token))} ] && id=$known; done <{lock}/queue',
-            f'if [ -n "$id" ]; then echo $id >{lock}/out',
-            f"else limit {SBATCH_LIMIT_S} {shlex.join(words)} >{lock}/out 2>{lock}/err </dev/null; status=$?; fi",
-            "ended $status",
-            f"cat {lock}/out; cat {lock}/err >&2; exit $status",
-        )
-    )
+    limits = (str(PROGRAM_LIMIT_S), str(SBATCH_LIMIT_S))
+    arguments = (remote_dir, f"{attempt:d}", comment_of(token), *limits, *words)
+    script = shell_script("submit", *arguments, begin=UNSET)
     return RemoteCommand("submit", script)
 
 
@@ -261,24 +241,7 @@ def lookup_command(remote_dir: str, token: str, job_name: str, nonce: str) -> Re
     control = f"{remote_dir.rstrip('/')}/{CONTROL_DIR}"
     script = "\n".join(
         (
-            PINNED,
-            LIMIT,
-            mark_function(nonce),
-            "mark close",
-            f"mkdir -p -m 700 -- {shlex.quote(control)} || exit 74",
-            f"cd -- {shlex.quote(control)} >/dev/null || exit 74",
-            "next=0; while [ -d attempt-$next ]; do next=$((next + 1)); done",
-            "mkdir attempt-$next && echo closed >attempt-$next/status && echo closed $next",
-            "mark started; readlink started/job",
-            "n=0; while [ -d attempt-$n ]; do",
-            "  status=$(cat attempt-$n/status 2>/dev/null) || status=-",
-            "  mark attempt-$n",
-            "  stat -c %Y attempt-$n; stat -c %Y attempt-$n/status 2>/dev/null || echo -; echo $status",
-            "  mark out-$n; tail -c 4000 attempt-$n/out 2>/dev/null",
-            "  mark err-$n; head -c 4000 attempt-$n/err 2>/dev/null",
-            "  n=$((n + 1))",
-            "done",
-            "mark asked; date +%s",
+            shell_script("lookup", control, begin=PINNED, nonce=nonce),
             f"mark squeue; limit {PROGRAM_LIMIT_S} {queue_command(nonce)}",
             'mark "squeue-status $?"',
             f"mark sacct; limit {PROGRAM_LIMIT_S} {my_accounting_command(nonce)}",

@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# Takes the next attempt away from a request that is still on its way; then says what the job itself and the receipts
+# know. Argument: DIRECTORY (the submission's control directory).
+mark close
+# shellcheck disable=SC2174  # the directory above it is there, made by the push
+mkdir -p -m 700 -- "$1" || exit 74
+cd -- "$1" >/dev/null || exit 74
+next=0
+while [ -d "attempt-$next" ]; do next=$((next + 1)); done
+mkdir "attempt-$next" && echo closed >"attempt-$next/status" && echo closed "$next"
+
+mark started
+readlink started/job
+n=0
+while [ -d "attempt-$n" ]; do
+    mark "attempt-$n"
+    stat -c %Y "attempt-$n"
+    stat -c %Y "attempt-$n/status" 2>/dev/null || echo -
+    cat "attempt-$n/status" 2>/dev/null || echo -
+    mark "out-$n"
+    tail -c 4000 "attempt-$n/out" 2>/dev/null
+    mark "err-$n"
+    head -c 4000 "attempt-$n/err" 2>/dev/null
+    n=$((n + 1))
+done
+mark asked
+date +%s

@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# Asks a cluster what it tells any user about itself; changes nothing, and ends each program after some seconds.
+# Arguments: NODE_FORMAT MODULE_WORDS DATA_FOLDER CONTAINER_PROGRAM...
+nodes=$1 words=$2 data=$3
+shift 3
+mark partitions
+limit 20 scontrol --oneliner show partition
+mark "partitions-status $?"
+mark nodes
+limit 20 sinfo --noheader --exact --format="$nodes"
+mark "nodes-status $?"
+mark config
+limit 20 scontrol show config
+mark "config-status $?"
+mark account
+limit 20 sacctmgr --readonly --noheader --parsable2 show user where name="$(id -un)" format=DefaultAccount
+mark "account-status $?"
+mark programs
+for name; do command -v "$name" >/dev/null 2>&1 && echo "$name"; done
+mark modules
+if type module >/dev/null 2>&1; then
+    limit 20 bash -lc 'module -t avail 2>&1' | grep -iE "$words" | head -n 200
+fi
+mark python
+limit 20 python3 --version
+mark tensorflow
+limit 20 python3 -c 'import importlib.util as u; print(bool(u.find_spec("tensorflow")))' 2>/dev/null
+mark data
+for place in "$HOME" "$SCRATCH" "$WORK" "$PROJECT" "$HOME/cifar-utils" "$HOME/data" "$SCRATCH/cifar-utils"; do
+    case $place in
+        /?*) [ -r "$place/$data/data_batch_1" ] && echo "$place/$data" ;;
+    esac
+done
+mark containers
+# shellcheck disable=SC2012  # names alone, to be shown
+ls -d -- "$HOME"/*.sif "${SCRATCH:-/nowhere}"/*.sif 2>/dev/null | head -n 20
+mark home
+echo "$HOME"

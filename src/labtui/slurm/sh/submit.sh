@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# Runs sbatch once: behind a directory that can be made only once, with its answer kept in it.
+# Arguments: DIRECTORY ATTEMPT COMMENT SQUEUE_SECONDS SBATCH_SECONDS SBATCH_WORD...
+# Exit status: sbatch's; 74 no directory, 75 the controller was not asked, 76 the attempt was taken away.
+cd -- "$1" >/dev/null || exit 74
+lock=.labtui/attempt-$2 comment=$3 squeue_s=$4 sbatch_s=$5
+shift 5
+mkdir -p -m 700 .labtui || exit 74
+mkdir "$lock" || { [ -d "$lock" ] && exit 76; exit 74; }
+trap '' HUP PIPE
+ended() { echo "$1" >"$lock/status.part" && mv "$lock/status.part" "$lock/status"; }
+
+id=$(readlink .labtui/started/job)
+if [ -z "$id" ]; then
+    limit "$squeue_s" squeue --me --local --noheader --states=all --format='%F %k' \
+        >"$lock/queue" 2>"$lock/err" </dev/null || { ended closed; cat "$lock/err" >&2; exit 75; }
+    while read -r known its_comment; do
+        [ "$its_comment" = "$comment" ] && id=$known
+    done <"$lock/queue"
+fi
+
+status=0
+if [ -n "$id" ]; then
+    echo "$id" >"$lock/out"
+else
+    limit "$sbatch_s" "$@" >"$lock/out" 2>"$lock/err" </dev/null
+    status=$?
+fi
+ended "$status"
+cat "$lock/out"
+cat "$lock/err" >&2
+exit "$status"
