@@ -20,8 +20,13 @@ from textual import constants as textual_constants
 from tests.real_cluster import Cluster, ClusterSettings, Student, missing_requirements
 from tests.real_cluster.settings import pair_settings
 
-settings.register_profile("labtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("labtui")  # no test asserts a time, whatever else the machine is doing
+settings.register_profile(
+    "labtui",
+    deadline=None,  # no test asserts a time, whatever else the machine is doing
+    max_examples=int(os.environ.get("LABTUI_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("labtui")
 
 # Which lab folders are trusted is kept apart from the developer's own; programs that tests start see it, too.
 _state = tempfile.TemporaryDirectory(prefix="labtui-tests-")

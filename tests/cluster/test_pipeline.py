@@ -8,7 +8,7 @@ from typing import Any
 
 import paramiko
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paramiko.sftp import CMD_DATA, CMD_STATUS, SFTP_EOF, SFTP_FAILURE
 
@@ -97,7 +97,6 @@ class LineToServer:
     pace=st.integers(LEAST, MOST),
     seed=st.none() | st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_bytes_are_the_files_in_order_whatever_the_server_gives_at_once(
     size: int, offset: int, beyond: int, most_at_once: int, pace: int, seed: int | None
 ) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.export import export_lab, maths
@@ -411,7 +411,6 @@ def test_a_formula_on_its_own_line_is_offices_maths_with_its_tex_beside_it(tmp_p
     assert "<m:oMathPara" in text and "mc:Fallback" in text
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="ab12+-=_^{}\\ frcqst.()", max_size=24))
 def test_any_formula_is_a_tree_or_nothing(tex):
     tree = maths.typst_tree(tex)

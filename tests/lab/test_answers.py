@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.lab.evidence import answer_markdown, new_sheet, read_sheet
@@ -50,7 +50,6 @@ def test_sub_headings_and_code_belong_to_the_answer():
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=100, deadline=None)
 def test_any_file_is_read(text):
     assert len(read_sheet(TASK, text).texts) == 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import Interval, RunPhase, SubmissionStatus
@@ -411,7 +411,6 @@ OUTCOMES = [None, "completed", "unfinished", "oom", "time-limit", "cancelled", "
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_any_mixture_of_runs_is_judged_and_a_tick_always_has_its_evidence(data):
     """Runs taken away, ended otherwise, with other batches or rates, practised, their scripts edited."""
     name = data.draw(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import DataError
@@ -120,7 +120,6 @@ SHIPPED = (labs_folder() / "hpc4ai-ch10.toml").read_text(encoding="utf-8")
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_damaged_file_is_read_or_refused_in_a_sentence(data):
     """Lines lost, doubled, swapped for others or for noise: never anything but a DataError with a sentence."""
     lines = SHIPPED.splitlines()
@@ -144,7 +143,6 @@ def test_a_damaged_file_is_read_or_refused_in_a_sentence(data):
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=80, deadline=None)
 def test_any_text_is_refused_in_a_sentence(text):
     with pytest.raises(DataError):
         parse_edition(text, "x.toml")

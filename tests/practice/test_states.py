@@ -154,7 +154,7 @@ def _reachable(start: str, goal: str) -> bool:
 
 
 TestSlurmUse = SlurmUse.TestCase
-TestSlurmUse.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSlurmUse.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 
 
 def test_a_final_state_is_final():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.preflight import apply_fix, preflight
@@ -30,7 +30,6 @@ FILES = st.fixed_dictionaries({"job.slurm": text, "ResNet50.py": text}, optional
 
 
 @given(FILES)
-@settings(max_examples=400, deadline=None)
 def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str]):
     data = {name: content.encode("utf-8", "surrogatepass") for name, content in files.items()}
     for finding in preflight(data, draft(), PROFILE, ACCOUNT, remote={}):
@@ -43,14 +42,12 @@ def test_any_text_is_answered_and_every_fix_is_idempotent(files: dict[str, str])
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=400, deadline=None)
 def test_any_bytes_are_answered(data: bytes):
     preflight({"job.slurm": data, "ResNet50.py": data, "x.sh": data}, None, PROFILE, ACCOUNT)
     preflight({"job.slurm": data, "ResNet50.py": data}, draft(), PROFILE, ACCOUNT, remote={"/a": False})
 
 
 @given(text, st.lists(st.text("abc \n", max_size=9), max_size=6).map("\n".join))
-@settings(max_examples=80, deadline=None)
 def test_a_fix_whose_lines_were_edited_since_changes_nothing(content: str, other: str):
     """A student may have edited the file after the finding was shown."""
     for finding in preflight({"job.slurm": content.encode("utf-8", "surrogatepass")}, None, PROFILE, ACCOUNT):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import labtui
@@ -72,7 +72,6 @@ READERS: dict[str, tuple[Callable[[str, Path], None], str]] = {
 
 
 @pytest.mark.parametrize("kind", READERS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), evil=st.sampled_from([EVIL, SHELL, "\ud800", "'" * 3, '"' * 3]))
 @example(seed=0, evil="")
 @example(seed=1071, evil="\ud800")

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
@@ -60,7 +60,6 @@ of_a_family = st.builds(
 runs = st.builds(MeasuredRun, run=parsed, practice=st.booleans(), live=st.booleans())
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(runs, max_size=6) | st.lists(of_a_family, min_size=2, max_size=6))
 def test_anything_can_be_computed_shown_and_written(measured):
     results = compute_results(measured)

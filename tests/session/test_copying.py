@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import ConnectionLost, RemoteFailure
@@ -29,7 +29,6 @@ def copy(tmp_path: Path) -> tuple[LogCopy, ScriptedCluster]:
     chunks=st.lists(st.binary(max_size=3000), max_size=12),
     reads=st.lists(st.integers(1, 4000), max_size=30),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_growing_file_is_copied_byte_for_byte(
     tmp_path_factory, chunks: list[bytes], reads: list[int]
 ) -> None:
@@ -229,7 +228,6 @@ def test_a_disk_that_complains_only_at_the_end_does_not_hide_a_break(
 
 
 @given(chunks=st.lists(st.binary(max_size=3000), max_size=12), looks=st.lists(st.booleans(), max_size=40))
-@settings(max_examples=60, deadline=None)
 def test_quick_looks_and_whole_ones_copy_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], looks: list[bool]
 ) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import FolderError, StoreError
@@ -90,7 +90,6 @@ def test_an_event_survives_its_line(event) -> None:
 
 
 @given(st.lists(_events, max_size=25), st.integers(0, 25))
-@settings(max_examples=60, deadline=None)
 def test_a_store_that_was_closed_anywhere_gives_the_same_state(tmp_path_factory, events, cut: int) -> None:
     path = tmp_path_factory.mktemp("store") / "labtui.db"
     for part in (events[:cut], events[cut:]):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labtui.domain.errors import TemplateError
@@ -243,7 +243,6 @@ def hostile_job(field: str, value: str) -> tuple[str, tuple[str, ...]]:
     return script, training_command(spec, plan, profile, context)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=FIELDS, value=HOSTILE)
 @example(field="extra", value="a b'c\"d$(touch pwned)`touch pwned`")
 @example(field="data_dir", value="/x y/$(touch pwned)")

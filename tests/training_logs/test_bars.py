@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample
@@ -78,7 +78,6 @@ def holds(sample: EpochSample, seconds: float) -> bool:
 
 @pytest.mark.parametrize("separate", [False, True], ids=["overwritten", "one line each"])
 @pytest.mark.parametrize("generation", GENERATIONS)
-@settings(max_examples=60, deadline=None)
 @given(
     mean=st.floats(0.002, 3.0),
     first=st.floats(0.5, 2.0),

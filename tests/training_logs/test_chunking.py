@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.training_logs.lines import LineCutter
@@ -35,7 +35,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 @given(st.sampled_from(SAMPLES), st.lists(st.integers(0, 1 << 20), max_size=40))
-@settings(max_examples=300, deadline=None)
 def test_any_chunking_gives_the_same_events(data: bytes, places: list[int]) -> None:
     assert events(cut(data, places)) == events([data])
 
@@ -46,7 +45,6 @@ def test_byte_by_byte_gives_the_same_events(data: bytes) -> None:
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=10))
-@settings(max_examples=400, deadline=None)
 def test_no_bytes_raise_and_chunking_does_not_matter(data: bytes, places: list[int]) -> None:
     assert events(cut(data, places)) == events([data])
 
@@ -81,7 +79,6 @@ PARTS = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 
 
 @given(PARTS, st.lists(st.integers(0, 2000), max_size=10), st.integers(30, 90))
-@settings(max_examples=500, deadline=None)
 def test_the_cutter_gives_the_same_lines_for_any_chunking(data: bytes, places: list[int], limit: int) -> None:
     def lines(chunks: list[bytes]) -> list[str]:
         cutter = LineCutter(piece_limit=limit)
@@ -99,7 +96,6 @@ def is_bar(text: str) -> bool:
 
 
 @given(PARTS, st.lists(st.integers(0, 2000), max_size=10))
-@settings(max_examples=500, deadline=None)
 def test_pieces_of_real_lines_in_any_order_never_raise(data: bytes, places: list[int]) -> None:
     assert events(cut(data, places)) == events([data])
 

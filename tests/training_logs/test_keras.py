@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample
@@ -199,7 +199,6 @@ def keras_line(seconds: float, steps: int, generation: int) -> str:
 
 
 @given(st.floats(1e-6, 1e5), st.integers(1, 10_000), st.sampled_from([1, 2, 3]))
-@settings(max_examples=600, deadline=None)
 def test_the_true_time_always_lies_within_the_bounds(seconds: float, steps: int, generation: int) -> None:
     summary = read_summary(keras_line(seconds, steps, generation))
     assert summary is not None
@@ -209,7 +208,6 @@ def test_the_true_time_always_lies_within_the_bounds(seconds: float, steps: int,
 
 
 @given(st.floats(1e-3, 1e4), st.floats(0, 1e3), st.integers(2, 3000))
-@settings(max_examples=400, deadline=None)
 def test_the_true_time_lies_within_the_bounds_of_a_bar(rest: float, first: float, steps: int) -> None:
     """A bar's step time leaves the first step out."""
     seconds, step = first + rest, rest / (steps - 1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.text import Text
 
@@ -76,7 +76,6 @@ def test_ticks_are_round_and_stand_on_rows_at_even_distances(
     assert low + span <= scale.high - above * each + each * 1e-6
 
 
-@settings(max_examples=150, deadline=None)
 @given(ys=st.lists(lines, min_size=1, max_size=3), size=sizes)
 @example(ys=[[1.0, 1.68, 2.53]], size=(46, 11))
 def test_every_mark_of_a_line_stands_within_half_a_row_of_its_value(
@@ -95,7 +94,6 @@ def test_every_mark_of_a_line_stands_within_half_a_row_of_its_value(
             assert found, f"series {place}: no mark within half a row of {value}"
 
 
-@settings(max_examples=150, deadline=None)
 @given(ys=lines, size=sizes, live=st.booleans())
 @example(ys=[1.0, 1.68, 2.53], size=(46, 11), live=False)
 def test_every_bar_ends_within_half_a_row_of_its_value(
@@ -120,7 +118,6 @@ def test_every_bar_ends_within_half_a_row_of_its_value(
         assert abs(min(edges) - read.row_of(value)) <= 0.501
 
 
-@settings(max_examples=100, deadline=None)
 @given(ys=st.lists(lines, min_size=1, max_size=2), size=sizes, kind=st.sampled_from(["bars", "lines"]))
 @example(ys=[[29.0, 13.58, 8.16]], size=(40, 11), kind="lines")
 def test_written_values_keep_the_order_of_the_values(

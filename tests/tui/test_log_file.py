@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.terminal_text import display_text
@@ -37,7 +37,6 @@ def read_all(file: LogFile) -> list[str]:
     return whole(file)
 
 
-@settings(max_examples=60, deadline=None)
 @given(chunks=st.lists(PIECES.map(b"".join), min_size=1, max_size=6), block=st.sampled_from([16, 64, 1024]))
 def test_lines_are_those_of_the_file_after_every_growth(chunks: list[bytes], block: int) -> None:
     with (
@@ -61,7 +60,6 @@ def test_lines_are_those_of_the_file_after_every_growth(chunks: list[bytes], blo
         file.close()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     data=PIECES.map(b"".join),
     needle=st.sampled_from(["a", "WORDS", "é", "2", "zz", "p 1"]),
