@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -136,3 +136,9 @@ def same(one: object, other: object) -> bool:
     if isinstance(other, float):
         return one == pytest.approx(other, rel=1e-12)
     return one == other
+
+
+def practice_of(lab: Lab) -> Lab:
+    """The lab with every run rehearsed, its profile still that of a real cluster."""
+    runs = {number: replace(run, practice=True) for number, run in lab.state.runs.items()}
+    return replace(lab, state=replace(lab.state, runs=runs))

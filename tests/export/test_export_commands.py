@@ -16,7 +16,7 @@ from labtui.cluster.local_files import write_whole
 from labtui.commands.cli import main
 from labtui.commands.terminal import Meter
 from labtui.domain.errors import ExportError, UsageError
-from labtui.export import export_lab, style
+from labtui.export import export_lab
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from tests.export.helpers import ANSWERS, DAY, make_lab
@@ -246,41 +246,6 @@ def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
     with pytest.raises(ExportError, match="read-only"):
         write_whole(tmp_path / "deck.pdf", b"x")
-
-
-def test_a_missing_typeface_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(style, "font_folder", lambda: tmp_path / "nowhere")
-    style._font.cache_clear()
-    try:
-        with pytest.raises(ExportError, match="DejaVu Sans is missing"):
-            style.text_width("x", 12)
-    finally:
-        style._font.cache_clear()
-
-
-def test_characters_nobody_can_show_are_said(tmp_path):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False, answer="\U000e0abc private \uf8ff\U0010fffd")
-    report = export_lab(lab.folder.path, formats=("pdf",), reports=(), plots=False, state=lab.state)
-    assert any("No font" in note and "\U0010fffd" in note for note in report.notes)
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "words"),
-    [
-        ("gone.pptx", None, "no template"),
-        ("text.pptx", b"not a zip", "not a PowerPoint file"),
-        ("zip.pptx", b"PK\x05\x06" + b"\0" * 18, "cannot be read as a PowerPoint file"),
-    ],
-)
-def test_a_broken_template_is_named_and_the_pdf_is_still_made(tmp_path, name, data, words):
-    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
-    path = tmp_path / name
-    if data is not None:
-        path.write_bytes(data)
-    with pytest.raises(ExportError) as caught:
-        export_lab(lab.folder.path, template=path, plots=False, state=lab.state)
-    assert words in caught.value.sentence and caught.value.hint
-    assert (lab.folder.path / "deck.pdf").is_file() and not (lab.folder.path / "deck.pptx").exists()
 
 
 def test_damaged_settings_are_a_sentence(tmp_path, capsys):

@@ -12,7 +12,7 @@ from pathlib import Path
 from labtui.export import style
 from tests.export.helpers import has
 
-WORDS = "PRACTICE"
+WORDS = style.PRACTICE_MARK
 
 
 def unmarked(files: Iterable[Path]) -> list[str]:
@@ -54,18 +54,18 @@ def _words(path: Path) -> bool:
 
 def _drawn(path: Path) -> bool:
     """matplotlib draws letters as outlines and keeps each text beside them as a comment."""
-    return "<!-- practice -->" in path.read_text(encoding="utf-8")
+    return f"<!-- {WORDS} -->" in path.read_text(encoding="utf-8")
 
 
 def _pixels(path: Path) -> bool:
-    """The mark stands in the upper right corner, on paper of a colour that nothing else in a chart has."""
+    """The mark stands in the lower right corner, in a colour that nothing else in a chart has."""
     from PIL import Image
 
-    paper = tuple(bytes.fromhex(style.PRACTICE_PAPER.lstrip("#")))
+    mark = tuple(bytes.fromhex(style.PRACTICE.lstrip("#")))
     with Image.open(path) as image:
-        corner = image.crop((image.width * 2 // 3, 0, image.width, image.height // 6))
+        corner = image.crop((image.width // 2, image.height * 9 // 10, image.width, image.height))
         colours = corner.convert("RGB").getcolors(maxcolors=1 << 20)
-    return any(colour == paper and count > 50 for count, colour in colours)
+    return any(colour == mark and count > 20 for count, colour in colours)
 
 
 def _slides(path: Path) -> bool:
@@ -73,7 +73,7 @@ def _slides(path: Path) -> bool:
 
     slides = Presentation(str(path)).slides
     texts = [[shape.text_frame.text for shape in slide.shapes if shape.has_text_frame] for slide in slides]
-    return bool(texts) and all(style.PRACTICE_MARK in text for text in texts)
+    return bool(texts) and all(WORDS in text for text in texts)
 
 
 def _pages(path: Path) -> bool:
@@ -82,7 +82,7 @@ def _pages(path: Path) -> bool:
         return path.read_bytes().startswith(b"%PDF")
     completed = subprocess.run(["pdftotext", str(path), "-"], check=True, capture_output=True).stdout.decode()
     pages = completed.rstrip("\f").split("\f")
-    return len(pages) > 2 and all(WORDS in page for page in pages)
+    return len(pages) > 2 and all("Practice" in page for page in pages)
 
 
 MARKED: dict[str, Callable[[Path], bool]] = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import EpochSample, Interval
-from labtui.export.measurements import csv_text, latex_text, markdown_text
+from labtui.export.tables import csv_text, latex_text, markdown_text
 from labtui.results.catalogue import lab_charts
 from labtui.results.compute import compute_results
 from labtui.results.course_charts import accuracy_chart, epoch_chart

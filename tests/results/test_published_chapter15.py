@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from labtui.export.measurements import csv_text
+from labtui.export.tables import csv_text
 from labtui.results.catalogue import tuning_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_reports

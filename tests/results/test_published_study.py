@@ -138,8 +138,8 @@ def test_the_three_charts_can_be_drawn_everywhere():
     """On the screen, in plots, in PowerPoint: one way for all charts."""
     from pptx import Presentation
 
-    from labtui.export.figures import pictures
-    from labtui.export.pptx_charts import add_chart
+    from labtui.export.plots import pictures
+    from labtui.export.powerpoint_charts import add_chart
     from labtui.tui.widgets import plot_text, plot_values
 
     slide = Presentation().slides.add_slide(Presentation().slide_layouts[6])
@@ -151,6 +151,6 @@ def test_the_three_charts_can_be_drawn_everywhere():
     assert len(charts) == 3
     for chart in charts:
         assert plot_text.draw(chart, 100, 24, plot_values.NO_COLOUR)
-        assert b"<svg" in pictures(chart, ("svg",))["svg"]
-        drawn = add_chart(slide, chart, (0, 0, 8_000_000, 5_000_000), 600).chart
+        assert b"<svg" in pictures([chart], ("svg",))["svg"]
+        drawn = add_chart(slide, chart, (0, 0, 8_000_000, 5_000_000))
         assert len(drawn.plots[0].series) >= sum(bool(series.points) for series in chart.series)

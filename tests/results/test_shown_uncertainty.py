@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labtui.domain.model import Interval
-from labtui.export.result_blocks import short_table
+from labtui.export.result_tables import readings_table
+from labtui.export.tables import latex_text
 from labtui.results.compute import compute_results
 from labtui.results.numbers import (
     ABSENT,
     PRECISE,
     fixed,
-    latex_table,
     text_table,
     three_digits,
     uncertainty,
@@ -90,8 +90,8 @@ def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     (row,) = results.rows
     assert with_uncertainty(row, row.epoch_seconds) == text
     assert f"  {text}  " in text_table(results.rows, PRECISE)
-    assert epoch_time(row) == short_table(results).rows[0][3] == text
-    assert text.replace("σ", r"$\sigma$").replace("±", r"$\pm$") in latex_table(results.rows, PRECISE)
+    assert epoch_time(row) == readings_table(results).rows[1][2] == text
+    assert text.replace("σ", r"$\sigma$").replace("±", r"$\pm$") in latex_text(results)
 
 
 def test_a_speedup_on_the_screen_and_its_mark_show_the_scatter_too():

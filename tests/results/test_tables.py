@@ -9,14 +9,14 @@ import math
 import pytest
 
 from labtui.domain.model import Interval
-from labtui.export.measurements import csv_text, frame, latex_text, markdown_text
+from labtui.export.tables import csv_text, frame, latex_text, markdown_text
 from labtui.results.compute import compute_results
+from labtui.results.escape import latex
 from labtui.results.measured import Origin, cite
 from labtui.results.numbers import (
     ABSENT,
     AS_PRINTED,
     PRECISE,
-    latex,
     note_lines,
     percent_text,
     range_text,

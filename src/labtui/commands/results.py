@@ -19,8 +19,8 @@ from labtui.commands.terminal import add_trust_argument, count, print_wrapped, r
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
-    from labtui.export.figures import NamedChart
     from labtui.export.measurements import Measurements
+    from labtui.results.charts import ChartSpec
     from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
 
@@ -81,16 +81,9 @@ def run_results(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace, results: Results, given: Measurements) -> str:
     """The answer in the form that was asked for."""
     if args.csv or args.markdown or args.latex:
-        from labtui.export import measurements
+        from labtui.export.tables import FORMS
 
-        make = (
-            measurements.csv_text
-            if args.csv
-            else measurements.markdown_text
-            if args.markdown
-            else measurements.latex_text
-        )
-        return make(results)
+        return FORMS["csv" if args.csv else "md" if args.markdown else "tex"](results)
     if args.json:
         return given.json_text(results)
     from labtui.results.report import answer_text, report_text
@@ -220,11 +213,11 @@ def formats_of(text: str) -> tuple[str, ...]:
 
 def run_plot(args: argparse.Namespace) -> int:
     """Draw; prints the paths. 1 when there is nothing to draw yet."""
-    from labtui.export.figures import all_charts, chosen, write_charts
+    from labtui.export import lab_plots
 
     given, out, root = _input(args)
     results = given.results(args.images)
-    charts = all_charts(given, results, reading="as-printed" if args.as_printed else "precise")
+    charts = lab_plots(given, results, reading="as-printed" if args.as_printed else "precise")
     charts = chosen(charts, args.chart) if charts else ()
     if not charts:
         if given.runs or not given.unread:
@@ -234,18 +227,37 @@ def run_plot(args: argparse.Namespace) -> int:
         _list_charts(charts)
         return 0
     from labtui.commands.terminal import Meter
+    from labtui.export.plots import write_plots
+    from labtui.results.charts import with_kind
 
+    charts = tuple(with_kind(chart, args.kind) for chart in charts)
     with Meter() as meter:
-        written = write_charts(
-            charts, out, root=root, formats=args.format, size=args.size, kind=args.kind, progress=meter.show
+        written = write_plots(
+            charts, out, root=root, formats=args.format, size=args.size, progress=meter.show
         )
     print("\n".join(str(path) for path in written))
     return 2 if given.unread else 0
 
 
-def _list_charts(charts: Sequence[NamedChart]) -> None:
+def chosen(charts: Sequence[ChartSpec], wanted: Sequence[str]) -> tuple[ChartSpec, ...]:
+    """The charts of these families or file names; all of them when none is named.
+
+    Raises:
+        UsageError: when there is no such chart; the hint names those there are.
+    """
+    found: dict[str, ChartSpec] = {}
+    for name in wanted:
+        hits = {each.key: each for each in charts if name in (each.family, each.key)}
+        if not hits:
+            there = ", ".join(dict.fromkeys(each.family for each in charts))
+            raise UsageError(f"There is no chart {name!r} of these runs.", f"Charts: {there}.")
+        found |= hits
+    return tuple(found.values()) if wanted else tuple(charts)
+
+
+def _list_charts(charts: Sequence[ChartSpec]) -> None:
     """File name, key and title of each; in a window under a header line."""
-    rows = [(each.stem, each.spec.key, each.spec.title) for each in charts]
+    rows = [(each.key, each.family, each.title) for each in charts]
     if window_width() is not None:
         rows.insert(0, ("file", "chart", "title"))
     for stem, key, title in rows:

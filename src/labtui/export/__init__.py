@@ -1,11 +1,11 @@
-"""Plots, tables and decks from the same results and charts as the screen.
+"""Plots, tables and documents from the same results and charts as the screen.
 
-`export_lab` writes everything a lab hands in, at one call: slides, report, summary, notebook, tables and plots, all of
-one state. Heavy libraries are imported when used.
+`export_lab` writes everything a lab hands in, at one call and of one state. Heavy libraries are imported when used.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from labtui.cluster.local_files import write_whole
 from labtui.domain.errors import ExportError, UsageError
 from labtui.domain.events import LabState
+from labtui.export.style import Progress, quiet
 
 if TYPE_CHECKING:
     from labtui.export.contents import LabContents
-    from labtui.export.figures import NamedChart, Progress
     from labtui.export.hand_in import HandInDocument
-    from labtui.export.typst_writer import Typesetter
+    from labtui.export.measurements import Measurements
+    from labtui.results.catalogue import Reading
+    from labtui.results.charts import ChartSpec
+    from labtui.results.rows import Results
 
 DECKS = ("pptx", "pdf")
 REPORTS = ("pdf", "ipynb")
-PLOT_FORMATS = ("png", "svg")
-TABLES = ("results.json", "results.csv", "results.md", "results.tex")
-_REPORT_NAMES = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,79 +47,126 @@ def export_lab(
     plots: bool = True,
     state: LabState | None = None,
     today: date | None = None,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
 ) -> ExportReport:
     """Write the hand-in, its reports, tables and plots; callable from any thread.
 
-    `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab
-    folder; `template` a teacher's .pptx; `state` when the caller has the lab
-    open, else the stored one is read. The lab folder is read once. Each file is whole or not there; what can be
-    written is written even when another file cannot.
+    `formats` of the slides (None: as the edition hands in); `reports` of the report; `out` instead of the lab folder;
+    `template` a PowerPoint file whose theme is used; `state` when the caller has the lab open, else the stored one is
+    read. The lab folder is read once. Each file is whole or not there; what can be written is written even when
+    another file cannot.
 
     Raises:
         ExportError: says which file could not be made or written, and why.
         LabError: when the lab folder cannot be read.
     """
     from labtui.export.contents import read_contents
-    from labtui.export.figures import all_charts, quiet
     from labtui.session.folder import LabFolder
 
-    progress = progress or quiet
     for wanted, known, what in ((formats or (), DECKS, "deck"), (reports, REPORTS, "report")):
         if unknown := [name for name in wanted if name not in known]:
             raise UsageError(f"There is no {what} format {unknown[0]!r}.", f"Choose from {', '.join(known)}.")
     lab = LabFolder.open(folder)
     progress("reading the lab folder", 0.0)
-    made = [*(f"deck.{name}" for name in formats or DECKS), *(_REPORT_NAMES[name] for name in reports)]
-    contents = read_contents(lab, state=state, today=today, made=made)
+    reported = [_REPORT_NAMES[name] for name in reports]
+    contents = read_contents(
+        lab, state=state, today=today, made=[*(f"deck.{name}" for name in formats or DECKS), *reported]
+    )
     hand_in = contents.edition.hand_in
     if formats is None:
         formats = () if hand_in is not None and hand_in.form == "report" else DECKS
-    work = _Export(contents, out or lab.path, template, progress, root=lab.path if out is None else None)
-    charts = all_charts(contents.measurements, contents.results) if plots else ()
-    work.total = len(TABLES) + len(charts) * len(PLOT_FORMATS) + len(formats) + len(reports)
-    work.tables()
-    work.plots(charts)
-    if formats or reports:
-        work.write_documents(formats, reports)
+    root = lab.path if out is None else None
+    work = _Export(contents, out or lab.path, root, template, progress)
+    work.write_all(formats, reports, plots=plots)
     progress("done", 1.0)
     return work.report()
+
+
+_REPORT_NAMES = {"pdf": "report.pdf", "ipynb": "analysis.ipynb"}
+
+
+def lab_plots(
+    measurements: Measurements, results: Results, *, reading: Reading = "precise"
+) -> tuple[ChartSpec, ...]:
+    """Every chart of a lab or of some logs, each once: those of the runs, then what the GPUs of each job did."""
+    from labtui.results.catalogue import lab_charts, told_apart
+    from labtui.results.course_charts import job_gpu_chart
+
+    charts = list(lab_charts(results, reading=reading))
+    first = {use.run.source: use.run for use in reversed(measurements.uses)}
+    for source, run in first.items():
+        name, practice = Path(source).name, run.practice
+        chart = job_gpu_chart(measurements.samples[source], run.job_id, log=name, practice=practice)
+        charts += [chart] if chart is not None else []
+    return told_apart(charts)
 
 
 class _Export:
     """What was written so far, and what went wrong on the way."""
 
     def __init__(
-        self,
-        contents: LabContents,
-        out: Path,
-        template: Path | None,
-        progress: Progress,
-        root: Path | None,
+        self, contents: LabContents, out: Path, root: Path | None, template: Path | None, progress: Progress
     ) -> None:
-        """`root` is the lab folder where the files go there, and no link in it is followed."""
-        self.contents, self.out, self.template, self.progress = contents, out, template, progress
-        self.root = root
+        self.contents, self.out, self.root = contents, out, root
+        self.template, self.progress = template, progress
         self.files: list[Path] = []
-        self.notes: list[str] = []
         self.problems: list[ExportError] = []
-        self.total = 0
+        self.notes: tuple[str, ...] = ()
 
-    def part(self, start: float, end: float, *, files: int = 1) -> Progress:
-        """A progress that fills its share of the whole and says which file of how many is made, of `files` here."""
-        first = len(self.files) + 1
+    def write_all(self, formats: Sequence[str], reports: Sequence[str], *, plots: bool) -> None:
+        from labtui.export.measurements import stamp_of
+        from labtui.export.pages import hand_in
+        from labtui.export.plots import write_plots
+        from labtui.export.tables import FORMS
 
-        def step(what: str, share: float) -> None:
-            number = first + min(files - 1, round(share * files))
-            self.progress(
-                f"file {min(number, self.total)} of {self.total}: {what}", start + (end - start) * share
+        results = self.contents.results
+        charts = lab_plots(self.contents.measurements, results) if plots else ()
+        makers: dict[str, Callable[[Progress], bytes]] = {
+            "results.json": lambda _: self.contents.measurements.json_text(results).encode()
+        }
+        for name, make in FORMS.items():
+            makers[f"results.{name}"] = lambda _, make=make: make(results).encode()  # type: ignore[misc]
+        if formats or reports:
+            document = hand_in(self.contents)
+            self.notes = document.notes
+            makers |= self.documents(document, formats, reports)
+        total = len(makers) + 2 * len(charts)
+        for name, made in makers.items():
+            step = self.part(len(self.files), 1, total)
+            step(name, 0.0)
+            self.add(lambda name=name, made=made, step=step: self.one(name, made(step)))  # type: ignore[misc]
+        stamp, target = stamp_of(results), self.out / "plots"
+        for chart in charts:
+            step = self.part(len(self.files), 2, total)
+            self.add(
+                lambda chart=chart, step=step: write_plots(  # type: ignore[misc]
+                    [chart], target, formats=("png", "svg"), stamp=stamp, root=self.root, progress=step
+                )
             )
 
-        return step
+    def documents(
+        self, document: HandInDocument, formats: Sequence[str], reports: Sequence[str]
+    ) -> dict[str, Callable[[Progress], bytes]]:
+        from labtui.export.documents import pdf
+        from labtui.export.powerpoint import pptx
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write one file, or remember why not."""
-        self.add(lambda: self._one(name, data))
+        known: dict[str, Callable[[Progress], bytes]] = {
+            "deck.pptx": lambda step: pptx(document, self.template, step),
+            "deck.pdf": lambda step: pdf(document, "slides", step),
+            "report.pdf": lambda step: pdf(document, "report", step),
+            "analysis.ipynb": lambda _: notebook(document).encode(),
+        }
+        names = [*(f"deck.{name}" for name in formats), *(_REPORT_NAMES[name] for name in reports)]
+        return {name: known[name] for name in names}
+
+    def part(self, done: int, files: int, total: int) -> Progress:
+        """A progress that fills its share of the whole and says which file of how many is made."""
+
+        def step(what: str, share: float) -> None:
+            at = min(1.0, (done + files * share) / max(1, total))
+            self.progress(f"file {min(done + 1, total)} of {total}: {what}", at)
+
+        return step
 
     def add(self, make: Callable[[], Sequence[Path]]) -> None:
         """Make files, or remember why not."""
@@ -128,6 +175,10 @@ class _Export:
         except ExportError as error:
             self.problems.append(error)
 
+    def one(self, name: str, data: bytes) -> Sequence[Path]:
+        write_whole(self.out / name, data, self.root)
+        return (self.out / name,)
+
     def report(self) -> ExportReport:
         """The end: the first problem is raised after all else was written."""
         if self.problems:
@@ -135,100 +186,22 @@ class _Export:
             others = [problem.sentence for problem in self.problems[1:]]
             written = f" {len(self.files)} other files were written." if self.files else ""
             raise ExportError(" ".join([first.sentence, *dict.fromkeys(others)][:3]) + written, first.hint)
+        notes = self.notes
         if not self.contents.results.measured and not self.contents.results.programs:
-            self.notes.insert(
-                0, "There is no steady epoch time yet, so tables and charts have nothing to show."
-            )
-        return ExportReport(tuple(self.files), tuple(dict.fromkeys(self.notes)))
+            notes = ("There is no steady epoch time yet, so tables and charts have nothing to show.", *notes)
+        return ExportReport(tuple(self.files), tuple(dict.fromkeys(notes)))
 
-    # ----------------------------------------------------------------------- the parts
 
-    def tables(self) -> None:
-        """The numbers as CSV, Markdown, LaTeX and JSON."""
-        from labtui.export import measurements
+def notebook(document: HandInDocument) -> str:
+    """A notebook of four cells that computes the numbers again from results.csv beside it."""
+    from importlib.resources import files
 
-        results = self.contents.results
-        self.part(0.02, 0.05)("tables", 0.0)
-        texts = (
-            self.contents.measurements.json_text(results),
-            measurements.csv_text(results),
-            measurements.markdown_text(results),
-            measurements.latex_text(results),
-        )
-        for name, text in zip(TABLES, texts, strict=True):
-            self.write(name, text.encode())
+    from labtui.export.style import PRACTICE_MARK
+    from labtui.results.escape import markdown
 
-    def plots(self, charts: Sequence[NamedChart]) -> None:
-        from labtui.export.figures import write_charts
-        from labtui.export.measurements import stamp_of
-
-        if charts:
-            step = self.part(0.05, 0.5, files=len(charts) * len(PLOT_FORMATS))
-            stamp = stamp_of(self.contents.results)
-            target = self.out / "plots"
-            self.add(
-                lambda: write_charts(
-                    charts, target, root=self.root, formats=PLOT_FORMATS, stamp=stamp, progress=step
-                )
-            )
-
-    def write_documents(self, formats: Sequence[str], reports: Sequence[str]) -> None:
-        """Slides and reports, from one hand-in."""
-        from labtui.export.pages import hand_in
-        from labtui.export.style import glyph_note
-        from labtui.export.typst_writer import Typesetter
-
-        deck = hand_in(self.contents)
-        self.notes += deck.notes
-        try:
-            with Typesetter() as typesetter:
-                self._slides(deck, formats, typesetter, ("deck", 0.5, 0.7))
-                self._reports(deck, reports, typesetter)
-                if ({"pdf"} & {*formats, *reports}) and (note := glyph_note(deck)):
-                    self.notes.append(note)
-        except ExportError as error:  # the typesetter itself cannot be had
-            self.problems.append(error)
-
-    def _slides(
-        self,
-        deck: HandInDocument,
-        formats: Sequence[str],
-        typesetter: Typesetter,
-        place: tuple[str, float, float],
-    ) -> None:
-        from labtui.export.slide_layout import lay_out
-
-        if not formats:
-            return
-        name, start, end = place
-        laid = lay_out(deck, typesetter.heights)
-        self.notes += laid.notes
-        half = (start + end) / 2
-        if "pptx" in formats:
-            from labtui.export.pptx_theme import own_look, template_look
-            from labtui.export.pptx_writer import pptx_bytes
-
-            def make_pptx() -> Sequence[Path]:
-                look = template_look(self.template) if self.template is not None else own_look()
-                return self._one(f"{name}.pptx", pptx_bytes(deck, laid, look, self.part(start, half)))
-
-            self.add(make_pptx)
-        if "pdf" in formats:
-            step = self.part(half, end)
-            self.add(lambda: self._one(f"{name}.pdf", typesetter.slides(deck, laid.slides, step)))
-
-    def _reports(self, deck: HandInDocument, reports: Sequence[str], typesetter: Typesetter) -> None:
-        from labtui.export.report_formats import notebook
-
-        makers: dict[str, Callable[[Progress], bytes]] = {
-            "pdf": lambda step: typesetter.report(deck, progress=step),
-            "ipynb": lambda step: notebook(deck).encode(),
-        }
-        for at, name in enumerate(reports):
-            step = self.part(0.7 + 0.03 * at, 0.73 + 0.03 * at)
-            step(_REPORT_NAMES[name], 0.0)
-            self.add(lambda name=name, step=step: self._one(_REPORT_NAMES[name], makers[name](step)))  # type: ignore[misc]
-
-    def _one(self, name: str, data: bytes) -> Sequence[Path]:
-        write_whole(self.out / name, data, self.root)
-        return (self.out / name,)
+    book = json.loads(files("labtui.export").joinpath("notebook.ipynb").read_text(encoding="utf-8"))
+    lines = [document.subtitle, *document.lines, f"Export: {document.stamp}"]
+    lines += [PRACTICE_MARK] if document.practice else []
+    head = f"# {markdown(document.title)}\n\n" + "  \n".join(map(markdown, lines))
+    book["cells"][0]["source"] = head.splitlines(keepends=True)
+    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"

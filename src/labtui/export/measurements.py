@@ -18,34 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
-from labtui.domain.model import Interval
-from labtui.results.measured import cite
-from labtui.results.numbers import (
-    AS_PRINTED,
-    PRECISE,
-    clean,
-    columns_of,
-    latex,
-    latex_table,
-    markdown_table,
-    note_lines,
-)
-from labtui.results.programs import ProgramRow
-from labtui.results.report import program_table
-from labtui.results.rows import ResultRow, Results
+from labtui.results.rows import Results
 from labtui.results.serialize import results_json
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from labtui.results.cost import LabCost, RunUtilization
     from labtui.results.measured import MeasuredRun
     from labtui.results.rows import Results
     from labtui.session.folder import LabFolder
     from labtui.training_logs.gpu_sampler import GpuSample
-
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def stamp_of(results: Results) -> str:
@@ -66,167 +47,6 @@ def stamp_of(results: Results) -> str:
         when += " by the practice clock"
     text = json.dumps(results_json(results), sort_keys=True)
     return f"{when}, state {hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def frame(results: Results) -> pd.DataFrame:
-    """One line per configuration, programs without epochs last; intervals in three columns (value, ``_lo``, ``_hi``).
-
-    Units: seconds, images per second, ratios, fractions of 1. Missing numbers are NaN.
-    """
-    import pandas as pd
-
-    records = [*map(_record, results.rows), *map(_program_record, results.programs)]
-    table = pd.DataFrame(records, columns=list(_record_columns()))
-    whole = dict.fromkeys(("n_gpus", "batch_size", "epochs", "images", "steps", "processes"), "Int64")
-    table["export"] = stamp_of(results)
-    return table.astype(whole | dict.fromkeys(_float_columns(), "float64"))
-
-
-def csv_text(results: Results) -> str:
-    """The frame as CSV with full precision (17 significant digits where needed), lines ended as on Linux."""
-    text: str = frame(results).to_csv(index=False, lineterminator="\n")
-    return text
-
-
-def markdown_text(results: Results) -> str:
-    """Both readings as Markdown tables, and the notes as a list."""
-    parts = [
-        "**Precise**",
-        markdown_table(results.rows, columns_of(results.rows, PRECISE)),
-        "**As printed** (whole seconds of epoch 2)",
-        markdown_table(results.measured, columns_of(results.measured, AS_PRINTED)),
-    ]
-    if results.programs:
-        headings, lines = program_table(results.programs)
-        grid = [headings, [":---"] * 2 + ["---:"] * (len(headings) - 2), *lines]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in grid)
-        parts = [*(parts if results.rows else ()), "**Programs timed without epochs**", text]
-    if notes := note_lines(results):
-        parts.append("\n".join(f"- {note}" for note in notes))
-    parts.append(f"Export: {stamp_of(results)}")
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def latex_text(results: Results) -> str:
-    """Both readings as LaTeX tabulars."""
-    tables = [
-        latex_table(rows, columns_of(rows, columns))
-        for rows, columns in ((results.rows, PRECISE), (results.measured, AS_PRINTED))
-    ]
-    if results.programs:
-        headings, lines = program_table(results.programs)
-        body = [[latex(cell) for cell in line] for line in (headings, *lines)]
-        rows_of = [" & ".join(line) + r" \\" for line in body]
-        begin = rf"\begin{{tabular}}{{ll{'r' * (len(headings) - 2)}}}"
-        tables.append("\n".join([begin, rows_of[0], r"\hline", *rows_of[1:], r"\end{tabular}"]))
-    return f"% export: {stamp_of(results)}\n" + "\n\n".join(table for table in tables if table) + "\n"
-
-
-def _text(value: str) -> str:
-    """Text from a log as a cell that no spreadsheet takes for a formula."""
-    text = clean(value)
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
-
-
-def _intervals(row: ResultRow) -> dict[str, Interval | None]:
-    return {
-        "epoch_seconds": row.epoch_seconds,
-        "throughput": row.throughput,
-        "per_gpu_throughput": row.per_gpu_throughput,
-        "speedup": row.speedup,
-        "efficiency": row.efficiency,
-        "step_factor": row.step_factor,
-        "karp_flatt": row.karp_flatt,
-        "acceleration": row.acceleration,
-        "first_epoch_seconds": row.warmup_seconds,
-    }
-
-
-_INTERVALS = (
-    "epoch_seconds", "throughput", "per_gpu_throughput", "speedup", "efficiency", "step_factor", "karp_flatt",
-    "acceleration", "first_epoch_seconds",
-)  # fmt: skip
-_BEFORE = (
-    "model", "device", "n_gpus", "batch_size", "per_gpu_batch_size", "runs", "epochs", "practice", "live",
-    "images", "steps",
-)  # fmt: skip
-_AFTER = (
-    "batch_factor", "scatter_seconds", "printed_epoch_seconds", "printed_throughput", "printed_speedup",
-    "printed_efficiency", "sources", "notes", "data_set", "tuning", "unit", "total_seconds", "gpu_memory_gib",
-    "processes", "size", "scaling", "program_seconds", "program_seconds_lo", "program_seconds_hi", "weak_efficiency",
-)  # fmt: skip
-
-
-def _triples() -> tuple[str, ...]:
-    return tuple(name + end for name in _INTERVALS for end in ("", "_lo", "_hi"))
-
-
-def _record_columns() -> tuple[str, ...]:
-    return (*_BEFORE, *_triples(), *_AFTER)
-
-
-def _float_columns() -> tuple[str, ...]:
-    starts = ("printed_", "per_gpu", "scatter", "batch_factor", "total_", "gpu_memory", "program_", "weak_")
-    return (*_triples(), *(name for name in (*_BEFORE, *_AFTER) if name.startswith(starts)))
-
-
-def _record(row: ResultRow) -> dict[str, object]:
-    record: dict[str, object] = {
-        "model": _text(row.model),
-        "device": row.device,
-        "n_gpus": row.n_gpus,
-        "batch_size": row.batch_size,
-        "per_gpu_batch_size": row.configuration.per_gpu_batch,
-        "runs": row.runs,
-        "epochs": row.epochs,
-        "practice": row.practice,
-        "live": row.live,
-        "images": row.configuration.images,
-        "steps": row.steps,
-    }
-    for name, interval in _intervals(row).items():
-        record[name] = interval.value if interval else None
-        record[f"{name}_lo"] = interval.lo if interval else None
-        record[f"{name}_hi"] = interval.hi if interval else None
-    return record | {
-        "batch_factor": row.batch_factor,
-        "scatter_seconds": row.scatter.deviation if row.scatter else None,
-        "printed_epoch_seconds": row.as_printed.epoch_seconds,
-        "printed_throughput": row.as_printed.throughput,
-        "printed_speedup": row.as_printed.speedup,
-        "printed_efficiency": row.as_printed.efficiency,
-        "sources": _text(cite(row.origins, most=20)),
-        "notes": " ".join(row.notes),
-        "data_set": _text(row.configuration.data_set),
-        "tuning": ", ".join(row.configuration.tuning),
-        "unit": row.configuration.unit,
-        "total_seconds": row.total_seconds.value if row.total_seconds else None,
-        "gpu_memory_gib": row.gpu_memory.value if row.gpu_memory else None,
-    }
-
-
-def _program_record(row: ProgramRow) -> dict[str, object]:
-    """A program's line: what has no meaning for it is left out."""
-    record: dict[str, object] = {
-        "model": _text(row.program.name),
-        "device": "gpu" if row.program.counts == "GPUs" else "cpu",
-        "n_gpus": row.processes if row.program.counts == "GPUs" else 0,
-        "runs": row.runs,
-        "practice": row.practice,
-        "live": False,
-        "sources": _text(cite(row.origins, most=20)),
-        "notes": " ".join(row.notes),
-        "processes": row.processes,
-        "size": _text(row.size),
-        "scaling": row.program.scaling,
-        "weak_efficiency": row.weak_efficiency.value if row.weak_efficiency else None,
-    }
-    found = {"program_seconds": row.seconds, "speedup": row.speedup, "efficiency": row.efficiency}
-    for name, interval in found.items():
-        record[name] = interval.value if interval else None
-        record[f"{name}_lo"] = interval.lo if interval else None
-        record[f"{name}_hi"] = interval.hi if interval else None
-    return record
 
 
 SAMPLER_END = ".gpu.csv"

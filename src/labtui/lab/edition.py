@@ -203,7 +203,7 @@ class HandInPage(Table, frozen=True, kw_only=True):
 
     `answers` are the numbers of the task's questions, from 1: the first of them gives the title (none: all of
     them). `heading` is the title where there is neither an answer nor a number for one. `models` narrows the
-    charts; `target` is the accuracy the accuracy chart is drawn against.
+    charts; `target` is the accuracy the accuracy chart is drawn against; with `bars` the charts are bars.
     """
 
     kind: PageKind = "task"
@@ -215,6 +215,7 @@ class HandInPage(Table, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     target: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    bars: bool = False
 
     def __post_init__(self) -> None:
         if self.kind == "task" and not self.task:

@@ -314,7 +314,7 @@ def acceleration_chart(rows: Sequence[ResultRow], model: str, *, reading: Readin
         y_label="seconds per epoch",
         unit="s",
         series=(Series(name=model, points=tuple(points), hue=model_hue(model)),),
-        kind="bars",
+        kind="repeats",
         x_axis="names",
         x_ticks=tuple((x, name) for x, name, _ in pair),
         model=model,

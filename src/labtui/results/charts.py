@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from labtui.domain.model import Interval
 
-Kind = Literal["bars", "lines", "stacked"]
+Kind = Literal["bars", "lines", "stacked", "repeats"]
+"""`stacked`: parts of a whole; `repeats`: one bar, and as many of the shorter as fit into it."""
 View = Literal["time", "throughput", "speedup", "efficiency", "training"]
 XAxis = Literal["counts", "batch", "names", "epochs", "seconds"]
 """What x is: a number of GPUs or processes, a global batch, the place of a name, an epoch, or seconds."""
@@ -60,7 +60,8 @@ class Point:
 class Series:
     """Marks of one thing. `short` is what tells its name from the names beside it.
 
-    `hue` is the colour slot (see `series_hues`); `part` says which share of a whole the bars of a stacked chart are.
+    `hue` is the colour slot (see `series_hues`); `part` says which share of a whole the bars of a
+    stacked chart are. Series of one `group` share a panel where a chart has too many lines.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Series:
     role: Role = "measured"
     hue: int | None = None
     short: str = ""
+    group: str = ""
     part: Literal["", "kept", "lost"] = ""
 
 
@@ -177,8 +179,9 @@ def spread(wanted: Sequence[float], size: float) -> list[float]:
         groups.append([at])
         starts.append(wanted[at])
         while len(groups) > 1 and starts[-1] < starts[-2] + size * len(groups[-2]) - 1e-9:
-            groups[-2] += groups.pop()
+            last = groups.pop()
             starts.pop()
+            groups[-1] += last
             middle = math.fsum(wanted[each] for each in groups[-1]) / len(groups[-1])
             starts[-1] = middle - size * (len(groups[-1]) - 1) / 2
     placed = [0.0] * len(wanted)
@@ -192,8 +195,8 @@ def spread(wanted: Sequence[float], size: float) -> list[float]:
 
 
 def model_hue(model: str) -> int:
-    """The colour slot of a network, the same in every chart."""
-    return MODEL_HUES.get(model, zlib.crc32(model.encode()) % 4)
+    """The colour slot of a network of the lab, the same in every chart; others have the first that is free."""
+    return MODEL_HUES.get(model, 0)
 
 
 def count_hue(n_gpus: int | None) -> int:
@@ -218,7 +221,7 @@ def series_hues(spec: ChartSpec) -> tuple[int, ...]:
 def _hue(series: Series, taken: Sequence[int]) -> int:
     if series.hue is not None and (series.hue not in taken or series.hue >= CPU_HUE):
         return series.hue
-    rest = [hue for hue in (*FREE_HUES, *range(HUES)) if hue not in taken]
+    rest = [hue for hue in (*range(CPU_HUE), *FREE_HUES, *range(HUES)) if hue not in taken]
     return rest[0] if rest else len(taken) % HUES
 
 

@@ -214,7 +214,11 @@ def study_name(run: MeasuredRun) -> str:
 
 def _named_shortly(series: Sequence[Series]) -> tuple[Series, ...]:
     shorts = distinct([each.name for each in series])
-    return tuple(replace(each, short=short) for each, short in zip(series, shorts, strict=True))
+    groups = len({each.group for each in series})
+    named = (replace(each, short=short) for each, short in zip(series, shorts, strict=True))
+    if groups == 1:
+        return tuple(replace(each, group="") for each in named)
+    return tuple(replace(each, short=each.short.removeprefix(f"{each.group}, ")) for each in named)
 
 
 def _series_of_study(
@@ -229,7 +233,10 @@ def _series_of_study(
             if number is not None and math.isfinite(number)
         )
         if len(points) > 1:
-            series.append(Series(name=study_name(run), points=points, hue=count_hue(run.run.n_gpus)))
+            group = policy(run) or "constant"
+            series.append(
+                Series(name=study_name(run), points=points, hue=count_hue(run.run.n_gpus), group=group)
+            )
     return series
 
 

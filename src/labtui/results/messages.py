@@ -53,8 +53,9 @@ def _many(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     ratios = [row.speedup for row in rows if row.speedup is not None]
     if not ratios:
         return ""
-    least, most = (fixed_times(pick(ratios, key=lambda each: each.value)) for pick in (min, max))
-    return f"{many} give {least} to {most} times the {lines[0].unit} per second of one"
+    least, most = (_times(pick(ratios, key=lambda each: each.value)) for pick in (min, max))
+    times = least if least == most else f"{least} to {most}"
+    return f"{many} give {times} times the {lines[0].unit} per second of one"
 
 
 def _pair(lines: Sequence[ScalingLine], families: Set[str]) -> str:
@@ -62,12 +63,17 @@ def _pair(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     if not rows:
         return ""
     names = _pair_names(lines)
-    if families & {"epoch-time", "throughput"} and (text := _faster_everywhere(lines, names)):
+    models = {line.model for line in lines}
+    if (
+        len(models) > 1
+        and families & {"epoch-time", "throughput"}
+        and (text := _faster_everywhere(lines, names))
+    ):
         return text
     ratios = [
         (row.speedup, name, row) for row, name in zip(rows, names, strict=True) if row.speedup is not None
     ]
-    if len(ratios) < 2 or not families & {"speedup", "efficiency"}:
+    if len(ratios) < 2 or (len(models) > 1 and not families & {"speedup", "efficiency"}):
         return ""
     (worse, slow, last), (better, fast, first) = sorted(ratios, key=lambda each: each[0].value)
     many = count_words(rows[0].n_gpus or 0)
@@ -122,7 +128,7 @@ def _single(lines: Sequence[ScalingLine], families: Set[str]) -> str:
     return f"{many} train {name} at {rate_text(row.throughput)} {unit} per second"
 
 
-def fixed_times(ratio: Interval) -> str:
+def _times(ratio: Interval) -> str:
     """A ratio for a span: ``2.53``, from ten on ``29``."""
     return f"{ratio.value:.0f}" if ratio.value >= 10 else ratio_text(ratio)
 
@@ -207,7 +213,7 @@ def study_message(results: Results, policy_of: Callable[[object], str]) -> str:
 def laws_message(results: Results, models: Sequence[str]) -> str:
     fits = [fit for fit in results.fits if fit.law == "amdahl" and (not models or fit.model in models)]
     values = " and ".join(f"{percent_text(fit.serial_fraction)} of {clean(fit.model)}" for fit in fits)
-    return f"By Amdahl's law {values} does not get faster" if values else ""
+    return f"By Amdahl's law {values} stay{'s' * (len(fits) == 1)} serial" if values else ""
 
 
 def accuracy_message(results: Results, target: float | None) -> str:

@@ -170,6 +170,13 @@ def three_digits(value: float) -> str:
     return f"{_half_up(exact, place):,.{max(0, -place)}f}"
 
 
+def tick_text(value: float, *, percent: bool = False) -> str:
+    """A number of an axis: percent, or with thousands marked and no more digits than needed."""
+    if percent:
+        return f"{100 * value:.0f}" if abs(100 * value) >= 1 or value == 0 else f"{100 * value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
+
+
 def fixed(value: float, places: int) -> str:
     """`value` with so many decimals; a half goes up, as in spreadsheets and PowerPoint's charts: 17.95 is ``18.0``."""
     if not math.isfinite(value):
@@ -348,47 +355,6 @@ def _text_line(line: Sequence[str], columns: Sequence[Column], widths: Sequence[
         for cell, column, width in zip(line, columns, widths, strict=True)
     )
     return "  ".join(padded).rstrip()
-
-
-def markdown_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
-    """A Markdown (pipe) table; "" without rows."""
-    if not rows:
-        return ""
-    marks = ["---:" if column.number else ":---" for column in columns]
-    grid = [[column.heading for column in columns], marks, *_escaped(cells(rows, columns))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in grid)
-
-
-def _escaped(body: list[list[str]]) -> list[list[str]]:
-    """Cells without Markdown's marks; only the first column holds text from a log."""
-    special = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>()#|~$"})
-    return [
-        [cell.translate(special) if place == 0 else cell for place, cell in enumerate(row)] for row in body
-    ]
-
-
-def latex_table(rows: Sequence[ResultRow], columns: Sequence[Column]) -> str:
-    """A LaTeX tabular with rules of the standard classes; "" without rows."""
-    if not rows:
-        return ""
-    layout = "".join("r" if column.number else "l" for column in columns)
-    lines = [rf"\begin{{tabular}}{{{layout}}}", r"\hline"]
-    lines += [" & ".join(latex(column.heading) for column in columns) + r" \\", r"\hline"]
-    lines += [" & ".join(map(latex, line)) + r" \\" for line in cells(rows, columns)]
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"])
-
-
-_LATEX = str.maketrans(
-    {mark: f"\\{mark}" for mark in "&%$#_{}"}
-    | {mark: f"${mark}$" for mark in "<>|"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "σ": r"$\sigma$", "–": "--", '"': r"\textquotedbl{}"}
-)
-
-
-def latex(text: str) -> str:
-    """Text with LaTeX's special characters escaped."""
-    return text.translate(_LATEX)
 
 
 # --------------------------------------------------------------------------- laws in sentences

@@ -36,7 +36,7 @@ def results_json(results: Results) -> Json:
     """The whole results as plain JSON values: seconds, images per second, ratios, fractions of 1."""
     return {
         "images": results.images,
-        "rows": [_row(row) for row in results.measured],
+        "rows": [row_json(row) for row in results.measured],
         "fits": [_fit(fit) for fit in results.fits],
         "outlooks": [_outlook(outlook) for outlook in outlooks(results.rows)],
         "sweet_spots": [_sweet_spot(spot) for spot in sweet_spots(results)],
@@ -58,7 +58,7 @@ def _identity(row: ResultRow) -> Json:
     }
 
 
-def _row(row: ResultRow) -> Json:
+def row_json(row: ResultRow) -> Json:
     as_printed = row.as_printed
     return {
         **_identity(row),

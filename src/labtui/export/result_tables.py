@@ -1,0 +1,230 @@
+"""A lab's numbers on a page: tables, facts in large type, and where each number was read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from labtui.export.hand_in import Table
+from labtui.results import report
+from labtui.results.accuracy import best_curve
+from labtui.results.charts import ChartSpec
+from labtui.results.measured import Origin
+from labtui.results.messages import count_words
+from labtui.results.numbers import (
+    ABSENT,
+    MEMORY,
+    Column,
+    cells,
+    clean,
+    count_text,
+    device_text,
+    percent_text,
+    rate_text,
+    ratio_text,
+    three_digits,
+    unit_of,
+    with_uncertainty,
+)
+from labtui.results.programs import ProgramRow
+from labtui.results.rows import LawFit, ResultRow, Results
+from labtui.results.scaling import lost_efficiency
+
+_MAX_LINES = 14
+Facts = tuple[tuple[str, str], ...]
+
+
+def readings_table(results: Results) -> Table:
+    """Each configuration with both readings side by side, networks as headings within the table."""
+    shown = [row for row in results.measured if row.epoch_seconds is not None or row.from_rate]
+    unit = unit_of(shown)
+    precise = [Column("global batch", lambda row: count_text(row.batch_size))]
+    if any(row.epoch_seconds is not None for row in shown):
+        precise.append(Column("epoch, s", lambda row: with_uncertainty(row, row.epoch_seconds)))
+    precise.append(Column(f"{unit}/s", lambda row: rate_text(row.throughput)))
+    if unit == "tokens":
+        precise.append(Column("tokens/s per GPU", lambda row: rate_text(row.per_gpu_throughput)))
+    if any(row.gpu_memory is not None for row in shown):
+        precise.append(MEMORY)
+    if any(row.total_seconds is not None for row in shown):
+        precise.append(Column("whole training, s", _total_text))
+    compared = any(row.speedup is not None and (row.n_gpus or 0) > 1 for row in shown)
+    if compared:
+        precise.append(Column("speedup", lambda row: ratio_text(row.speedup)))
+        precise.append(Column("efficiency", lambda row: percent_text(row.efficiency)))
+    printed: list[Column] = []
+    if any(row.as_printed.epoch_seconds is not None for row in shown):
+        printed.append(Column("epoch, s", lambda row: _printed(row.as_printed.epoch_seconds, "g")))
+        printed.append(Column(f"{unit}/s", lambda row: _printed(row.as_printed.throughput, ",.0f")))
+        if compared:
+            printed.append(Column("speedup", lambda row: _printed(row.as_printed.speedup, ".2f")))
+            printed.append(Column("efficiency", lambda row: percent_text(row.as_printed.efficiency)))
+    columns = [Column("", device_text, number=False), *precise, *printed]
+    groups = (("", 1), ("Precise: all digits of the log", len(precise))) if printed else ()
+    return Table(
+        tuple(column.heading for column in columns),
+        tuple(_with_headings(shown, columns)),
+        tuple(column.number for column in columns),
+        (*groups, ("As printed: whole seconds", len(printed))) if printed else (),
+    )
+
+
+def _with_headings(rows: Sequence[ResultRow], columns: Sequence[Column]) -> Iterable[tuple[str, ...]]:
+    """The rows, each network's name before the first of its own."""
+    name = ""
+    for row in rows:
+        mine = clean(row.name) + (" (practice)" if row.practice else "")
+        if mine != name:
+            name = mine
+            yield (mine,)
+        yield tuple(cells([row], columns)[0])
+
+
+def _printed(number: float | None, form: str) -> str:
+    return ABSENT if number is None else format(number, form)
+
+
+def _total_text(row: ResultRow) -> str:
+    return ABSENT if row.total_seconds is None else f"{int(row.total_seconds.lo):,}"
+
+
+def fraction_table(fits: Sequence[LawFit]) -> Table:
+    """Both laws of each network: the serial fraction, its bounds, and the speedup it allows at most."""
+    rows = []
+    for fit in fits:
+        share = fit.serial_fraction
+        limit = f"{1 / share.value:.1f}×" if fit.law == "amdahl" and share.value > 0 else "none"
+        bounds = f"{100 * share.lo:.1f} to {100 * share.hi:.1f} %"
+        sizes = ", ".join(map(str, fit.n_gpus))
+        rows.append((clean(fit.model), fit.law.capitalize(), percent_text(share), bounds, limit, sizes))
+    headings = ("network", "law", "serial fraction", "between", "limit", "from GPUs")
+    return Table(headings, tuple(rows), (False, False, True, True, True, True))
+
+
+def program_table(rows: Sequence[ProgramRow]) -> Table:
+    """Programs that are timed without epochs, by processes."""
+    headings, lines = report.program_table(rows)
+    return Table(headings, tuple(lines), tuple(place > 1 for place in range(len(headings))))
+
+
+# --------------------------------------------------------------------------- where each number was read
+
+
+def sources_table(results: Results) -> Table:
+    """Job, file and lines of every time."""
+    rows = [line for row in results.rows for line in source_rows(row)]
+    rows += [line for row in results.programs for line in _program_sources(row)]
+    headings = ("training", "time", "job", "log", "lines (epoch)" if results.rows else "line")
+    return Table(headings, tuple(rows), (False, True, True, False, False))
+
+
+def source_rows(row: ResultRow) -> Iterable[tuple[str, str, str, str, str]]:
+    """Where a row's epochs were read: training, epoch time, job, log, lines with their epochs."""
+    logs: dict[tuple[str, str], list[Origin]] = {}
+    for origin in row.origins:
+        logs.setdefault((origin.job_id, origin.source), []).append(origin)
+    name = f"{clean(row.configuration.label)}{' (practice)' if row.practice else ''}"
+    time = f"{three_digits(row.epoch_seconds.value)} s" if row.epoch_seconds is not None else ABSENT
+    for at, ((job, source), origins) in enumerate(logs.items()):
+        lines = _places([origin for origin in origins if origin.line is not None])
+        first = (name, time) if at == 0 else ("", "")
+        yield (*first, clean(job) or ABSENT, clean(source), lines or ABSENT)
+
+
+def _places(origins: Sequence[Origin]) -> str:
+    """The lines with their epochs; of very many the first, the last and how many (results.json has them all)."""
+    shown = [f"{o.line} ({o.epoch})" if o.epoch is not None else str(o.line) for o in origins]
+    if len(shown) > _MAX_LINES:
+        shown = [*shown[:3], "…", f"{shown[-1]}: {len(origins)} lines"]
+    return ", ".join(shown)
+
+
+def _program_sources(row: ProgramRow) -> Iterable[tuple[str, str, str, str, str]]:
+    name = f"{clean(row.series)} on {row.program.counted(row.processes)}{' (practice)' * row.practice}"
+    for origin in row.origins:
+        line = str(origin.line) if origin.line is not None else ABSENT
+        time = f"{report.time_text(row)} {row.program.shown_in}"
+        yield name, time, clean(origin.job_id) or ABSENT, clean(origin.source), line
+
+
+# --------------------------------------------------------------------------- facts in large type
+
+
+def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
+    """Up to three numbers for the title page: acceleration, speedups, accuracy where it is asked for."""
+    facts: list[tuple[str, str]] = []
+    for row in results.measured:
+        if row.acceleration is not None and not facts:
+            facts.append(
+                (f"{three_digits(row.acceleration.value)}×", f"one GPU against the CPU, {clean(row.model)}")
+            )
+    for model in dict.fromkeys(row.model for row in results.measured):
+        best = largest(results, model)
+        if best is not None and best.speedup is not None:
+            many = count_words(best.n_gpus or 0)
+            facts.append((f"{ratio_text(best.speedup)}×", f"{many} against one, {clean(best.name)}"))
+    if accuracy and (curve := best_curve(results)) is not None:
+        which = "validation" if curve.validation else "training"
+        facts.append((percent_text(curve.best.accuracy), f"best {which} accuracy, epoch {curve.best.epoch}"))
+    for timed in results.programs:
+        if timed.speedup is not None and timed.processes > 1 and not facts:
+            fastest = max((row for row in results.programs if row.speedup), key=lambda r: r.speedup.value)  # type: ignore[union-attr]
+            many = fastest.program.counted(fastest.processes)
+            facts.append((f"{ratio_text(fastest.speedup)}×", f"{many}, {clean(fastest.program.name)}"))
+    for row in results.measured:
+        if not facts and row.n_gpus == 1 and row.epoch_seconds is not None:
+            facts.append(
+                (f"{three_digits(row.epoch_seconds.value)} s", f"an epoch on one GPU, {clean(row.model)}")
+            )
+    return tuple(facts[:3])
+
+
+def page_facts(charts: Sequence[ChartSpec], results: Results) -> Facts:
+    """Up to three numbers beside one chart of one network: what the chart itself does not show."""
+    rows = [row for row in results.measured if row.device == "gpu" and row.n_gpus]
+    if len(charts) != 1 or len({(row.name, row.configuration.framework) for row in rows}) != 1:
+        return ()
+    last, one = rows[-1], next((row for row in rows if row.n_gpus == 1), None)
+    if last.n_gpus == 1 or one is None:
+        return ()
+    family, many = charts[0].family, count_words(last.n_gpus or 0)
+    facts: list[tuple[str, str]] = []
+    if family != "epoch-time" and last.epoch_seconds and one.epoch_seconds:
+        before = three_digits(one.epoch_seconds.value)
+        facts.append(
+            (f"{three_digits(last.epoch_seconds.value)} s", f"per epoch on {many}, {before} s on one")
+        )
+    if family != "throughput" and last.throughput and one.throughput:
+        unit = last.configuration.unit
+        facts.append((rate_text(last.throughput), f"{unit} per second, {rate_text(one.throughput)} on one"))
+    if family not in ("speedup", "laws") and last.speedup:
+        facts.append((f"{ratio_text(last.speedup)}×", f"as fast as one GPU, on {many}"))
+    if (parts := lost_efficiency(last)) and family != "efficiency-loss":
+        lost = 100 * sum(part.share.value for part in parts)
+        facts.append(
+            (f"{100 * parts[0].share.value:.0f} of {lost:.0f}", "lost points are the short last batch")
+        )
+    return tuple(facts[:3])
+
+
+def machine_facts(results: Results) -> Facts:
+    """The machines from the slowest to the fastest, each with the seconds of an epoch of the first network."""
+    model = results.rows[0].model if results.rows else ""
+    found: dict[int, ResultRow] = {}
+    for row in results.measured:
+        if row.model == model and row.epoch_seconds is not None and row.n_gpus is not None:
+            found[row.n_gpus] = row
+    return tuple(
+        (f"{three_digits(row.epoch_seconds.value)} s", "CPU" if n == 0 else count_words(n, start=True))
+        for n, row in sorted(found.items())
+        if row.epoch_seconds is not None
+    )[:4]
+
+
+def largest(results: Results, model: str) -> ResultRow | None:
+    """The row of a network on the most GPUs that has a speedup; of several the fastest."""
+    rows = [
+        row
+        for row in results.measured
+        if row.model == model and row.speedup is not None and (row.n_gpus or 0) > 1
+    ]
+    return max(rows, key=lambda row: (row.n_gpus or 0, row.speedup.value if row.speedup else 0), default=None)

@@ -1,0 +1,269 @@
+"""The finished slides and reports: PowerPoint read back with python-pptx, PDF with poppler, the notebook run."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from labtui.domain.errors import ExportError
+from labtui.export import notebook
+from labtui.export.documents import pdf
+from labtui.export.formulas import formula_picture, formula_text
+from labtui.export.hand_in import CodeLine, Listing, Page, Paragraph, Run, Table, block_text
+from labtui.export.measurements import stamp_of
+from labtui.export.pages import hand_in
+from labtui.export.powerpoint import pptx
+from labtui.export.tables import csv_text, latex_text, markdown_text
+from labtui.results.compute import compute_results
+from tests.export.helpers import ANSWERS, has, make_lab, pdf_words, practice_of
+from tests.results.helpers import run as measured_run
+
+INCH = 914_400
+
+
+def presentation_of(data):
+    from pptx import Presentation
+
+    return Presentation(io.BytesIO(data))
+
+
+def texts_of(slide):
+    found = [shape.text_frame.text for shape in slide.shapes if shape.has_text_frame]
+    for shape in slide.shapes:
+        if shape.has_table:
+            found += [cell.text for row in shape.table.rows for cell in row.cells]
+    return found
+
+
+def document_of(tmp_path, edition, **how):
+    return hand_in(make_lab(tmp_path / "lab", edition, **how).contents())
+
+
+# --------------------------------------------------------------------------- PowerPoint
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_powerpoint_holds_every_word_within_its_slide(tmp_path, kind):
+    document = document_of(tmp_path, "hpc4ai-ch10", answer=ANSWERS[kind])
+    data = pptx(document)
+    presentation = presentation_of(data)
+    words = "".join("".join(texts_of(slide)) for slide in presentation.slides)
+    squeezed = "".join(words.split())
+    for page in document.pages:
+        for block in (block for answer in page.answers for block in answer.blocks):
+            if isinstance(block, Paragraph) and not any(run.tex for run in block.runs):
+                for word in block_text(block).split():
+                    assert word[:60] in squeezed, (kind, word)
+    for slide in presentation.slides:
+        body = [s for s in slide.shapes if not s.is_placeholder and 1.6 * INCH <= s.top < 6.9 * INCH]
+        for shape in body:
+            assert shape.left >= 0 and shape.left + shape.width <= presentation.slide_width + INCH // 10
+            assert shape.top + shape.height <= 6.95 * INCH, (slide.shapes.title.text_frame.text, shape.name)
+            if shape.has_chart or shape.has_table or shape.shape_type == 13:
+                assert shape._element.xpath(".//p:cNvPr")[0].get("descr"), shape.name
+        for one, other in itertools.combinations(body, 2):
+            apart = one.left + one.width <= other.left + 9000 or other.left + other.width <= one.left + 9000
+            below = one.top + one.height <= other.top + 9000 or other.top + other.height <= one.top + 9000
+            if not (one.has_chart and other.has_chart):
+                assert apart or below, (slide.shapes.title.text_frame.text, one.name, other.name)
+
+
+def test_native_charts_hold_the_numbers_and_the_bounds_of_the_chart(tmp_path):
+    document = document_of(tmp_path, "hpc4ai-ch10")
+    specs = {spec.key: spec for page in document.pages for spec in page.charts if spec.kind == "lines"}
+    seen = 0
+    for slide in presentation_of(pptx(document)).slides:
+        for shape in slide.shapes:
+            spec = specs.get(shape.name.removeprefix("chart ")) if shape.has_chart else None
+            if spec is None:
+                continue
+            native = {s.name: list(s.values) for plot in shape.chart.plots for s in plot.series}
+            for series in spec.measured:
+                values = [value for value in native[series.short or series.name] if value is not None]
+                assert len(values) == len(series.points)
+                seen += 1
+    assert seen >= 12
+
+
+def test_a_logarithmic_chart_has_logarithmic_axes_and_ticks_at_the_sizes(tmp_path):
+    document = document_of(tmp_path, "hpc4ai-ch12")
+    charts = [
+        s.chart for slide in presentation_of(pptx(document)).slides for s in slide.shapes if s.has_chart
+    ]
+    xml = charts[0]._chartSpace.xml
+    assert '<c:logBase val="2"/>' in xml and '<c:logBase val="10"/>' in xml
+    assert charts[0].category_axis.minimum_scale == 0.5
+
+
+def test_every_colour_is_the_themes_and_a_template_brings_its_own(tmp_path):
+    from pptx import Presentation
+
+    dark = Presentation()
+    for relation in dark.slide_master.part.rels.values():
+        if relation.reltype.endswith("/theme"):
+            text = relation.target_part.blob.decode()
+            text = text.replace('<a:sysClr val="window" lastClr="FFFFFF"/>', '<a:srgbClr val="102030"/>')
+            relation.target_part._blob = text.encode()
+    dark.save(str(tmp_path / "dark.pptx"))
+    document = document_of(tmp_path, "sa-miri-2025-pg", answer=ANSWERS["everything"])
+    with zipfile.ZipFile(io.BytesIO(pptx(document, tmp_path / "dark.pptx"))) as package:
+        names = [n for n in package.namelist() if re.fullmatch(r"ppt/(slides/slide|charts/chart)\d+\.xml", n)]
+        for name in names:
+            assert "srgbClr" not in package.read(name).decode(), name
+        assert any("102030" in package.read(n).decode() for n in package.namelist() if "theme" in n)
+
+
+def test_a_file_that_is_no_template_is_named(tmp_path):
+    (tmp_path / "text.pptx").write_bytes(b"not a zip")
+    document = document_of(tmp_path, "hpc4ai-ch10", full=False)
+    for name in ("text.pptx", "gone.pptx"):
+        with pytest.raises(ExportError, match="no PowerPoint file"):
+            pptx(document, tmp_path / name)
+
+
+def test_long_tables_and_listings_continue_under_the_same_title(tmp_path):
+    document = document_of(tmp_path, "hpc4ai-ch10", full=False)
+    lines = tuple(CodeLine((Run(f"print({n})"),), str(n)) for n in range(1, 80))
+    table = Table(("training", "s"), tuple((f"run {n}", str(n)) for n in range(40)), (False, True))
+    page = Page(title="What differs", kicker="7  Code", blocks=(Listing(lines), table))
+    slides = list(presentation_of(pptx(replace(document, pages=(page,)))).slides)[1:]
+    assert len(slides) >= 5 and {slide.shapes.title.text_frame.text for slide in slides} == {"What differs"}
+    words = "\n".join(text for slide in slides for text in texts_of(slide))
+    assert "print(79)" in words and "run 39" in words and "7  Code, continued" in words
+
+
+# --------------------------------------------------------------------------- PDF
+
+
+@pytest.mark.skipif(not has("pdftotext"), reason="poppler reads the PDF back")
+@pytest.mark.parametrize("form", ["slides", "report"])
+@pytest.mark.parametrize("kind", ["languages", "maths", "everything"])
+def test_the_pdf_holds_every_word_within_its_pages(tmp_path, form, kind):
+    document = document_of(tmp_path, "hpc4ai-ch10", answer=ANSWERS[kind])
+    path = tmp_path / f"{form}.pdf"
+    path.write_bytes(pdf(document, form))
+    pages = pdf_words(path)
+    assert len(pages) > len(document.pages) if form == "slides" else len(pages) >= 3
+    for width, height, words in pages:
+        for left, top, right, bottom, word in words:
+            assert left >= -1 and top >= -1 and right <= width + 1 and bottom <= height + 1, word
+    text = "".join(word for _, _, words in pages for *_, word in words)
+    assert all("".join(page.title.split())[:30] in text.replace("&amp;", "&") for page in document.pages)
+
+
+@pytest.mark.skipif(not has("pdftotext"), reason="poppler reads the PDF back")
+def test_every_page_of_a_rehearsal_says_so(tmp_path):
+    document = hand_in(practice_of(make_lab(tmp_path / "lab", "hpc4ai-ch10", answer="Short.")).contents())
+    for form in ("slides", "report"):
+        (tmp_path / "a.pdf").write_bytes(pdf(document, form))
+        for _, _, words in pdf_words(tmp_path / "a.pdf"):
+            assert "Practice" in [word for *_, word in words], form
+    for slide in presentation_of(pptx(document)).slides:
+        assert "Practice cluster, not measured" in texts_of(slide)
+
+
+def test_the_same_state_gives_the_same_files(tmp_path):
+    document = document_of(tmp_path, "hpc4ai-ch10", answer=ANSWERS["maths"])
+    assert pdf(document, "slides") == pdf(document, "slides")
+    assert notebook(document) == notebook(document)
+
+
+# --------------------------------------------------------------------------- formulas
+
+
+@pytest.mark.parametrize(
+    ("tex", "drawn", "text"),
+    [
+        (r"S_n = \frac{T_1}{T_n}", True, "Sₙ = T₁/Tₙ"),
+        (r"\frac{1}{s + \frac{1-s}{n}}", True, "1/(s + (1-s)/n)"),
+        (r"x^2 \le \infty", True, "x² ≤ ∞"),
+        (r"\unknown{x}", False, r"\unknown{x}"),
+        (r"\frac{a}{", False, r"\frac{a}{"),
+        (r"\input{/etc/passwd}", False, r"\input{/etc/passwd}"),
+    ],
+)
+def test_a_formula_is_drawn_or_shown_as_typed(tex, drawn, text):
+    assert (formula_picture(tex) is not None) is drawn
+    assert formula_text(tex) == text
+
+
+# --------------------------------------------------------------------------- hostile text
+
+PAYLOADS = (
+    '<img src=x onerror="alert(1)">',
+    "](javascript:alert(1))",
+    '=HYPERLINK("http://x")',
+    '#read("/etc/passwd") *b* `c`',
+    r"\input{/etc/passwd} $x$ & % _",
+    "\x1b[31m\x07 nul\x00 \u202e end",
+    "x" * 400,
+    "| a | b |\n| --- | --- |",
+)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_text_from_outside_is_text_in_every_format(tmp_path, payload):
+    """The group, an answer and a network of a log, in each format that is written."""
+    lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", answer=payload)
+    contents = lab.contents()
+    contents = replace(contents, settings=replace(contents.settings, group=payload))
+    document = hand_in(contents)
+    results = compute_results([measured_run(n, [9, 12 / n], model=payload) for n in (1, 2, 4)])
+    texts = {
+        "csv": csv_text(results),
+        "md": markdown_text(results),
+        "tex": latex_text(results),
+        "ipynb": "".join(json.loads(notebook(document))["cells"][0]["source"]),
+    }
+    for name, text in texts.items():
+        assert "\x1b" not in text and "\x00" not in text, name
+    for name in ("md", "ipynb"):
+        assert "<img" not in texts[name] and "](java" not in texts[name], name
+    assert '"=HYP' not in texts["csv"] and "\n=HYP" not in texts["csv"]
+    assert r"\input{" not in texts["tex"]
+    assert pdf(document, "slides").startswith(b"%PDF") and pdf(document, "report").startswith(b"%PDF")
+    slides = presentation_of(pptx(document)).slides
+    assert len(slides) > len(document.pages)
+    from labtui.export.plots import pictures
+    from labtui.results.catalogue import lab_charts
+
+    for spec in lab_charts(results)[:4]:
+        drawn = pictures([spec], ("svg",))["svg"]
+        assert b"<img" not in drawn and b"\x1b" not in drawn
+
+
+# --------------------------------------------------------------------------- notebook, stamp
+
+
+def test_the_notebook_has_four_cells_and_runs_from_top_to_bottom(tmp_path):
+    from labtui.export import export_lab
+
+    lab = make_lab(tmp_path / "lab", "cc-mei-2025-lab5")
+    export_lab(lab.folder.path, formats=(), reports=("ipynb",), plots=False, state=lab.state)
+    book = json.loads((lab.folder.path / "analysis.ipynb").read_text("utf-8"))
+    assert len(book["cells"]) == 4 and len({cell["id"] for cell in book["cells"]}) == 4
+    code = "\n".join("".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code")
+    code = f"import matplotlib\nmatplotlib.use('Agg')\n{code}\nprint(len(scaling))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=lab.folder.path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == 6
+
+
+def test_the_time_of_a_practice_export_is_called_the_practice_clock_s():
+    """That clock runs ahead: as a plain time it would lie in the future."""
+    for practice in (True, False):
+        measured = measured_run(1, [30.0, 13.6], practice=practice)
+        ended = tuple(replace(sample, ended_at=1_700_000_000.0) for sample in measured.run.epochs)
+        results = compute_results([replace(measured, run=replace(measured.run, epochs=ended))])
+        assert stamp_of(results).startswith("2023-11-14 22:13 UTC")
+        assert ("practice clock" in stamp_of(results)) is practice
