@@ -18,7 +18,9 @@ from labtui.export import export_lab
 from labtui.export.hand_in import Formula, Listing, Page, Paragraph, Picture, Table, block_text, page_text
 from labtui.export.markdown import blocks_of, own_part
 from labtui.export.pages import default_pages, hand_in
+from labtui.export.result_tables import readings_table
 from tests.export.helpers import ANSWERS, DAY, make_lab, practice_of
+from tests.results.helpers import results_of
 
 ANSWER = "The answer in one sentence. And one more."
 EDITIONS = tuple(sorted(path.stem for path in Path(labtui.__file__).parent.joinpath("labs").glob("*.toml")))
@@ -107,16 +109,14 @@ def test_an_edition_without_pages_gets_the_charts_its_checks_ask_for(tmp_path):
     assert pages[-1].kind == "sources" and hand_in(bare).pages
 
 
-def test_precise_and_as_printed_stand_side_by_side(tmp_path):
-    pages = hand_in(make_lab(tmp_path / "lab", "sa-miri-2021-ex12").contents()).pages
-    tables = [block for page in pages for block in page.blocks if isinstance(block, Table) and block.groups]
-    assert tables
-    for table in tables:
-        assert [name for name, _ in table.groups if name] == [
-            "Precise: all digits of the log",
-            "As printed: whole seconds",
-        ]
-        assert sum(count for _, count in table.groups) == len(table.headings)
+def test_precise_and_as_printed_stand_side_by_side():
+    table = readings_table(results_of("ResNet50.31337.out", "ResNet152.31338.out"))
+    assert [name for name, _ in table.groups] == [
+        "", "Precise: all digits of the log", "As printed: whole seconds",
+    ]  # fmt: skip
+    assert sum(count for _, count in table.groups) == len(table.headings)
+    assert table.rows[0] == ("ResNet50",) and table.rows[3][4:6] == ("2.53", "63.2 %")
+    assert table.rows[3][-2:] == ("2.80", "70.0 %")
 
 
 # --------------------------------------------------------------------------- answers and listings

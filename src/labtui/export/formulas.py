@@ -25,7 +25,8 @@ def formula_picture(tex: str, form: str = "svg", colour: str = "#1B2733") -> For
 
     size = 20.0
     look = FontProperties(size=size, math_fontfamily="dejavusans")
-    text = f"${tex.replace('$', '')}$"
+    known = re.sub(r"\\(le|ge|ne)(?![A-Za-z])", r"\\\1q", tex.replace("$", ""))
+    text = f"${known}$"
     try:
         parsed = MathTextParser("path").parse(text, dpi=72, prop=look)
         stream = io.BytesIO()

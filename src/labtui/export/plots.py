@@ -350,10 +350,10 @@ def _spread_names(axes: Any) -> None:
     places = spread([y for _, y in points], height * 1.04)
     for name, (x, y), place in zip(names, points, places, strict=True):
         moved = place - y
-        name.set_position((10 + right - x + (8 if abs(moved) > height / 2 else 0), moved))
+        name.set_position((10 + right - x, moved))
         if abs(moved) > height / 2:
             ends = axes.transData.inverted().transform(
-                [(x * scale + 5, y * scale), ((right + 15) * scale, place * scale)]
+                [(x * scale + 5, y * scale), ((right + 9) * scale, place * scale)]
             )
             axes.plot(
                 ends[:, 0],

@@ -161,11 +161,11 @@ def markdown_text(results: Results) -> str:
 
 
 _IN_SENTENCES = str.maketrans(
-    {"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|`[]!"}  # parentheses and percents stay
+    {"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|[]!"}  # parentheses and percents stay
 )
 
 
-_IN_SENTENCES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|`[]!"})
+_IN_SENTENCES = str.maketrans({"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "|[]!"})
 
 
 def markdown_line(text: str) -> str:
