@@ -93,7 +93,7 @@ async def test_without_accounting_a_job_settles(cluster: PracticeCluster, tmp_pa
     def mend() -> None:
         cluster.controller.accounting_down_until = 0.0
 
-    seen = ("settling", "no accounting record yet")
+    seen = ("unknown", "no accounting record yet")
     await session_with(cluster, tmp_path / "lab", "accounting", seen, mend=mend)
 
 
@@ -104,7 +104,7 @@ async def test_a_bad_end_is_explained(cluster: PracticeCluster, tmp_path: Path) 
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         app.go_to_task("10.5")
         await submit_here(pilot, app)
-        await come_to(pilot, says(pilot, "✘ time limit", "reached its time limit"), "what it means")
+        await come_to(pilot, says(pilot, "failed: time limit", "reached its time limit"), "what it means")
         assert RunPhase.DONE not in [run.phase for run in app.view_model.state.runs.values()][1:]
         await pilot.press("q")
     plan.close()

@@ -54,7 +54,7 @@ def new_lab(folder: Path, student: Student, *, gpus_per_node: int, python: str =
 async def submit_four_ranks(lab: LabFolder) -> None:
     """The largest size of task 1 through the screens, left while its job is on its way."""
     app, session, _ = open_app(lab)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await come_to(pilot, lambda: "● online" in text_of(app), "a connection")
         app.go_to_task("1")
         await pilot.press("s")

@@ -52,7 +52,7 @@ def test_the_first_frame_loads_nothing_that_only_later_ones_need(tmp_path):
         "from labtui.tui.app import LabApp\n"
         f"folder = LabFolder.create({str(tmp_path / 'lab')!r}, Settings(edition='hpc4ai-ch10', profile='mn5'))\n"
         "session = Session.open(folder.path, start=False)\n"
-        "LabApp(session).view_model.view_state()\n"
+        "LabApp(session).view_model.view()\n"
         "session.close()"
     )
     late = {"labtui.results", "labtui.training_logs", "labtui.slurm", "labtui.export", "labtui.doctor"}

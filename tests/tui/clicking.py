@@ -27,8 +27,8 @@ async def click_words(pilot: Pilot[Any], words: str) -> None:
 
 
 async def choose(pilot: Pilot[Any], words: str) -> None:
-    """Open the palette by its place in the bottom line, turn the wheel to an action and click on it."""
-    await click_words(pilot, ": palette")
+    """Open the palette, turn the wheel to an action and click on it."""
+    await pilot.press("ctrl+p")
     app = pilot.app
     await until(pilot, lambda: "Search for commands" in text_of(app) and app.screen.query(OptionList))
     found = app.screen.query_one(OptionList)

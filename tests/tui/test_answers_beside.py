@@ -64,9 +64,9 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
     filled_session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(filled_session, "answers")
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: "For question 1" in beside(app) and bool(app.view_model.checks))
-        task = app.view_model.view_state().task
+        task = app.view_model.view().task
         assert task is not None and app.view_model.edition is not None
         for number, question in enumerate(task.questions, 1):
             await pilot.press("ctrl+n")
@@ -86,7 +86,7 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
 
 async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         chart = pane_of(app).query_one("#answer-chart", ChartView)
         await pilot.press("ctrl+n", "ctrl+n")
@@ -107,7 +107,7 @@ async def test_typing_makes_nothing_anew_and_new_results_do(
     filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: "Throughput" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("enter", "x")
         made: list[str] = []
@@ -138,7 +138,7 @@ async def test_what_does_not_fit_is_reached_by_keys(
     filled_session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(filled_session, "answers")
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: "For question 1" in text_of(app) and bool(app.view_model.checks))
         await pilot.press("tab", "pagedown")
         await until(pilot, lambda: "For question 1" not in text_of(app))
@@ -151,7 +151,7 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
     filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session, "answers")
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: "No answer yet" in text_of(app) and bool(app.view_model.checks))
         assert "<!--" not in text_of(app)
         await pilot.press("down", "enter")
@@ -168,7 +168,7 @@ async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
     filled_session: FedSession, app_of: Make
 ) -> None:
     app = app_of(filled_session)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("a")

@@ -29,7 +29,7 @@ def rows(names: str, value: str = "1") -> list[Row]:
 
 async def test_the_cursor_stays_on_its_row_when_rows_come_and_go() -> None:
     app = Bench()
-    async with app.run_test(size=(30, 12)) as pilot:
+    async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, rows("abc"))
         app.table.select_key("b")
         await pilot.pause()
@@ -46,7 +46,7 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go() -> None:
 
 async def test_changed_cells_are_shown_and_markup_is_text() -> None:
     app = Bench()
-    async with app.run_test(size=(30, 12)) as pilot:
+    async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
         await pilot.pause()
         assert "node[a1]" in text_of(app)
@@ -59,7 +59,7 @@ async def test_changed_cells_are_shown_and_markup_is_text() -> None:
 async def test_a_table_that_is_painted_before_it_is_measured_is_whole() -> None:
     """A window that changes its size paints at once; the lines of that moment are kept."""
     app = Bench()
-    async with app.run_test(size=(60, 12)) as pilot:
+    async with app.run_test(size=(60, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("a", ("ResNet50 1 GPU", "13.6 σ 0.1"))])
         app.table.render_line(1)
         await pilot.pause()
@@ -72,7 +72,7 @@ async def test_a_table_that_is_painted_before_it_is_measured_is_whole() -> None:
 
 async def test_the_scroll_position_survives_a_rebuild() -> None:
     app = Bench()
-    async with app.run_test(size=(30, 8)) as pilot:
+    async with app.run_test(size=(30, 8), notifications=True) as pilot:
         names = [f"row{index:02d}" for index in range(40)]
         app.table.sync(COLUMNS, [Row(name, (name, "1")) for name in names])
         await pilot.pause()
@@ -95,7 +95,7 @@ def colour_of(app: App[None], words: str) -> str:
 
 async def test_a_change_of_colour_alone_is_shown() -> None:
     app = Bench()
-    async with app.run_test(size=(30, 12)) as pilot:
+    async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#3fbf8f")))])
         await until(pilot, lambda: colour_of(app, "done") == "#3fbf8f")
         new = [Row("x", ("above", "")), Row("a", ("run", Text("done", style="#00784f")))]
@@ -109,7 +109,7 @@ async def test_a_change_of_colour_alone_is_shown() -> None:
 
 async def test_another_theme_recolours_the_runs(filled_session: FedSession) -> None:
     app = LabApp(filled_session, clock=lambda: NOW, pane="runs")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: colour_of(app, "✔ done") == themes.DARK.success)
         app.theme = themes.LIGHT.name
         await until(pilot, lambda: colour_of(app, "✔ done") == themes.LIGHT.success)

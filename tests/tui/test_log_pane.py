@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from labtui.domain.events import LogGrew, PlannedRun, RunStarted, SubmissionPlanned
-from labtui.tui import session_app
+from labtui.tui import app as app_module
 from labtui.tui.app import LabApp
 from tests.tui.fed_session import NOW, FedSession, finished_run, spec, write_log
 from tests.tui.waiting import text_of, until
@@ -19,7 +20,7 @@ LIVE = "lt000000000000000ddd"
 
 
 def title(app: LabApp) -> str:
-    return text_of(app).splitlines()[4]  # header, two lines of the task, tabs, then the frame of the log
+    return text_of(app).splitlines()[4]  # header, task, two rows of tabs, then the log
 
 
 async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
@@ -28,26 +29,36 @@ async def test_the_title_says_where_the_search_stands_and_how_it_goes_on(
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
     write_log(filled_session, LIVE, "".join(f"filler {n}\n" for n in range(60)) + "the mark\n")
     app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"the mark", "enter")
-        await until(pilot, lambda: "(n next, N before)" in title(app))
-        assert "end: follow" in title(app)
-        assert "+0" not in title(app), "nothing is below"
-        await pilot.press("n")
-        await until(pilot, lambda: "none below, N goes up" in title(app))
-        assert "not found" not in title(app)
-        await pilot.press("N")
         await until(
-            pilot, lambda: "(n next, N before)" in title(app) and " more lines, end: follow" in title(app)
+            pilot, lambda: re.search(r"/the mark  line \d+", title(app)) and "below" not in title(app)
         )
+        await pilot.press("n")
+        await until(pilot, lambda: "none below" in title(app) and "not found" not in title(app))
         await pilot.press("N")
-        await until(pilot, lambda: "none above, n goes down" in title(app))
+        await until(pilot, lambda: "lines below (end)" in title(app) and "none" not in title(app))
+        await pilot.press("N")
+        await until(pilot, lambda: "none above" in title(app))
+
+
+async def test_each_line_says_what_it_counts_for(filled_session: FedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "log")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.view_model.loaded)
+        app.view_model.choose_run(2)
+        app.repaint()
+        await until(pilot, lambda: "warm-up" in text_of(app) and "13.60 s" in text_of(app))
+        rows = [
+            row.split() for row in text_of(app).splitlines() if row.rstrip().endswith(("warm-up", "13.60 s"))
+        ]
+        assert [row[-1] for row in rows][:1] == ["warm-up"] and len(rows) >= 2
 
 
 async def test_not_found_is_not_said_of_another_run(filled_session: FedSession, app_of: Make) -> None:
     app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         await pilot.press("slash", *"no such words", "enter")
         await until(pilot, lambda: "not found" in title(app))
@@ -55,7 +66,6 @@ async def test_not_found_is_not_said_of_another_run(filled_session: FedSession, 
         app.repaint()
         await until(pilot, lambda: "Run 3" in title(app))
         assert "not found" not in title(app)
-        assert "/no such words (n, N)" in title(app)
 
 
 # ------------------------------------------------------------------ streaming
@@ -65,7 +75,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
     filled_session: FedSession, app_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "following" in text_of(app) and app.view_model.checks)
         await until(pilot, lambda: not app._repaint_resting and not app.view_model._checking.locked())
         await pilot.pause()
@@ -73,7 +83,7 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
         repaint = app.repaint
         monkeypatch.setattr(app, "repaint", lambda: (painted.append(app.view_model.state), repaint()))
         monkeypatch.setattr(app.view_model, "check_later", looks.append)
-        monkeypatch.setattr(session_app, "REPAINT_EVERY", 3600.0)
+        monkeypatch.setattr(app_module, "REPAINT_EVERY_S", 3600.0)
 
         async def grow(first: int, last: int) -> None:
             for size in range(first, last):
@@ -86,17 +96,14 @@ async def test_states_that_stream_are_painted_seldom_and_the_last_one_always(
         await grow(10_000, 10_030)
         assert len(painted) == 1, "the first of them at once, the others have to wait"
         app._repaint_rested()
-        assert len(painted) == 2 and painted[-1] is app.lab is app.main.view_state.state
+        assert len(painted) == 2 and painted[-1] is app.lab is app.main.view.state
         app._repaint_rested()
         assert len(painted) == 2, "nothing new came"
-        monkeypatch.setattr(session_app, "REPAINT_EVERY", 0.01)
+        monkeypatch.setattr(app_module, "REPAINT_EVERY_S", 0.01)
         await grow(10_030, 10_033)
         await until(pilot, lambda: painted[-1] is app.lab and not app._repaint_due)
-        assert app.main.view_state.state.submissions[LIVE].logs["out"].size == 10_032
+        assert app.main.view.state.submissions[LIVE].logs["out"].size == 10_032
         assert not looks, "no box depends on how long a log is"
-
-
-# ------------------------------------------------------------------ selecting
 
 
 async def test_the_editor_gets_a_copy_of_the_log(
@@ -111,7 +118,7 @@ async def test_the_editor_gets_a_copy_of_the_log(
         return True
 
     app = app_of(filled_session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "following" in text_of(app))
         monkeypatch.setattr(app, "open_editor", edit)
         await pilot.press("e")
@@ -133,14 +140,14 @@ async def test_a_run_whose_job_went_on_opens_at_its_own_end(session: FedSession,
     assert line is not None
     write_log(session, token, "".join(f"text {n}\n" for n in range(1, line + 200)))
     app = app_of(session, "log")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         app.view_model.choose_task("10.5")
         app.view_model.choose_run(1)
         app.repaint()
-        await until(pilot, lambda: "Run 1" in title(app) and "more lines, end: follow" in title(app))
+        await until(pilot, lambda: "Run 1" in title(app) and "lines below (end)" in title(app))
         assert f"text {line}\n" in "".join(f"{row.strip()}\n" for row in text_of(app).splitlines())
         assert f"text {line + 5}" not in text_of(app)
         app.view_model.choose_run(2)
         app.repaint()
-        await until(pilot, lambda: "Run 2" in title(app) and "following" in title(app))
+        await until(pilot, lambda: "Run 2" in title(app) and "below" not in title(app))
         assert f"text {line + 199}" in text_of(app)

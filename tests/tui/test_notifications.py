@@ -50,7 +50,7 @@ async def test_start_and_end_ring_once_and_the_past_does_not(
 ) -> None:
     session.feed(*finished_run("lt000000000000000aaa", "10.5", 1, spec(), "31330"))
     app = app_of(session)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         app.desktop = desktop = Desktop()
         await until(pilot, lambda: app.view_model.loaded)
         session.feed(planned(TOKEN, "10.5", 2, spec(gpus=2)), accepted(TOKEN, "31331"))

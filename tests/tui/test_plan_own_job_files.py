@@ -113,7 +113,7 @@ async def test_a_file_changed_under_the_plan_is_read_again_before_it_is_sent(
 async def test_the_forms_of_the_task_come_back(session: FedSession, app_of: Make) -> None:
     write(session, TOLD)
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         screen.focus_table_at(0, column("in"))
         await pilot.press("d")
@@ -229,7 +229,7 @@ async def test_an_unexpected_error_while_checking_is_said_and_ends_the_check(
 
 async def test_previews_of_an_old_plan_are_left_unfinished(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         made: list[object] = []
         real = session.preview
@@ -316,8 +316,8 @@ async def test_an_own_file_with_two_runs_stays_one_job_when_it_goes_again(
     draft = session.own_draft(session.folder.slurm / "mine.slurm", task_id="10.5")
     assert len(draft.runs) == 2
     app = app_of(session)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
-        await app._show_plan("10.5", (draft,))
+        await app.show_plan("10.5", (draft,))
         await until(pilot, lambda: isinstance(app.screen, PlanScreen) and checked(app.screen))
         assert app.screen.drafts == (draft,)  # type: ignore[attr-defined]

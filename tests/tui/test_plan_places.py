@@ -31,7 +31,7 @@ async def test_data_that_is_not_there_shows_once_the_cluster_has_answered(
 
     session.look_at = look_at  # type: ignore[method-assign]
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("s")
@@ -50,7 +50,7 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
     session: FedSession, app_of: Make
 ) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("s")
@@ -62,21 +62,3 @@ async def test_a_plans_commands_by_hand_name_a_job_script_that_is_there(
         )
     (script,) = (session.folder.slurm / "by-hand").glob("*.slurm")
     assert "#SBATCH" in script.read_text()
-
-
-async def test_only_a_run_that_ran_out_of_memory_is_halved(filled_session: FedSession, app_of: Make) -> None:
-    app = app_of(filled_session)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: app.view_model.loaded)
-        app.go_to_task("10.5")
-        await pilot.press("2", "h")
-        await until(pilot, lambda: "How this run ended is not known yet" in text_of(app))
-        await pilot.press("up", "h")
-        none = "No run of this task ran out of GPU memory."
-        await until(pilot, lambda: none in text_of(app))
-        app.clear_notifications()
-        await until(pilot, lambda: none not in text_of(app))
-        app.go_to_task("10.2")
-        await pilot.press("h")
-        await until(pilot, lambda: none in text_of(app))
-        assert not isinstance(app.screen, PlanScreen)

@@ -48,7 +48,7 @@ async def test_the_plan_shows_runs_cost_and_what_would_be_sent(
     session: FedSession, app_of: Make, size: tuple[int, int]
 ) -> None:
     app = app_of(session)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         await until(pilot, lambda: "GPU-h" in text_of(app) and "Findings of job 1: none" in text_of(app))
         assert "8192" in text_of(app)
@@ -69,7 +69,7 @@ async def test_files_stand_beside_what_the_last_job_was_sent_with(session: FedSe
     script.write_text(script.read_text() + "print('[bold]mine[/]')\n")
     (session.folder.scripts / "own.py").write_text("x = 1\n")
     app = app_of(session)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         await pilot.press("v", "v")
         await until(pilot, lambda: "since job 31337" in text_of(app))
@@ -87,7 +87,7 @@ async def test_before_the_first_job_there_is_nothing_to_compare_with(
     session: FedSession, app_of: Make
 ) -> None:
     app = app_of(session)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await open_plan(app, pilot)
         await pilot.press("v", "v", "v")
         await until(pilot, lambda: "there is nothing to compare with" in " ".join(text_of(app).split()))
@@ -95,7 +95,7 @@ async def test_before_the_first_job_there_is_nothing_to_compare_with(
 
 async def test_numbers_are_edited_in_place(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         screen.focus_table_at(1, column("per_gpu"))
         await pilot.press("enter", *"512", "enter")
@@ -116,7 +116,7 @@ async def test_what_torchrun_starts_can_be_started_by_srun(session: FedSession, 
     task = next(task for task in edition.tasks if any(run.form == "torchrun" for run in task.runs))
     drafts = task_drafts(edition, task.id, load_profile("mn5"), PlanOverrides(account="nct_345", user="u1"))
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         screen = PlanScreen(session, edition, task.id, drafts)
         await app.push_screen(screen)
@@ -180,7 +180,7 @@ async def test_an_error_is_overridden_with_a_reason(session: FedSession, app_of:
 
 async def test_slurm_s_own_word_stands_beside_the_job(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await open_plan(app, pilot)
         await until(pilot, lambda: "Press i to ask Slurm" in text_of(app))
         await pilot.press("J", "i")
@@ -198,7 +198,7 @@ async def test_slurm_s_own_word_stands_beside_the_job(session: FedSession, app_o
 
 async def test_submitting_asks_once_and_sends_every_job(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await open_plan(app, pilot)
         await pilot.press("J", "s")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
@@ -221,7 +221,7 @@ async def test_the_editor_s_job_script_is_what_is_submitted(
         return True
 
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         monkeypatch.setattr(app, "open_editor", edited)
         await pilot.press("e")
@@ -235,7 +235,7 @@ async def test_the_editor_s_job_script_is_what_is_submitted(
 
 async def test_the_same_by_hand_can_be_copied(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await open_plan(app, pilot)
         await pilot.press("w")
         await until(pilot, lambda: "sbatch" in text_of(app) and "scp" in text_of(app))
@@ -245,7 +245,7 @@ async def test_the_same_by_hand_can_be_copied(session: FedSession, app_of: Make)
 
 async def test_by_hand_sends_the_job_script_that_was_edited(session: FedSession, app_of: Make) -> None:
     app = app_of(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
         screen.scripts[screen.drafts[0]] = "#!/bin/bash\necho mine\n"
         await pilot.press("w")

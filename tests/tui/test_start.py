@@ -18,10 +18,8 @@ from labtui.session.folder import LabFolder
 from labtui.session.session import Session
 from labtui.session.settings import Settings
 from labtui.tui import themes
-from labtui.tui.actions import ACTIONS
-from labtui.tui.app import LabApp
+from labtui.tui.app import LabApp, StateArrived
 from labtui.tui.screens.wizard import WizardApp
-from labtui.tui.session_app import StateArrived
 from labtui.tui.widgets.frame import HeaderBar
 from tests.tui.fed_session import lab_session, live_run, make_folder, open_session, spec
 from tests.tui.waiting import text_of, until
@@ -35,7 +33,7 @@ from labtui.tui.messages import ScreenPrompter
 session = Session.open(Path(sys.argv[1]), prompter=ScreenPrompter(), start=False)
 async def main():
     app = LabApp(session, start=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await pilot.pause()
     return app
 asyncio.run(main())
@@ -69,7 +67,7 @@ async def test_the_preferred_theme_colours_the_first_frame(
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab", start=False)
     app = LabApp(session, start=False)
-    async with app.run_test(size=(80, 24)):
+    async with app.run_test(size=(80, 24), notifications=True):
         assert app.query_one(HeaderBar).styles.background == Color.parse(str(themes.LIGHT.panel))
         assert app.screen.styles.background == Color.parse(str(themes.LIGHT.background))
     session.close()
@@ -103,7 +101,7 @@ def test_a_mistyped_command_is_no_folder(name: str, tmp_path: Path, monkeypatch:
 
 async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) -> None:
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 50)) as pilot:
+    async with app.run_test(size=(80, 50), notifications=True) as pilot:
         app.screen.query_one("#lab", Select).value = "hpc4ai-ch10"
         for name, value in (("user", "nct01001"), ("account", "nct_345"), ("port", "twenty")):
             app.screen.query_one(f"#{name}", Input).value = value
@@ -128,7 +126,7 @@ async def test_the_wizard_makes_a_folder_and_stores_no_secret(tmp_path: Path) ->
 
 async def test_the_wizard_asks_for_what_no_connection_could_begin_without(tmp_path: Path) -> None:
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 50)) as pilot:
+    async with app.run_test(size=(80, 50), notifications=True) as pilot:
         app.screen.query_one("#cluster", Select).value = "mn5"
         await pilot.click("#make")
         await until(pilot, lambda: "account" in _answer(app))
@@ -157,7 +155,7 @@ async def test_a_folder_without_an_account_opens_and_says_what_is_missing(tmp_pa
 
 async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 50)) as pilot:
+    async with app.run_test(size=(80, 50), notifications=True) as pilot:
         app.screen.query_one("#host", Input).value = "127.0.0.1"
         app.screen.query_one("#port", Input).value = "1"
         app.screen.query_one("#user", Input).value = "nobody"
@@ -170,14 +168,13 @@ async def test_the_wizard_s_test_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_one_key_has_one_meaning() -> None:
-    meanings: dict[str, set[str]] = {}
-    for action in ACTIONS:
-        for key in filter(None, action.keys.split(",")):
-            meanings.setdefault(key, set()).add(action.label)
-    # enter edits what is chosen: an answer is written, a number is changed
-    assert meanings.pop("enter") == {"write", "change"}
-    assert {key: labels for key, labels in meanings.items() if len(labels) > 1} == {}
-    assert all(action.help and action.group for action in ACTIONS)
+    """Within a pane and what frames it; what a pane binds again is nearer."""
+    from labtui.tui.screens.palette import every_binding
+
+    ids = [binding.id for binding in every_binding()]
+    again = {"edit", "shell_commands"}  # the plan edits its own job script, and has its own commands by hand
+    assert {each for each in ids if ids.count(each) > 1} <= again
+    assert all(binding.tooltip and binding.description for binding in every_binding())
 
 
 async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_path: Path) -> None:
@@ -185,7 +182,7 @@ async def test_leaving_a_practice_session_that_is_not_kept_is_asked_about(tmp_pa
     session = open_session(tmp_path / "lab")
     lab_session(session, practice=True)
     app = LabApp(session, kept=False, factor=20.0)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("q")
         await until(pilot, lambda: "is not kept" in text_of(app))
@@ -210,7 +207,7 @@ async def test_leaving_an_unkept_practice_session_asks_about_answers_without_run
     if written:
         path.write_text(with_answer(task, path.read_text(), 0, "Near the ideal."))
     app = LabApp(session, kept=False, factor=20.0)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("q")
         if written:
@@ -230,7 +227,7 @@ async def test_leaving_a_kept_practice_session_with_a_job_under_way_is_asked_abo
     session = open_session(tmp_path / "lab")
     session.feed(*live_run("lt000000000000000aaa", "10.5", 1, spec(gpus=4), "31001", 1))
     app = LabApp(session, kept=True, factor=factor)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.view_model.loaded)
         await pilot.press("q")
         if asks:
@@ -248,7 +245,7 @@ async def test_a_kept_practice_folder_without_its_cluster_says_how_to_start_it(t
     folder = LabFolder.create(tmp_path / "lab", settings)
     with Session.open(folder.path) as session:
         app = LabApp(session)
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await until(pilot, lambda: "○ offline" in text_of(app))
             await pilot.press("!")
             await until(
@@ -261,7 +258,7 @@ async def test_a_state_that_arrives_after_the_last_screen_is_gone_harms_nothing(
     make_folder(tmp_path / "lab")
     session = open_session(tmp_path / "lab", start=False)
     app = LabApp(session, start=False)
-    async with app.run_test(size=(80, 24)):
+    async with app.run_test(size=(80, 24), notifications=True):
         state = session.state
     assert not app.screen_stack
     app.on_state_arrived(StateArrived(state))

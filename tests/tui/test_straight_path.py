@@ -97,7 +97,7 @@ async def test_the_straight_path_takes_at_most_45_keys(
 
     monkeypatch.setattr(LabApp, "open_editor", editor)
     app = LabApp(session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         student = Student(pilot, app, session)
         await student.see(lambda: bool(app.view_model.checks), "the checks")
         await student.press("right_square_bracket")

@@ -9,7 +9,6 @@ from textual.color import Color
 from textual.theme import Theme
 
 from labtui.tui import themes
-from labtui.tui.widgets import plot_values
 
 TEXTS = ("foreground", "soft", "quiet", "accent", "success", "warning", "error")
 GROUNDS = ("background", "surface", "panel")
@@ -68,16 +67,3 @@ async def test_a_crash_shows_where_it_was_and_no_values(monkeypatch: pytest.Monk
     assert "it broke" in text and "on_mount" in text
     assert "44444444" not in text and "\x1b" not in text
     assert sorted(app.available_themes) == ["labtui-dark", "labtui-light"]
-
-
-@pytest.mark.parametrize(
-    ("theme", "palette"),
-    [(themes.DARK, plot_values.DARK), (themes.LIGHT, plot_values.LIGHT)],
-    ids=["dark", "light"],
-)
-def test_marks_and_words_of_charts_stand_out(theme: Theme, palette: plot_values.Palette) -> None:
-    for colour in (*palette.series, palette.quiet):
-        assert isinstance(colour, tuple)
-        assert contrast("#{:02x}{:02x}{:02x}".format(*colour), str(theme.background)) >= LEAST_MARK
-    assert isinstance(palette.text, tuple)
-    assert contrast("#{:02x}{:02x}{:02x}".format(*palette.text), str(theme.background)) >= LEAST_TEXT

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 async def write(session: FedSession, words: str) -> None:
     """Open the screens, write at the first question without an answer, leave."""
     app = LabApp(session, pane="answers", clock=lambda: NOW)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("ctrl+n")
         await pilot.press(*words)
@@ -64,7 +64,7 @@ async def test_both_at_once_write_to_the_same_sheet(folder: Path) -> None:
     second = open_session(folder)
     assert second.read_only, "one process does the work; the other looks"
     app = LabApp(first, pane="answers", clock=lambda: NOW)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: "How close is the speedup" in text_of(app))
         await pilot.press("ctrl+n", *"mine")
         (sheet,) = answers(folder)

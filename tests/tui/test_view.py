@@ -1,4 +1,4 @@
-"""What the screens say, from states alone."""
+"""One state: whatever is generated, no two parts of the screens say different things of one run."""
 
 from __future__ import annotations
 
@@ -6,191 +6,161 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from labtui.domain.events import ConnectionState, EpochSeen, LabState, RunEnded
-from labtui.domain.model import Diagnosis, Interval, JobPhase, SubmissionStatus
-from labtui.domain.reduce import reduce_all
+from labtui.domain.events import ConnectionState, LabState, RunState, SubmissionState
+from labtui.domain.model import (
+    Diagnosis,
+    EpochSample,
+    Interval,
+    JobPhase,
+    JobView,
+    RunPhase,
+    SubmissionStatus,
+)
+from labtui.domain.reduce import run_phase
+from labtui.results.catalogue import catalogue
 from labtui.results.compute import compute_results
 from labtui.results.measured import measured_from_state
+from labtui.session.labs import load_edition
 from labtui.tui import format as words
-from labtui.tui import view
-from tests.tui.fed_session import NOW, accepted, finished_run, live_run, observed, planned, spec
+from labtui.tui import guidance
+from labtui.tui.themes import Roles
+from labtui.tui.view import LIVE, View, make_view, scope_of, status_line, title_state
+from labtui.tui.widgets.frame import task_text
+from labtui.tui.widgets.runs_pane import failed_line, run_facts, state_text, table_of
+from tests.tui.fed_session import NOW, spec
+
+ROLES = Roles(*["white"] * 9)
+EDITION = load_edition("hpc4ai-ch10")
+WORDS = ("COMPLETED", "CANCELLED by 42", "TIMEOUT", "OUT_OF_MEMORY", "FAILED", "NODE_FAIL")
+OOM = Diagnosis(kind="oom", line=9, text="OOM", advice="Halve.", stream="out")
+UNDER_WAY = ("running", "queued", "starting", "waiting", "under way", "left.")
 
 
-def view_state(events: list[Any], **more: Any) -> view.ViewState:
-    state = reduce_all(LabState(), events)
-    values = {
-        "state": state,
-        "task_id": "10.5",
-        "now": NOW,
-        "results": compute_results(measured_from_state(state)),
-    }
-    return view.ViewState(**{**values, **more})
-
-
-AGES = {
-    0.2: "now",
-    2: "2 s ago",
-    59.6: "1 min ago",
-    65: "1 min 05 s ago",
-    720: "12 min ago",
-    3900: "1 h 05 min ago",
-    200_000: "2 d 7 h ago",
-}
-
-
-@pytest.mark.parametrize(("seconds", "shown"), AGES.items())
-def test_ages_are_in_the_largest_fitting_unit(seconds: float, shown: str) -> None:
-    assert words.age(seconds) == shown
-
-
-def test_numbers_carry_their_bounds() -> None:
-    assert words.whole(None) == words.ratio(None) == words.percent(None) == "-"
-    assert words.whole(Interval.exact(3676.4)) == "3,676"
-    assert words.percent(Interval.exact(0.6324)) == "63 %"
-    assert words.bytes_size(700) == "700 B"
-    assert words.bytes_size(3 * 1024 * 1024 * 1024) == "3072.0 MiB"
-
-
-def test_every_connection_state_has_a_sign_and_a_word() -> None:
-    for status in ("online", "connecting", "stale", "offline", "needs-login", "never heard of"):
-        glyph, word = words.connection_label(ConnectionState(status=status))
-        assert len(glyph) == 1
-        assert word
-
-
-def test_a_run_that_its_time_limit_will_end_says_in_which_epoch() -> None:
-    going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
-    tight = observed(
-        "lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, time_limit_s=150.0, start_time=NOW - 93
+def sample(number: int) -> EpochSample:
+    return EpochSample(
+        epoch=number, seconds=Interval.around(9.0, 0.1), line=10 + number, metrics={"loss": 2.0}
     )
-    shown = view_state([*going, tight], run_id=1)
-    assert shown.run is not None
-    assert view.run_detail(shown, shown.run)[1] == "At this pace its time limit will end it in epoch 8 of 20."
-    wide = observed(
-        "lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, time_limit_s=7200.0, start_time=NOW - 93
+
+
+@st.composite
+def states(draw: Any) -> LabState:
+    """Submissions in any status, jobs in any phase, logs that tell or do not, a connection in any state."""
+    runs, submissions = {}, {}
+    for number, gpus in enumerate(draw(st.lists(st.sampled_from((1, 2, 4)), min_size=1, max_size=4)), 1):
+        token = f"lt{number:018d}"
+        status = draw(st.sampled_from(SubmissionStatus))
+        phase = draw(st.sampled_from(JobPhase))
+        word = draw(st.sampled_from(WORDS))
+        since = NOW - 60 if phase is JobPhase.UNKNOWN else None
+        job = JobView(job_id=str(number), phase=phase, slurm_state=word, unknown_since=since, seen_at=NOW - 5)
+        accepted = status is SubmissionStatus.ACCEPTED
+        submission = SubmissionState(
+            token=token, task_id="10.5", form="job-per-size", job_name="j", run_ids=(number,), planned_at=NOW - 99,
+            status=status, qos="acc_debug", gpus=gpus, job=job if accepted else None,
+        )  # fmt: skip
+        epochs = tuple(sample(each) for each in range(1, draw(st.integers(0, 5)) + 1)) if accepted else ()
+        outcome = draw(
+            st.sampled_from((None, "completed", "oom", "time-limit", "failed", "cancelled", "unfinished"))
+        )
+        run = RunState(
+            run_id=number, token=token, task_id="10.5", spec=spec(gpus=gpus), started=bool(epochs), epochs=epochs,
+            outcome=outcome if accepted else None, images=50_000,
+            diagnosis=(OOM,) if outcome == "oom" else (),
+        )  # fmt: skip
+        runs[number] = replace(run, phase=run_phase(submission, run, first_open=True))
+        submissions[token] = submission
+    connection = ConnectionState(
+        status=draw(st.sampled_from(("online", "offline", "connecting", "stale", "needs-login"))),
+        sentence=draw(st.sampled_from(("", "The connection is cut."))),
     )
-    roomy = view_state([*going, wide], run_id=1)
-    assert roomy.run is not None
-    assert len(view.run_detail(roomy, roomy.run)) == 1
+    return LabState(runs=runs, submissions=submissions, connection=connection, refreshed_at=NOW - 30)
 
 
-def test_a_rehearsals_clock_goes_on_at_its_own_pace_between_two_looks() -> None:
-    going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
-    seen = observed("lt1", "7", JobPhase.RUNNING, NOW - 2, elapsed_s=60.0, start_time=NOW - 62)
-    shown = replace(view_state([*going, seen], run_id=1), factor=30.0)
-    assert shown.run is not None
-    assert "for 2 min" in view.run_detail(shown, shown.run)[0]
+def seen(state: LabState, **more: Any) -> View:
+    results = compute_results(measured_from_state(state), images=50_000)
+    charts = catalogue(results)
+    run_id = next(iter(state.runs))
+    view = View(
+        state=state,
+        edition=EDITION,
+        results=results,
+        charts=charts,
+        task_id="10.5",
+        run_id=run_id,
+        now=NOW,
+        **more,
+    )
+    return make_view(view)
+
+
+@settings(max_examples=300, deadline=None)
+@given(states())
+def test_no_two_parts_contradict_each_other(state: LabState) -> None:
+    view = seen(state)
+    step, (severity, note) = guidance.next_step(view), status_line(view)
+    phase, title, _ = title_state(view)
+    row = view.task_line
+    assert row is not None
+    rail = task_text(row, view, ROLES, 0).plain
+    table = {int(each.key): " ".join(map(str, each.cells)) for each in table_of(view, ROLES, 86)[1]}
+    live = [line for line in view.lines if line.phase in LIVE]
+    # header, list and title name the phase of the furthest run
+    if live:
+        furthest = max((line.phase for line in live), key=LIVE.index)
+        assert phase is furthest and title == furthest.value and words.PHASE_GLYPHS[furthest] in rail
+    else:
+        assert phase not in LIVE
+        assert not any(word in f"{step.label} {step.reason}" for word in UNDER_WAY)
+    # without a connection nothing is known to go on
+    if not severity and view.state.connection.status in ("online", "stale"):
+        assert "Offline" not in note
+    if step.action == "refresh_now":
+        assert not [line for line in live if line.submission is not None and line.submission.job is not None]
+        assert severity == "warning"
+    for line in view.lines:
+        text = state_text(view, line, ROLES, 26).plain
+        assert text in table[line.run_id]
+        assert line.phase is RunPhase.RUNNING or line.phase.value in text
+        assert words.PHASE_GLYPHS[line.phase] in table[line.run_id]
+        if line.run.outcome not in (None, "completed"):
+            assert not line.live and not line.counts
+        # what the chart draws hollow is a run that goes on, or nobody knows
+        if line.row is not None and not line.row.live:
+            assert line.phase is not RunPhase.RUNNING
+        failed = failed_line(replace(view, run_id=line.run_id))
+        assert (failed is not None) >= (line.phase is RunPhase.FAILED)
+        facts = run_facts(view, line, (), ROLES).plain
+        assert line.phase is not RunPhase.DONE or "pending" not in facts
 
 
 @pytest.mark.parametrize(
-    ("phase", "begins"),
-    [
-        (JobPhase.QUEUED, "Job 7 is pending: Slurm has not said why yet."),
-        (JobPhase.SETTLING, "Job 7 has left the queue"),
-        (JobPhase.UNKNOWN, "Job 7: unknown"),
-        (JobPhase.FINISHED, "Job 7: TIMEOUT"),
-    ],
+    ("task", "scope"), [("10.5", {"10.5"}), ("10.7", {"10.5", "10.6", "10.7"}), ("10.1", {"10.1"})]
 )
-def test_every_phase_of_a_job_is_a_sentence(phase: JobPhase, begins: str) -> None:
-    shown = view_state(
-        [
-            planned("lt1", "10.5", 1, spec()),
-            accepted("lt1", "7"),
-            observed("lt1", "7", phase, slurm_state="TIMEOUT"),
-        ]
+def test_a_task_shows_its_own_runs_or_those_it_compares(task: str, scope: set[str]) -> None:
+    assert scope_of(EDITION.task(task), task) == scope
+
+
+def test_an_ended_job_whose_log_is_not_read_is_not_running() -> None:
+    run = RunState(
+        run_id=1, token="lt1", task_id="10.5", spec=spec(gpus=1), phase=RunPhase.RUNNING, started=True
     )
-    assert view.run_detail(shown, shown.state.runs[1])[0].startswith(begins)
+    job = JobView(job_id="7", phase=JobPhase.FINISHED, slurm_state="TIMEOUT")
+    submission = SubmissionState(
+        token="lt1", task_id="10.5", form="one-gpu", job_name="j", run_ids=(1,), planned_at=NOW, job=job,
+        status=SubmissionStatus.ACCEPTED,
+    )  # fmt: skip
+    view = seen(LabState(runs={1: run}, submissions={"lt1": submission}))
+    assert (view.every[1].phase, view.every[1].word) == (RunPhase.FAILED, "failed: time limit")
 
 
-@pytest.mark.parametrize("status", list(SubmissionStatus))
-def test_every_way_into_slurm_has_words(status: SubmissionStatus) -> None:
-    from labtui.domain.events import SubmissionChanged
-
-    shown = view_state(
-        [planned("lt1", "10.5", 1, spec()), SubmissionChanged(at=NOW, token="lt1", status=status)]
-    )
-    (row,) = view.run_rows(shown)
-    assert row.state[1:].strip()
-    assert bool(view.queued_here(shown)) == (status is SubmissionStatus.WAITING)
+@pytest.mark.parametrize(("seconds", "text"), [(9, "0:09"), (79, "1:19"), (3723, "1:02:03"), (-4, "0:00")])
+def test_spans_read_as_a_clock(seconds: float, text: str) -> None:
+    assert words.clock_span(seconds) == text
 
 
-def test_a_task_says_what_is_under_way() -> None:
-    shown = view_state([planned("lt1", "10.5", 1, spec()), *live_run("lt2", "10.5", 2, spec(gpus=2), "8", 1)])
-    (row,) = view.task_rows(shown)
-    assert (row.task_id, row.live, row.word) == ("10.5", "running", "running")
-    assert view.first_task(shown) == "10.5"
-
-
-def test_what_waits_says_the_true_reason() -> None:
-    planned_only = view_state([planned("lt1", "10.5", 1, spec(epochs=5))], run_id=1)
-    assert planned_only.run is not None
-    busy = planned_only.state
-    for status in ("offline", "needs-login"):
-        cut = replace(planned_only, state=replace(busy, connection=ConnectionState(status=status)))
-        assert view.queued_here(cut).endswith("(no connection)")
-        assert view.run_detail(cut, cut.run) == [
-            "In labtui's submission queue; it is sent when the cluster can be reached."
-        ]
-    online = replace(planned_only, state=replace(busy, connection=ConnectionState(status="online")))
-    assert view.queued_here(online).endswith("(waiting for a free slot)")
-
-
-def test_a_job_whose_log_says_that_all_is_done_does_not_run_any_more() -> None:
-    done = finished_run("lt1", "10.5", 1, spec(epochs=5), "7")
-    still = observed("lt1", "7", JobPhase.RUNNING, NOW, elapsed_s=93.0, start_time=NOW - 93)
-    shown = view_state([*done, still], run_id=1)
-    assert shown.run is not None
-    assert view.run_detail(shown, shown.run)[0] == (
-        "Job 7 has ended, as its log shows. The queue is asked again soon."
-    )
-
-
-def test_a_run_whose_log_is_still_read_does_not_look_as_if_it_ran() -> None:
-    going = live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3)
-    over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="CANCELLED by 1000")
-    shown = view_state([*going, over], run_id=1)
-    assert shown.run is not None
-    assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ cancelled"
-    assert "It was cancelled. Its log is being read to the end." in view.run_detail(shown, shown.run)[0]
-    over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="COMPLETED")
-    shown = view_state([*going, over], run_id=1)
-    assert shown.run is not None
-    assert words.run_label(shown.run, shown.submission_of(shown.run)) == "◌ ended, reading"
-
-
-def test_a_time_limit_that_was_too_short_is_told_in_seconds_where_the_pace_is_known() -> None:
-    over = observed("lt1", "7", JobPhase.FINISHED, NOW, slurm_state="TIMEOUT")
-    why = Diagnosis(kind="time-limit", line=3, stream="err", text="x", advice="epochs x time per epoch")
-    ended = RunEnded(at=NOW, run_id=1, outcome="time-limit", diagnosis=(why,))
-    shown = view_state([*live_run("lt1", "10.5", 1, spec(epochs=20), "7", 3), over, ended], run_id=1)
-    row = shown.rows_by_run[1]
-    assert shown.run is not None and row.epoch_seconds is not None
-    lacked = words.duration(17 * row.epoch_seconds.hi)
-    messages = view.run_detail(shown, shown.run)[-1]
-    assert messages.startswith(f"The 17 missing epochs need {lacked} more. R plans it again"), messages
-    early = view_state([*live_run("lt1", "10.5", 1, spec(), "7", 1), over, ended], run_id=1)
-    assert early.run is not None
-    assert view.run_detail(early, early.run)[-1].startswith("The time limit was too short. R plans")
-
-
-def test_configurations_that_share_a_name_are_told_apart_by_their_batch() -> None:
-    one = finished_run("lt1", "10.4", 1, spec(batch=256), "7")
-    other = finished_run("lt2", "10.5", 2, spec(batch=2048), "8")
-    two = finished_run("lt3", "10.5", 3, spec(gpus=2), "9")
-    names = [row[0] for row in view.number_rows(view_state([*one, *other, *two]))]
-    assert names == ["ResNet50 1 GPU, batch 256", "ResNet50 1 GPU, batch 2,048", "ResNet50 2 GPUs"]
-
-
-def test_a_run_that_measured_nothing_has_no_numbers_of_another() -> None:
-    """Cancelled in its warm-up; later the same training ran to its end."""
-    cut = [
-        event
-        for event in finished_run("lt1", "10.5", 1, spec(), "7", outcome="cancelled")
-        if not isinstance(event, EpochSeen) or event.sample.epoch == 1
-    ]
-    shown = view_state([*cut, *finished_run("lt2", "10.5", 2, spec(), "8")])
-    cancelled, done = view.run_rows(shown)
-    numbers = [(row.epoch, row.rate, row.speedup, row.efficiency) for row in (cancelled, done)]
-    assert set(numbers[0]) == {"-"}
-    assert "-" not in numbers[1]
+@pytest.mark.parametrize("seconds", [0, 7, 61, 600, 3600, 100_000])
+def test_durations_have_one_or_two_units(seconds: float) -> None:
+    assert 1 <= sum(part.isalpha() for part in words.duration(seconds).split()) <= 2

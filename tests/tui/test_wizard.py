@@ -16,7 +16,7 @@ from tests.tui.waiting import text_of, until
 
 async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path: Path) -> None:
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: "Folder to make" in text_of(app))
         shown = text_of(app)
         for words in ("Lab", "Cluster", *(title for _, title, _ in FIELDS), "Test the connection"):
@@ -37,7 +37,7 @@ async def test_on_a_smaller_screen_the_form_scrolls_and_the_buttons_stay(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: "Make the folder" in text_of(app))
         app.screen.query_one("#dir").focus()
         await until(pilot, lambda: "Folder to make" in text_of(app))
@@ -47,7 +47,7 @@ async def test_on_a_smaller_screen_the_form_scrolls_and_the_buttons_stay(
 
 async def test_the_keys_can_be_clicked(tmp_path: Path) -> None:
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: app.focused is not None and app.focused.id == "lab")
         await pilot.click("ModalKeys", offset=(2, 0))
         await until(pilot, lambda: app.focused is not None and app.focused.id == "cluster")
@@ -64,7 +64,7 @@ async def test_a_cluster_without_a_profile_is_asked_about_itself(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     app = WizardApp(tmp_path / "new")
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with app.run_test(size=(100, 40), notifications=True) as pilot:
         await until(pilot, lambda: "Folder to make" in text_of(app))
         assert "Python there" not in text_of(app)
         app.screen.query_one("#cluster", Select).value = "slurm"

@@ -24,9 +24,10 @@ async def until(
 
 
 def text_of(app: Any) -> str:
-    """Everything on the screen as lines of text."""
+    """Everything on the screen as lines of text, and each message once more in one line, as toasts are narrow."""
     lines = []
     height = app.size.height
     for row in app.screen._compositor.render_strips():
         lines.append(row.text.rstrip())
-    return "\n".join(lines[:height])
+    said = [" ".join(f"{each.title} {each.message}".split()) for each in app._notifications]
+    return "\n".join([*lines[:height], *said])

@@ -41,7 +41,7 @@ def expectation(
 def _expected(draft: SubmissionDraft, edition: Edition, results: Results | None) -> Interval | None:
     """Seconds the runs of a draft would take if nothing stopped them."""
     rows = results.measured if results is not None else ()
-    seconds = [_run_seconds(run, edition, rows) for run in draft.runs]
+    seconds = [run_seconds(run, edition, rows) for run in draft.runs]
     known = [item for item in seconds if item is not None]
     return _sum(known) if known and len(known) == len(seconds) else None
 
@@ -72,7 +72,7 @@ def _sum(parts: Sequence[Interval]) -> Interval:
     return Interval(sum(p.value for p in parts), sum(p.lo for p in parts), sum(p.hi for p in parts))
 
 
-def _run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
+def run_seconds(run: RunSpec, edition: Edition, rows: Sequence[ResultRow]) -> Interval | None:
     if run.program is not None:
         found, one = (_banded(replace(run, processes=n), edition) for n in (run.processes, 1))
         again = any("{baseline_" in line for line in run.program.lines)

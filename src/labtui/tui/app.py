@@ -1,47 +1,139 @@
-"""`LabApp`: what the actions do. States and questions are the matter of `SessionApp`, sentences that of `view`."""
+"""`LabApp`: the screens over an open session. States, questions, ends of requests come in; parts are repainted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import gc
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.text import Text
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.reactive import reactive, var
 from textual.screen import Screen
 
 from labtui.domain.errors import LabError
-from labtui.domain.model import RunPhase
-from labtui.tui.guidance import context_keys, done_already, next_step, next_task, oom_run
-from labtui.tui.messages import RunsSubmitted
+from labtui.domain.events import LabState
+from labtui.tui import keys, themes
+from labtui.tui.guidance import next_step
+from labtui.tui.keys import key
+from labtui.tui.messages import ActionEnded, Noticed, PromptAsked, ScreenPrompter, editor_command
 from labtui.tui.screens.main import MainScreen
-from labtui.tui.session_app import SessionApp
-from labtui.tui.themes import roles
-from labtui.tui.view import LIVE_WORDS
+from labtui.tui.themes import SanitizedApp, keep_theme, read_preferences
+from labtui.tui.view import View
+from labtui.tui.view_model import GpuUse, ViewModel, checks_may_differ
 
 if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
     from textual.command import Provider
+    from textual.dom import DOMNode
 
-    from labtui.domain.events import RunState
     from labtui.domain.model import SubmissionDraft
+    from labtui.practice.incidents import IncidentNote
+    from labtui.session.answers import AnswerFiles
+    from labtui.session.journal import Update
+    from labtui.session.notifications import DesktopNotifier, NoticeTracker
+    from labtui.session.session import Session
 
-_OVER = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
+STYLES = Path(__file__).parent / "styles"
+AGE_EVERY_S = 1.0
+REPAINT_EVERY_S = 0.1
+"""Seconds between two repaints for states of the session; a key or a click repaints at once."""
+COLLECT_AFTER = 20_000
+"""New objects until the garbage collector looks: a repaint makes thousands, which die without it."""
+
+
+class StateArrived(Message):
+    """The session's newest state; an older one still in the queue is dropped."""
+
+    def __init__(self, state: LabState) -> None:
+        super().__init__()
+        self.state = state
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest state counts."""
+        return isinstance(message, StateArrived)
 
 
 def _palette() -> type[Provider]:
     """Read when the palette is opened first."""
-    from labtui.tui.screens.prompts import ActionProvider
+    from labtui.tui.screens.palette import ActionProvider
 
     return ActionProvider
 
 
-class LabApp(SessionApp):
+class LabApp(SanitizedApp[int]):
     """The screens over one open lab folder. The caller owns the session and closes it afterwards."""
 
+    TITLE = "labtui"
+    CSS_PATH = [STYLES / "base.tcss", STYLES / "main.tcss"]  # noqa: RUF012 - as Textual declares it
     COMMANDS: ClassVar[set[Any]] = {_palette}
-    COMMAND_PALETTE_BINDING = "f24"  # ours is in the registry
+    COMMAND_PALETTE_BINDING = "f24"  # ours is below, with two keys
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("full_stop", "do_next", "Next step", "do the next step, as the card says", show=True),
+        key("ctrl+p,colon", "palette", "Palette", "find an action, a task or a theme by its name", show=True),
+        key("question_mark,f1", "help", "Help", "the keys that act here", show=True),
+        key(
+            "D",
+            "doctor",
+            "Doctor",
+            "check the connection, the account, the queues and the paths on the cluster",
+        ),
+        key("Q", "all_jobs", "My jobs", "all your jobs in the queue, those of other programs too"),
+        key("exclamation_mark", "problems", "Problems", "problems that are not over, with hints"),
+        key("u", "refresh_now", "Update", "ask the cluster now; connect again when the connection is lost"),
+        key(
+            "M",
+            "notifications",
+            "Notifications",
+            "on the desktop and the terminal, the terminal alone, or off",
+        ),
+        key("j", "move('down')", "Down", "the arrow key"),
+        key("k", "move('up')", "Up", "the arrow key"),
+        key("q,ctrl+q", "leave", "Quit", "everything is stored, and jobs go on on the cluster"),
+    ]
+    lab: reactive[LabState] = reactive(LabState, init=False, always_update=True)
+    view: var[View | None] = var(None, init=False, always_update=True)
+    """What is on the screen: the main screen and each pane watch it and take their slice."""
+    desktop: DesktopNotifier | None = None
     exporting: Future[str] | None = None
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        prompter: ScreenPrompter | None = None,
+        clock: Callable[[], float] = time.time,
+        pane: str = "",
+        start: bool = True,
+        incidents: Sequence[IncidentNote] = (),
+        factor: float | None = None,
+        kept: bool = True,
+    ) -> None:
+        """`factor` is how much faster than real a rehearsal's clock goes; `kept` false: its folder goes with it."""
+        super().__init__()
+        self.animation_level = "none"  # nothing moves unless a fact changed
+        self._preferences = read_preferences()
+        themes.register(self, self._preferences.theme)
+        self.session = session
+        self.prompter = prompter
+        self.view_model = ViewModel(session, clock=clock, factor=factor)
+        self.gpu_use = GpuUse(session, self.repaint_soon)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._tracker: NoticeTracker | None = None
+        self._first_pane = pane or ("runs" if self.view_model.run_id is not None else "task")
+        self._start_session = start
+        self._kept = kept
+        self.incidents = incidents
+        self._incidents_shown = 0
+        self._prompts: list[PromptAsked] = []
+        self._repaint_resting = False  # the last repaint for a state was less than REPAINT_EVERY_S ago
+        self._repaint_due = False  # a state came meanwhile
 
     def get_default_screen(self) -> Screen[Any]:
         return MainScreen(self._first_pane)
@@ -51,124 +143,169 @@ class LabApp(SessionApp):
         """The main screen, whatever lies over it."""
         return next((screen for screen in self.screen_stack if isinstance(screen, MainScreen)), None)
 
-    # ------------------------------------------------------------------ actions everywhere
+    def read_styles(self, name: str) -> None:
+        """A stylesheet that the first paint does not need."""
+        self.stylesheet.read(STYLES / f"{name}.tcss")
 
-    def action_move(self, direction: str) -> None:
-        """The arrow key, for hands that stay on the letters."""
-        self.simulate_key(direction)
+    # ------------------------------------------------------------------ life
 
-    async def action_do_next(self) -> None:
-        """Take the next step that the card names."""
-        step = next_step(self.view_model.view_state())
-        if step.again:
-            await self.action_retry_run(step.again)
-        elif step.action:
-            await self.do(step.action)
-        else:
-            self.notify(step.sentence, markup=False)
+    def on_mount(self) -> None:
+        """Paint what is stored first; the network comes after, and what happened before is nobody's news."""
+        from labtui.session.notifications import NoticeTracker
 
-    def action_next_open_task(self) -> None:
-        """Go to the next task that is not done."""
-        ahead = next_task(self.view_model.view_state())
-        if ahead is not None:
-            self.go_to_task(ahead.task_id)
-            if self.main is not None:
-                self.call_later(self.main.show_pane, "task")
+        if self.prompter is not None:
+            self.prompter.attach(self.post_message)
+        self._tracker = NoticeTracker(self.session.state)
+        self._unsubscribe = self.session.subscribe(self._arrived)
+        self.theme_changed_signal.subscribe(self, lambda _: self.repaint())
+        self.set_interval(AGE_EVERY_S, self._age)
 
-    def action_go_to_missing(self) -> None:
-        """Go to the task that plans the run this one lacks."""
-        step = next_step(self.view_model.view_state())
-        if not step.task_id:
-            self.notify("This task needs no run of another task.", markup=False)
+    def begin(self) -> None:
+        """The frame is on the screen: now what is stored, all of it."""
+        self.view_model.load_edition()
+        self.repaint()
+        self.call_after_refresh(self._go_on)
+
+    def _go_on(self) -> None:
+        """Everything stored can be seen: now the network and the checks, whose threads take time from painting."""
+        gc.freeze()  # the modules and the screens stay as long as the program
+        gc.set_threshold(COLLECT_AFTER)
+        gc.enable()  # off since the start of the program, for a quicker first paint
+        if self._start_session:
+            with contextlib.suppress(LabError):  # the state says it: offline, and why
+                self.session.start()
+        self.session.watch_logs(self.view_model.tokens_on_screen(), self.view_model.visible_log())
+        self.view_model.check_later(self.repaint_soon)
+        if self.view_model.edition_problem is not None:
+            self.report(self.view_model.edition_problem)
+        self._take_own_keys()
+        if (why := self.session.why_read_only) is not None:
+            self.report(why)
+
+    def _take_own_keys(self) -> None:
+        if self._preferences.problem:
+            self.report_sentence(self._preferences.problem)
+        if not self._preferences.keys:
             return
-        self.go_to_task(step.task_id)
-        if self.main is not None:
-            self.call_later(self.main.show_pane, "task")
+        from labtui.tui.screens.palette import every_binding
 
-    def action_doctor(self) -> None:
-        """Check everything that a job needs, from the connection to the paths."""
-        from labtui.tui.screens.pages import DoctorScreen
+        own, problems = keys.own_keys(self._preferences.keys, every_binding())
+        self.set_keymap(own)
+        for problem in problems:
+            self.report_sentence(problem)
 
-        if not isinstance(self.screen, DoctorScreen):
-            self.push_screen(DoctorScreen(self.session, self.prompter, self.check_again))
+    def on_unmount(self) -> None:
+        """Nobody is listening any more."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        if self.prompter is not None:
+            self.prompter.close()
 
-    def action_palette(self) -> None:
-        """Find an action by its name."""
-        self.action_command_palette()
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Every key, click and line of the palette comes through here: where one may only look, changes end here."""
+        name = action if isinstance(action, str) else action[1]
+        if not self.may(name):
+            reason = self.session.why_read_only
+            self.notify(reason.sentence if reason else "", severity="warning", timeout=4, markup=False)
+            return True
+        return await super().run_action(action, default_namespace, namespaces)
 
-    def action_help(self) -> None:
-        from labtui.tui.screens.pages import HelpScreen
+    def may(self, action: str) -> bool:
+        """Whether an action may be done where the folder may only be looked at."""
+        method = action.partition("(")[0].rpartition(".")[2]
+        return not self.session.read_only or method not in keys.CHANGING
 
-        if isinstance(self.screen, HelpScreen):
+    # ------------------------------------------------------------------ the view
+
+    def _arrived(self, update: Update) -> None:
+        """In the journal's thread: the newest state, and what of it is told to who looks elsewhere."""
+        self.post_message(StateArrived(update.state))
+        if self._tracker is not None and (notices := self._tracker.notices(update.state, update.events)):
+            self.post_message(Noticed(notices))
+
+    def on_state_arrived(self, message: StateArrived) -> None:
+        """The session's newest state; also the tick that lets logs look at their files again."""
+        if self.screen_stack:  # none is left while the app closes
+            self.lab = message.state
+
+    def watch_lab(self, old: LabState, new: LabState) -> None:
+        """The first state is painted at once, the last one always; checks when what they rest on may have changed."""
+        self.view_model.arrived(new)
+        self._repaint_for_state()
+        if checks_may_differ(old, new):
+            self.view_model.check_later(self.repaint_soon)
+
+    def _repaint_for_state(self) -> None:
+        """A log that streams brings twenty states a second: they are painted every `REPAINT_EVERY_S`."""
+        if self._repaint_resting:
+            self._repaint_due = True
             return
-        place = self.screen.pane if isinstance(self.screen, MainScreen) else "plan"
-        first = context_keys(self.view_model.view_state(), place) if place != "plan" else ()
-        self.push_screen(HelpScreen(place, first))
+        self._repaint_resting, self._repaint_due = True, False
+        self.set_timer(REPAINT_EVERY_S, self._repaint_rested)
+        self.repaint()
 
-    def action_remote_commands(self) -> None:
-        """What labtui asked the cluster."""
-        from labtui.tui.screens.pages import RemoteCommands
+    def _repaint_rested(self) -> None:
+        self._repaint_resting = False
+        if self._repaint_due:
+            self._repaint_for_state()
 
-        if not isinstance(self.screen, RemoteCommands):
-            self.push_screen(RemoteCommands(self.session, self.view_model.clock))
+    def repaint(self) -> None:
+        """Compute the view; the parts watch it."""
+        self.session.watch_logs(self.view_model.tokens_on_screen(), self.view_model.visible_log())
+        main = self.main
+        if main is not None and main.is_mounted and main.view is not None:
+            before = main.view
+            with self.batch_update():
+                self.view = self.view_model.view()
+            self._tell_completion(before, self.view)
 
-    def action_problems(self) -> None:
-        from labtui.tui.screens.pages import TextScreen, problems_text
+    def _tell_completion(self, before: View, now: View) -> None:
+        """The task on the screen was just finished: its key result, once."""
+        from labtui.tui.guidance import key_result
 
-        self.push_screen(
-            TextScreen(
-                "Unresolved problems",
-                problems_text(self.view_model.state, self.session, self.incidents),
-            )
-        )
+        old, new = before.check, now.check
+        if (
+            before.task_id == now.task_id
+            and old is not None
+            and new is not None
+            and new.done
+            and not old.done
+        ):
+            self.notify(key_result(now), timeout=4, markup=False)
 
-    def action_refresh_now(self) -> None:
-        """Ask the cluster now."""
-        if self.view_model.state.connection.status in {"offline", "needs-login"}:
-            self.session.connect_now()
-        self.session.refresh()
+    def check_again(self) -> None:
+        """Look at all boxes again: the student's files changed."""
         self.view_model.check_later(self.repaint_soon)
 
-    async def action_leave(self) -> None:
-        """Leave; say what goes on without us. What is lost by leaving is asked about first."""
-        self.keep_answers()
-        state = self.view_model.state
-        under_way = any(
-            run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING for run in state.runs.values()
-        )
-        if self.session.read_only:
-            self.exit(0)
-            return
-        if self._kept and not (under_way and self.view_model.factor is not None):
-            self.exit(0)
-            return
-        if not state.runs and (self._kept or not self._answered()):
-            self.exit(0)
-            return
-        from labtui.tui.screens.prompts import Confirm
+    def repaint_soon(self) -> None:
+        """From another thread: a new view when the screens come to it."""
+        self.call_later(self.repaint)
 
-        if self._kept:
-            text = (
-                "The practice cluster stops when you leave: running jobs end as if their node failed, "
-                "waiting jobs start when you are back."
-            )
-        else:
-            text = (
-                "This practice session is not kept: its runs, answers and exports are deleted when you leave."
-            )
-        self.push_screen(Confirm(text, yes="Leave", no="Stay"), lambda yes: self.exit(0) if yes else None)
+    def _age(self) -> None:
+        for note in self.incidents[self._incidents_shown :]:
+            self._incidents_shown += 1
+            self.notify(note.text, title=f"{note.title}.", severity="warning", timeout=20, markup=False)
+        if self.view_model.files_changed():
+            self.check_again()
+        main = self.main
+        if main is not None and main.view is not None and main is self.screen:
+            main.show_age(self.view_model.view())
 
-    # ------------------------------------------------------------------ tasks and answers
+    def go_to_task(self, task_id: str) -> None:
+        """Another task."""
+        self.view_model.choose_task(task_id)
+        self.repaint()
+        self.view_model.check_later(self.repaint_soon)
 
-    def _answered(self) -> bool:
-        """Whether anything is written in the answer files; one that cannot be read may hold something."""
-        from labtui.session.answers import all_answers
+    def answer_files(self) -> AnswerFiles:
+        from labtui.session.answers import AnswerFiles
 
-        try:
-            sheets = all_answers(self.session.folder, self.session.edition)
-        except LabError:
-            return True
-        return any(any(sheet.answered) for sheet in sheets.values())
+        return AnswerFiles(self.session, lambda: self.view_model.edition)
 
     def keep_answers(self) -> None:
         """Store an answer that is being written."""
@@ -178,292 +315,207 @@ class LabApp(SessionApp):
             for pane in self.main.query(AnswersPane):
                 pane.keep()
 
-    # ------------------------------------------------------------------ submitting and cancelling
+    def unmark_runs(self) -> None:
+        """No run is marked any more."""
+        if self.view_model.marked:
+            self.view_model.marked = frozenset()
+            self.repaint()
 
-    async def action_plan(self) -> None:
-        """The plan of the task on the screen."""
+    # ------------------------------------------------------------------ told to a student who looks elsewhere
+
+    def on_noticed(self, message: Noticed) -> None:
+        """A job started, ended or failed: ring the terminal, show it on the desktop, as the settings say."""
+        from labtui.session.notifications import DesktopNotifier, terminal_sequence
+
+        how = self.session.settings.notifications
+        if how == "off" or self.session.read_only:
+            return  # who only looks in is not the one to be told
+        if self.desktop is None and not self.is_headless:
+            self.desktop = DesktopNotifier()
+        for notice in message.notices:
+            self.write_to_terminal(terminal_sequence(notice))
+            if how == "desktop" and self.desktop is not None:
+                self.desktop.show(notice)
+
+    def write_to_terminal(self, sequence: str) -> None:
+        """Send a sequence past the screens' last gate: only one of our own making, its text made harmless."""
+        if self._driver is not None:
+            self._driver.write(sequence)
+
+    def action_notifications(self) -> None:
+        """Desktop and terminal, the terminal alone, or nothing; kept in the lab folder's settings."""
+        from labtui.session.notifications import HOW, keep_how
+
+        ways = list(HOW)
+        how = ways[(ways.index(self.session.settings.notifications) + 1) % len(ways)]
         try:
-            drafts = self.session.drafts(self.view_model.task_id)
-            own = self.session.job_files()
+            self.session.settings = keep_how(self.session, how)
         except LabError as error:
             self.report(error)
             return
-        if not drafts and not own:
-            from labtui.tui.guidance import instead_of_runs
+        self.notify(f"Notifications of a job's start, end and failure: {HOW[how]}.", markup=False)
 
-            self.notify(instead_of_runs(self.view_model.view_state()), timeout=8, markup=False)
+    # ------------------------------------------------------------------ questions and ends of requests
+
+    def on_prompt_asked(self, message: PromptAsked) -> None:
+        """Passwords, codes and fingerprints: one modal at a time, in order."""
+        self._prompts.append(message)
+        if len(self._prompts) == 1:
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        from labtui.tui.screens.prompts import prompt_screen
+
+        message = self._prompts[0]
+
+        def answered(answer: str | None) -> None:
+            message.reply.put(answer)
+            self._prompts.pop(0)
+            if self._prompts:
+                self._ask_next()
+
+        self.push_screen(prompt_screen(message.question), answered)
+
+    def follow(self, name: str, request: Callable[[], Any], done: str, about: Any = None) -> None:
+        """Start a request to the session; its end arrives as a message."""
+        try:
+            future: Future[Any] = request()
+        except LabError as error:
+            self.report(error)
             return
 
-        await self._show_plan(self.view_model.task_id, drafts, done_already(self.view_model.view_state()))
+        def ended(finished: Future[Any]) -> None:
+            if not finished.cancelled():
+                error = finished.exception()
+                result = None if error else finished.result()
+                self.post_message(ActionEnded(name, done, result, error, about))
 
-    async def _show_plan(self, task_id: str, drafts: tuple[SubmissionDraft, ...], done: str = "") -> None:
+        future.add_done_callback(ended)
+
+    def on_action_ended(self, message: ActionEnded) -> None:
+        """Say how it went; an unexpected error goes to the log file that is named."""
+        if message.error is not None and message.name != "test-only":
+            self.report(message.error)
+        elif message.done or message.name == "export":
+            self.notify(message.done or str(message.result), markup=False)
+            self.view_model.check_later(self.repaint_soon)
+        handler = getattr(self.screen, "action_ended", None)
+        if handler is not None:
+            handler(message)
+
+    def report(self, error: BaseException) -> None:
+        """An error as a sentence and a hint."""
+        if isinstance(error, LabError):
+            title, body = error.sentence, error.hint
+        else:
+            self.session.faults.write(error)
+            title = "Something unexpected happened; labtui continues."
+            body = f"Details are in {self.session.folder.problem_log.name}."
+        self.notify(body or title, title=title if body else "", severity="error", timeout=10, markup=False)
+
+    def report_sentence(self, sentence: str) -> None:
+        """A warning in words."""
+        self.notify(sentence, severity="warning", markup=False)
+
+    def choose_theme(self, name: str) -> None:
+        """Change the colours, for the next time too."""
+        self.theme = name
+        keep_theme(name)
+
+    def open_editor(self, path: Path) -> bool:
+        """Leave the screen to the student's editor; says whether it ran."""
+        command = editor_command()
+        if not command:
+            self.report_sentence("Set the environment variable EDITOR to your editor's command.")
+            return False
+        failed: OSError | None = None
+        try:
+            with self.suspend():  # what is raised in here would keep Textual from coming back
+                try:
+                    subprocess.run([*command, str(path)], check=False)
+                except OSError as error:
+                    failed = error
+        except SuspendNotSupported:
+            self.report_sentence(f"An editor cannot be opened here. The file is {path}.")
+            return False
+        if failed is not None:
+            self.report(LabError(f"{command[0]} could not be started: {failed.strerror}."))
+        return failed is None
+
+    # ------------------------------------------------------------------ actions everywhere
+
+    def action_move(self, direction: str) -> None:
+        """The arrow key, for hands that stay on the letters."""
+        self.simulate_key(direction)
+
+    async def action_do_next(self) -> None:
+        """Take the next step that the card names."""
+        main = self.main
+        step = next_step(self.view_model.view())
+        if main is None or not step.action:
+            self.notify(step.label, markup=False)
+        elif step.again:
+            await main.action_retry_run(step.again)
+        else:
+            owner = main if hasattr(main, f"action_{step.action.partition('(')[0]}") else self
+            await self.run_action(step.action, owner)
+
+    async def show_plan(self, task_id: str, drafts: Iterable[SubmissionDraft], done: str = "") -> None:
         """The plan screen over the main one."""
         from labtui.tui.screens.plan import PlanScreen
 
         if self.view_model.edition is not None:
-            await self.push_screen(
-                PlanScreen(self.session, self.view_model.edition, task_id, drafts, done=done)
-            )
+            screen = PlanScreen(self.session, self.view_model.edition, task_id, tuple(drafts), done=done)
+            await self.push_screen(screen)
 
-    async def action_halve_batch(self) -> None:
-        """After an out-of-memory: the plan again with half the batch on every GPU count of that model."""
-        view = self.view_model.view_state()
-        run = view.run if view.run is not None and view.run.outcome == "oom" else oom_run(view)
-        if run is None:
-            unread = view.run is not None and view.run.outcome is None
-            why = (
-                "How this run ended is not known yet."
-                if unread
-                else "No run of this task ran out of GPU memory."
-            )
-            self.notify(why, severity="warning", markup=False)
-            return
-        from labtui.session.batches import halve_after
+    def action_palette(self) -> None:
+        """Find an action by its name."""
+        self.action_command_palette()
 
-        try:
-            proposal = halve_after(self.session, run.run_id)
-        except LabError as error:
-            self.report(error)
-            return
-        self.notify(proposal.sentence, timeout=8, markup=False)
-        await self._show_plan(run.task_id, proposal.drafts)
+    def action_help(self) -> None:
+        from labtui.tui.screens.palette import HelpScreen
 
-    async def action_retry_run(self, these: Sequence[RunState] = ()) -> None:
-        """The plan of the selected run again, of all marked ones, or of `these`; each is changed by how it ended."""
-        from labtui.session.batches import retry_after
+        self.push_screen(HelpScreen(self.screen))
 
-        jobs = {run.token: run for run in reversed(these or self.view_model.view_state().meant)}
-        if not jobs:
-            self.notify("Select the run to plan again first.", severity="warning", markup=False)
-            return
-        runs = sorted(jobs.values(), key=lambda run: run.run_id)
-        try:
-            proposals = [retry_after(self.session, run.run_id) for run in runs]
-        except LabError as error:
-            self.report(error)
-            return
-        sentences = [
-            proposal.sentence if len(runs) == 1 else f"Run {run.run_id}: {proposal.sentence}"
-            for run, proposal in zip(runs, proposals, strict=True)
-        ]
-        self.notify(f"{' '.join(sentences)} Press s to submit the plan.", timeout=8, markup=False)
-        await self._show_plan(runs[0].task_id, tuple(draft for each in proposals for draft in each.drafts))
-        self.unmark_runs()
+    def action_doctor(self) -> None:
+        """Check everything that a job needs, from the connection to the paths."""
+        from labtui.tui.screens.pages import DoctorScreen
 
-    def action_hold_run(self) -> None:
-        """Hold the selected run that waits, or release it; of marked runs, all that wait."""
-        view = self.view_model.view_state()
-        waiting = [run for run in view.meant if run.phase in {RunPhase.WAITING, RunPhase.QUEUED}]
-        jobs = {run.token: run for run in waiting}
-        if not jobs:
-            self.notify("Only a run that waits can be held or released.", severity="warning", markup=False)
-            return
-        held = not all(view.state.submissions[token].held for token in jobs)
-        for run in jobs.values():
-            done = f"Run {run.run_id} is held; H releases it." if held else f"Run {run.run_id} is released."
-            self.follow("hold", partial(self.session.hold, run.run_id, held=held), done)
-        self.unmark_runs()
+        self.push_screen(DoctorScreen(self.session, self.prompter, self.check_again))
 
-    def action_toggle_failed(self) -> None:
-        """Leave failed and cancelled runs out of the table, or show them again."""
-        if not self.view_model.toggle_failed():
-            hidden = "not shown" if self.view_model.hide_failed else "shown"
-            self.notify(f"No run of this task failed; those that do are {hidden}.", markup=False)
-        self.repaint()
+    def action_remote_commands(self) -> None:
+        """What labtui asked the cluster."""
+        from labtui.tui.screens.pages import RemoteCommands
+
+        self.push_screen(RemoteCommands(self.session, self.view_model.clock))
+
+    def action_problems(self) -> None:
+        from labtui.tui.screens.pages import TextScreen, problems_text
+
+        text = problems_text(self.view_model.state, self.session, self.incidents)
+        self.push_screen(TextScreen("Problems", text))
 
     def action_all_jobs(self) -> None:
         """Every living job of the student."""
         from labtui.tui.screens.pages import JobsPage
 
-        if not isinstance(self.screen, JobsPage):
-            self.push_screen(
-                JobsPage(
-                    self.session, self.view_model.clock, self.ask_cancel_job, self.view_model.factor or 1.0
-                )
-            )
+        self.push_screen(JobsPage(self.session, self.view_model.clock, self.view_model.factor or 1.0))
 
-    def ask_cancel_job(self, job_id: str, name: str) -> None:
-        """Cancel one of the student's jobs by its number, after asking."""
-        from labtui.tui.screens.prompts import Confirm
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                done = f"Job {job_id} is being cancelled."
-                self.follow("cancel", partial(self.session.cancel_job, job_id), done)
-
-        self.push_screen(
-            Confirm(f"Cancel job {job_id} ({name})?", yes="Cancel the job", no="Keep it"), answered
-        )
-
-    def on_runs_submitted(self, message: RunsSubmitted) -> None:
-        """Show the runs that were just put into the submission queue."""
-        self.view_model.arrived(self.session.state)
-        self.view_model.choose_task(self.view_model.task_id)
-        self.repaint()
-        if self.main is not None:
-            self.call_later(self.main.show_pane, "runs")
-
-    def action_cancel_run(self) -> None:
-        """Cancel the selected run, or all marked ones, after asking."""
-        view = self.view_model.view_state()
-        runs = [run for run in view.meant if run.phase not in _OVER]
-        if not runs:
-            self.notify("No queued or running run is selected.", severity="warning", markup=False)
-            return
-        label = f" ({runs[0].spec.label})" if len(runs) == 1 else ""
-        text = f"Cancel {_numbers(runs)}{label}?"
-        jobs = {run.token: run for run in runs}
-        mine = {run.run_id for run in runs}
-        items = (view.state.submissions.get(token) for token in jobs)
-        others = [
-            number for item in items if item is not None for number in item.run_ids if number not in mine
-        ]
-        if others:
-            which = f"Run {others[0]} is" if len(others) == 1 else f"Runs {', '.join(map(str, others))} are"
-            text += f" {which} in the same job and would end, too."
-        from labtui.tui.screens.prompts import Confirm
-
-        def answered(yes: bool | None) -> None:
-            if not yes:
-                return
-            for run in jobs.values():
-                done = f"Run {run.run_id} is being cancelled."
-                self.follow("cancel", partial(self.session.cancel, run.run_id), done)
-            self.unmark_runs()
-
-        yes = "Cancel the run" if len(runs) == 1 else "Cancel them"
-        self.push_screen(Confirm(text, yes=yes, no="Keep it" if len(runs) == 1 else "Keep them"), answered)
-
-    def action_end_after(self) -> None:
-        """Ask for the minutes after which Slurm shall end the job of the selected run, or of all marked ones."""
-        view = self.view_model.view_state()
-        jobs = {run.token: run for run in view.meant if run.phase not in _OVER}
-        if not jobs:
-            self.notify("No queued or running run is selected.", severity="warning", markup=False)
-            return
-        from labtui.tui.screens.prompts import AskMinutes
-
-        def answered(minutes: int | None) -> None:
-            if minutes is None:
-                return
-            for run in jobs.values():
-                done = f"The job of run #{run.run_id} ends {minutes} min after its start."
-                self.follow("end-after", partial(self.session.end_after, run.run_id, minutes), done)
-            self.unmark_runs()
-
-        chosen = [(run, view.state.submissions.get(token)) for token, run in jobs.items()]
-        self.push_screen(AskMinutes(chosen), answered)
-
-    def action_push(self) -> None:
-        """Send the scripts now."""
-        self.follow("push", self.session.push, "The scripts are on the cluster.")
-
-    # ------------------------------------------------------------------ files
-
-    def action_edit(self) -> None:
-        """The file that belongs to what is on the screen, in the student's editor."""
-        view_state = self.view_model.view_state()
-        folder: Path = self.session.folder.path
-        pane = self.main.pane if self.main is not None else ""
-        if pane == "log" and self.main is not None:
-            self.main.edit_log()
-            return
-        if pane == "answers":
-            self.keep_answers()
-            path = self.answer_files().path(self.view_model.task_id)
-        else:
-            names = view_state.task.files if view_state.task is not None else ()
-            run = view_state.run
-            chosen = run.spec.script if run is not None else (names[0] if names else "")
-            path = folder / "scripts" / chosen
-        if not path.is_file():
-            self.notify(f"There is no {path.name} in the lab folder.", severity="warning", markup=False)
-            return
-        self.open_editor(path)
-        self.view_model.check_later(self.repaint_soon)
-        self.repaint()
-
-    def action_start_copy(self) -> None:
-        """Begin the script a task asks the student to make from another one; or show how theirs differs by now."""
-        from labtui.lab.plan import copies_to_start
-        from labtui.session.labs import copy_difference, start_copy
-        from labtui.tui.plan_words import coloured
-        from labtui.tui.screens.pages import TextScreen
-
-        task = self.view_model.view_state().task
-        copies = copies_to_start(task) if task is not None else ()
-        if not copies:
-            self.notify("This task asks for no copy of a script.", severity="warning", markup=False)
-            return
-        original, target = copies[0]
-        folder = self.session.folder
-        if folder.inside(f"scripts/{target}").is_file():
-            shown = coloured(copy_difference(folder, original, target), roles(self))
-            same = Text(f"{target} is still identical to {original}: make the change yourself.")
-            page = shown if shown.plain else same
-            self.push_screen(TextScreen(f"{original} and your {target}", page))
-            return
-
-        try:
-            start_copy(folder, original, target)
-        except LabError as error:
-            self.report(error)
-            return
-        text = f"scripts/{target} is a copy of {original}. Find out what has to change in it."
-        self.notify(text, timeout=8, markup=False)
-        self.open_editor(folder.inside(f"scripts/{target}"))
+    def action_refresh_now(self) -> None:
+        """Ask the cluster now."""
+        if self.view_model.state.connection.status in {"offline", "needs-login"}:
+            self.session.connect_now()
+        self.session.refresh()
         self.view_model.check_later(self.repaint_soon)
 
-    def action_export(self) -> None:
-        """Tables, charts and the deck, by a process of its own; a line at the bottom tells how far it is."""
-        from labtui.tui.messages import export_all
+    async def action_leave(self) -> None:
+        """Leave. What is lost by leaving is asked about first."""
+        from labtui.tui.screens.leaving import ask_before_leaving
 
-        if self.exporting is not None and not self.exporting.done():
-            self.notify("The export is still under way.", severity="warning", markup=False)
-            return
-
-        def start() -> Future[str]:
-            folder = self.session.folder.path
-
-            def step(text: str) -> None:
-                self.call_later(self.show_work, f"export: {text}")
-
-            future = export_all(folder, step)
-            future.add_done_callback(lambda _: self.call_later(self.show_work, ""))
-            self.exporting = future
-            return future
-
-        self.follow("export", start, "")
-
-    async def show_work(self, text: str) -> None:
-        """What is being made beside the screens, in a line above the submission queue; "" takes the line away."""
-        from labtui.tui.widgets.frame import OneLine
-
-        if self.main is None:
-            return
-        bottom = self.main.query_one("#bottom")
-        if not bottom.query("#work"):
-            await bottom.mount(OneLine(id="work"), before=0)
-        bottom.query_one("#work", OneLine).text = text
-
-    # ------------------------------------------------------------------ looking behind
-
-    def action_shell_commands(self) -> None:
-        """The plain commands the selected action amounts to."""
-        from labtui.session.manual_commands import commands_of_submission
-        from labtui.tui.screens.pages import TextScreen
-
-        shown = self.view_model.view_state()
-        submission = shown.submission_of(shown.run) if shown.run is not None else None
-        try:
-            actions = commands_of_submission(self.session, submission)
-        except LabError as error:
-            self.report(error)
-            return
-        text = "\n\n".join(each.text for each in actions)
-        self.push_screen(TextScreen("The same by hand, in the lab folder", text, copy=True))
+        self.keep_answers()
+        await ask_before_leaving(self, kept=self._kept)
 
 
-def _numbers(runs: Sequence[RunState]) -> str:
-    """``run 3`` or ``runs 3, 4``."""
-    return f"run{'s' if len(runs) > 1 else ''} {', '.join(str(run.run_id) for run in runs)}"
+def bindings_of(*nodes: type[DOMNode]) -> list[Binding]:
+    """The bindings that classes declare."""
+    return [each for node in nodes for each in node.BINDINGS if isinstance(each, Binding)]

@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from labtui.domain.events import ConnectionState, LabState, RunState, SubmissionState
+from labtui.domain.events import ConnectionState, LabState, SubmissionState
 from labtui.domain.model import Interval, JobPhase, JobView, RunPhase, SubmissionStatus
 
 if TYPE_CHECKING:
-    from labtui.results.rows import ResultRow
+    from labtui.tui.view import View
 
 
-class Moment(Protocol):
-    """The state as seen at one moment; `ViewState` is one."""
-
-    @property
-    def state(self) -> LabState:
-        """The latest state."""
-
-    @property
-    def now(self) -> float:
-        """UNIX seconds."""
-
-    @property
-    def factor(self) -> float | None:
-        """How much faster than real a rehearsal's clock goes; None on a real cluster."""
-
-    @property
-    def rows_by_run(self) -> Mapping[int, ResultRow]:
-        """The results row that each run counts into."""
-
-
-TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "↻"}
+TASK_GLYPHS = {"done": "✔", "partial": "◐", "open": "○", "stale": "◐"}
 TASK_WORDS = {"done": "done", "partial": "begun", "open": "open", "stale": "stale"}
-CONNECTION_GLYPHS = {"online": "●", "connecting": "◐", "stale": "◌", "offline": "○", "needs-login": "!"}
-CONNECTION_WORDS = {"needs-login": "needs login"}
+CONNECTION_GLYPHS = {"online": "●", "connecting": "○", "stale": "○", "offline": "○", "needs-login": "!"}
+CONNECTION_WORDS = {"needs-login": "not logged in", "stale": "no answer"}
 PHASE_GLYPHS = {
-    RunPhase.WAITING: "·",
-    RunPhase.QUEUED: "◌",
-    RunPhase.STARTING: "◔",
+    RunPhase.WAITING: "◌",
+    RunPhase.QUEUED: "◔",
+    RunPhase.STARTING: "▷",
     RunPhase.RUNNING: "▶",
     RunPhase.DONE: "✔",
     RunPhase.FAILED: "✘",
     RunPhase.CANCELLED: "⊘",
     RunPhase.UNKNOWN: "?",
 }
+PHASE_ROLES = {
+    RunPhase.STARTING: "busy",
+    RunPhase.RUNNING: "busy",
+    RunPhase.DONE: "good",
+    RunPhase.FAILED: "bad",
+    RunPhase.UNKNOWN: "warn",
+    "done": "good",
+    "partial": "busy",
+    "stale": "warn",
+}
+"""The role of a phase, or of a task's status, among `themes.Roles`; others are plain."""
+NOTHING = "·"
+"""In a table: no value."""
 OUTCOME_WORDS = {
     "oom": "out of memory",
     "time-limit": "time limit",
@@ -54,14 +48,6 @@ OUTCOME_WORDS = {
     "unfinished": "ended early",
     "completed": "done",
 }
-NOTHING = "-"
-
-
-def age(seconds: float) -> str:
-    """How long ago, in the largest fitting unit: ``2 s ago``, ``3 min ago``, ``1 h ago``."""
-    if seconds < 1.0:
-        return "now"
-    return f"{duration(seconds)} ago"
 
 
 def duration(seconds: float) -> str:
@@ -78,59 +64,53 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def connection_label(connection: ConnectionState, *, reader: bool = False) -> tuple[str, str]:
-    """Glyph and word of the connection; before the first attempt ended it is not offline, unless we only read."""
-    status = connection.status if reader else connection_status(connection)
-    return CONNECTION_GLYPHS.get(status, "?"), CONNECTION_WORDS.get(status, status)
-
-
-def connection_status(connection: ConnectionState) -> str:
-    """The status to show: `offline` only after an attempt that failed."""
-    started = connection.status != "offline" or bool(connection.sentence)
-    return connection.status if started else "connecting"
-
-
-def epoch_time(row: ResultRow | None) -> str:
-    """``14.0 ±0.5``, or ``59.8 σ 0.9`` where epochs differ by more than printing hides."""
-    if row is None or row.epoch_seconds is None:
-        return NOTHING
-    from labtui.results.numbers import with_uncertainty
-
-    return with_uncertainty(row, row.epoch_seconds)
-
-
-def speedup(row: ResultRow, rows: Sequence[ResultRow]) -> str:
-    """``1.68 ±0.05``, with the uncertainty of both its times; `rows` hold the baseline.
-
-    Where none is worth showing it has two decimals, as in charts and exported tables.
-    """
-    if row.speedup is None:
-        return NOTHING
-    from labtui.results.numbers import baseline_of, ratio_text, with_uncertainty
-
-    text = with_uncertainty(row, row.speedup, baseline_of(row, rows))
-    return text if " " in text else ratio_text(row.speedup)
-
-
-def whole(number: Interval | None) -> str:
-    """A rate without decimals: ``3,676``."""
-    return NOTHING if number is None else f"{number.value:,.0f}"
-
-
 def ratio(number: Interval | None) -> str:
     """A speedup: ``1.68``."""
-    return NOTHING if number is None else f"{number.value:.2f}"
+    from labtui.results.numbers import ratio_text
+
+    return NOTHING if number is None else ratio_text(number)
 
 
 def percent(number: Interval | None) -> str:
     """An efficiency given as a fraction of one: ``84 %``."""
-    return NOTHING if number is None else f"{number.value * 100:.0f} %"
+    from labtui.results.numbers import percent_text
+
+    return NOTHING if number is None else percent_text(number)
+
+
+def plural(count: int, word: str) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def run_numbers(numbers: Sequence[int]) -> str:
+    """``Run 3``, ``Runs 3, 4``."""
+    return f"Run{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def clock(at: float) -> str:
+    """A moment of today: ``14:02``."""
+    return time.strftime("%H:%M", time.localtime(at))
+
+
+def clock_span(seconds: float) -> str:
+    """A span of time as a clock shows it: ``0:09``, ``1:19``, ``1:02:03``."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def bar(share: float, width: int) -> tuple[str, str]:
     """A progress bar of `width` cells, as its filled and its empty part."""
     filled = min(width, max(0, round(share * width)))
-    return "━" * filled, "─" * (width - filled)
+    return "━" * filled, "━" * (width - filled)
+
+
+def connection_label(connection: ConnectionState) -> tuple[str, str]:
+    """Glyph and word of the connection; before the first attempt ended it is not offline."""
+    tried = connection.status != "offline" or bool(connection.sentence)
+    status = connection.status if tried else "connecting"
+    return CONNECTION_GLYPHS.get(status, "?"), CONNECTION_WORDS.get(status, status)
 
 
 def bytes_size(count: int) -> str:
@@ -141,65 +121,6 @@ def bytes_size(count: int) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} MiB"
-
-
-def epoch_progress(run: RunState) -> str:
-    """``epoch 3 of 5``: the epoch being trained now; ``epoch 3`` where nothing tells how many there are."""
-    if run.spec.program is not None:
-        return "running"
-    if "epochs" in run.spec.unknown:
-        return f"epoch {len(run.epochs) + 1}"
-    current = min(len(run.epochs) + 1, run.spec.epochs)
-    return f"epoch {current} of {run.spec.epochs}"
-
-
-def run_words(run: RunState, submission: SubmissionState | None) -> str:
-    """The state of a run in words, without its glyph."""
-    if ended_unread(run, submission) and submission is not None and submission.job is not None:
-        from labtui.slurm.states import plain_state
-
-        return _STOPPED.get(plain_state(submission.job.slurm_state), "ended, reading")
-    if run.phase is RunPhase.RUNNING:
-        return epoch_progress(run)
-    if run.phase is RunPhase.FAILED:
-        return OUTCOME_WORDS.get(run.outcome or "failed", "failed")
-    if run.phase is RunPhase.WAITING and submission is not None:
-        return _submission_words(submission)
-    if _job_phase(submission) is JobPhase.SETTLING:
-        return "done, settling" if run.phase is RunPhase.DONE else "settling"
-    waits_inside = run.phase is RunPhase.QUEUED and _job_phase(submission) is JobPhase.RUNNING
-    return "next in job" if waits_inside else run.phase.value
-
-
-_STOPPED = {"CANCELLED": "cancelled", "TIMEOUT": "time limit", "OUT_OF_MEMORY": "out of memory"}
-"""How a run ended that its log does not tell of yet, where Slurm's word for the job says it for all of its runs."""
-
-
-def _submission_words(submission: SubmissionState) -> str:
-    words = {
-        SubmissionStatus.WAITING: "queued here",
-        SubmissionStatus.SENDING: "being sent",
-        SubmissionStatus.UNKNOWN: "no answer yet",
-        SubmissionStatus.REFUSED: "refused",
-        SubmissionStatus.WITHDRAWN: "withdrawn",
-        SubmissionStatus.ACCEPTED: "queued",
-    }
-    return words[submission.status]
-
-
-def run_label(run: RunState, submission: SubmissionState | None) -> str:
-    """Glyph and words: ``▶ epoch 3 of 5``, ``✔ done``, ``✘ out of memory``."""
-    glyph = PHASE_GLYPHS[RunPhase.QUEUED if ended_unread(run, submission) else run.phase]
-    return f"{glyph} {run_words(run, submission)}"
-
-
-def _job_phase(submission: SubmissionState | None) -> JobPhase | None:
-    return submission.job.phase if submission is not None and submission.job is not None else None
-
-
-def ended_unread(run: RunState, submission: SubmissionState | None) -> bool:
-    """Its job is over, and its log does not say yet how the run ended."""
-    return run.outcome is None and _job_phase(submission) is JobPhase.FINISHED
 
 
 NO_LINE = ("offline", "needs-login")
@@ -223,20 +144,20 @@ def submission_sentences(submission: SubmissionState, state: LabState) -> list[s
     return [plain[submission.status]] if submission.status in plain else []
 
 
-def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> list[str]:
+def job_sentences(submission: SubmissionState, job: JobView, view: View) -> list[str]:
     """A submission's job: pending and why, running since when, or how it ended."""
     head = f"Job {job.job_id}"
-    if job.phase in {JobPhase.QUEUED, JobPhase.RUNNING} and _over_by_its_log(submission, moment):
+    if job.phase in {JobPhase.QUEUED, JobPhase.RUNNING} and _over_by_its_log(submission, view):
         return [f"{head} has ended, as its log shows. The queue is asked again soon."]
     if job.phase is JobPhase.QUEUED:
-        return _queued_words(submission, job, moment)
+        return _queued_words(submission, job, view)
     if job.phase is JobPhase.RUNNING:
         return [
-            _running_words(submission, _cluster_now(moment)),
-            *_limit_words(moment, submission),
+            _running_words(submission, cluster_now(view)),
+            *_limit_words(view, submission),
         ]
     if job.phase is JobPhase.UNKNOWN:
-        since = f" for {duration(moment.now - job.unknown_since)}" if job.unknown_since else ""
+        since = f" for {duration(view.now - job.unknown_since)}" if job.unknown_since else ""
         return [f"{head}: unknown{since}. The cluster has not reported how it ended."]
     if job.phase is JobPhase.SETTLING:
         return [f"{head} has left the queue; no accounting record yet."]
@@ -247,12 +168,12 @@ def job_sentences(submission: SubmissionState, job: JobView, moment: Moment) -> 
         + (f", exit code {job.exit_code}" if job.exit_code not in ("", "0:0") else "")
         + "."
         + _end_words(job.slurm_state)
-        + (" Its log is being read to the end." if _outcomes_unread(submission, moment) else "")
+        + (" Its log is being read to the end." if _outcomes_unread(submission, view) else "")
     ]
 
 
-def _outcomes_unread(submission: SubmissionState, moment: Moment) -> bool:
-    runs = (moment.state.runs.get(number) for number in submission.run_ids)
+def _outcomes_unread(submission: SubmissionState, view: View) -> bool:
+    runs = (view.state.runs.get(number) for number in submission.run_ids)
     return any(run is not None and run.outcome is None for run in runs)
 
 
@@ -264,19 +185,19 @@ def _end_words(state: str) -> str:
     return f" It {FINISHED[word]}." if word in FINISHED and word != "COMPLETED" else ""
 
 
-def _queued_words(submission: SubmissionState, job: JobView, moment: Moment) -> list[str]:
-    runs = [moment.state.runs[number] for number in submission.run_ids if number in moment.state.runs]
+def _queued_words(submission: SubmissionState, job: JobView, view: View) -> list[str]:
+    runs = [view.state.runs[number] for number in submission.run_ids if number in view.state.runs]
     if any(run.epochs or run.phase in {RunPhase.STARTING, RunPhase.RUNNING} for run in runs):
         return [f"Job {job.job_id} runs, as its log shows. The queue is asked again soon."]
-    later = max(0.0, moment.now - job.seen_at) * (moment.factor or 1.0)
+    later = max(0.0, view.now - job.seen_at) * (view.factor or 1.0)
     return [
         f"Job {job.job_id} is pending: {pending_reason(job.reason)}",
         _start_words(job.start_estimate, job.seen_at + later),
     ]
 
 
-def _over_by_its_log(submission: SubmissionState, moment: Moment) -> bool:
-    runs = [moment.state.runs[number] for number in submission.run_ids if number in moment.state.runs]
+def _over_by_its_log(submission: SubmissionState, view: View) -> bool:
+    runs = [view.state.runs[number] for number in submission.run_ids if number in view.state.runs]
     return bool(runs) and all(run.phase is RunPhase.DONE for run in runs)
 
 
@@ -299,12 +220,12 @@ def _start_words(estimate: float | None, now: float) -> str:
     )
 
 
-def _cluster_now(moment: Moment) -> float | None:
+def cluster_now(view: View) -> float | None:
     """The cluster's clock now, as far as it is known: a rehearsal's goes faster than ours."""
-    read_at, cluster_time = moment.state.refreshed_at, moment.state.cluster_time
+    read_at, cluster_time = view.state.refreshed_at, view.state.cluster_time
     if read_at is None or cluster_time is None:
         return None
-    return cluster_time + max(0.0, moment.now - read_at) * (moment.factor or 1.0)
+    return cluster_time + max(0.0, view.now - read_at) * (view.factor or 1.0)
 
 
 def _running_words(submission: SubmissionState, now: float | None) -> str:
@@ -323,13 +244,13 @@ def _running_words(submission: SubmissionState, now: float | None) -> str:
     return text + "."
 
 
-def _limit_words(moment: Moment, submission: SubmissionState) -> list[str]:
+def _limit_words(view: View, submission: SubmissionState) -> list[str]:
     """Whether the time limit will come before the end, as far as the epochs so far can tell."""
     from labtui.results.pace import limit_warning, running_run
 
-    run = running_run(submission, moment.state.runs)
-    row = moment.rows_by_run.get(run.run_id) if run is not None else None
+    run = running_run(submission, view.state.runs)
+    row = view.every[run.run_id].row if run is not None else None
     if submission.job is None:
         return []
-    warning = limit_warning(submission, moment.state.runs, row, _cluster_now(moment))
+    warning = limit_warning(submission, view.state.runs, row, cluster_now(view))
     return [warning] if warning else []

@@ -1,4 +1,4 @@
-"""What the screens suggest: what to do next, which keys act, and what bears on an answer. Pure, like `view`.
+"""What the screens suggest: what to do next, and what bears on an answer. Pure, like `view`.
 
 Beside an answer stand numbers or a chart and facts that bear on the question, then all numbers and other facts; labtui
 sets these beside the text and writes no answer.
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from labtui.domain.events import RunState
 from labtui.domain.model import RunPhase
-from labtui.tui.actions import named
+from labtui.tui import format as words
 from labtui.tui.format import NOTHING
-from labtui.tui.view import LIVE_WORDS, TaskRow, ViewState, number_rows, task_rows
+from labtui.tui.view import RunLine, TaskLine, View, connected, result_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,197 +26,181 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do next: a sentence, and the action of the registry that does it ("" where no key helps).
+    """What to do next: a label and one reason, and the action that does it ("" where no key helps).
 
     `again` are the runs that the action plans once more. `task_id` is the task that it goes to, where it goes to one.
     """
 
-    sentence: str
+    label: str
+    reason: str = ""
     action: str = ""
-    again: tuple[RunState, ...] = ()
+    again: tuple[RunLine, ...] = ()
     task_id: str = ""
 
-    @property
-    def label(self) -> str:
-        """The action's own label, or where it goes to."""
-        action = named(self.action)
-        return f"go to {self.task_id}" if self.task_id else action.label if action is not None else ""
 
-
-_STEP_ACTIONS = {
-    "runs": "plan",
-    "constant-batch": "plan",
-    "learning-rate": "edit",
-    "metric": "plan",
-    "charts": "export",
-    "hand-in": "export",
-    "answers": "pane('answers')",
-    "edited": "edit",
-    "data-read": "doctor",
-    "fit": "plan",
+_STEPS = {
+    "runs": ("plan", "Submit the runs"),
+    "constant-batch": ("plan", "Plan with one batch per GPU"),
+    "learning-rate": ("edit", "Edit the script"),
+    "metric": ("plan", "Plan another run"),
+    "charts": ("export", "Export the charts"),
+    "hand-in": ("export", "Export the slides"),
+    "answers": ("pane('answers')", "Answer the questions"),
+    "edited": ("edit", "Edit the script"),
+    "files": ("edit", "Edit the file"),
+    "data-read": ("doctor", "Check the cluster"),
+    "fit": ("plan", "Submit the runs"),
 }
-"""The action that brings a missing condition of each kind nearer."""
+"""The action that brings a missing condition of each kind nearer, and its label."""
 
 
-def next_step(view_state: ViewState) -> NextStep:
+def next_step(view: View) -> NextStep:
     """What the task on the screen needs now: its remedy, its next condition, the next task, or the hand-in."""
-    state = view_state.state
-    if state.connection.status == "needs-login" or (
-        state.connection.status == "offline" and state.connection.sentence
-    ):
-        return NextStep("Not connected to the cluster. Connect again.", "refresh_now")
-    failed = oom_run(view_state)
+    if not connected(view.state):
+        return NextStep("Connect", "Not connected to the cluster.", "refresh_now")
+    failed = oom_run(view)
     if failed is not None:
-        return NextStep(
-            f"{failed.spec.label} ran out of GPU memory. Plan it with half the batch.", "halve_batch"
-        )
-    check = view_state.checks.get(view_state.task_id)
-    item = check.next_item if check is not None else None
-    live = [run for run in view_state.runs if run.phase in LIVE_WORDS]
-    if live and (item is None or item.kind in {"runs", "constant-batch", "metric", "fit", "learning-rate"}):
-        return _while_running(view_state, len(live))
-    if check is not None and item is not None and check.missing:
-        return _what_is_missing(view_state, check.missing, item)
-    ahead = next_task(view_state)
+        return NextStep("Halve the batch", f"Run {failed.run_id} ran out of memory.", "halve_batch")
+    item = view.check.next_item if view.check is not None else None
+    waits = view.live and (
+        item is None or item.kind in {"runs", "constant-batch", "metric", "fit", "learning-rate"}
+    )
+    if waits:
+        return _while_running(view)
+    if item is not None and view.check is not None and view.check.missing:
+        return _what_is_missing(view, view.check.missing, item)
+    ahead = next_task(view)
     if ahead is not None:
-        return NextStep(f"Next task: {ahead.task_id} {ahead.title}", "next_open_task")
-    return _hand_in(view_state) if view_state.checks else NextStep("")
+        return NextStep(f"Go to {ahead.task_id}", ahead.title, "next_open_task", task_id=ahead.task_id)
+    return _hand_in(view) if view.checks else NextStep("")
 
 
-def next_task(view_state: ViewState) -> TaskRow | None:
+def next_task(view: View) -> TaskLine | None:
     """The next task that is not done, those after the one on the screen first; None when all are."""
-    rows = task_rows(view_state)
-    here = next((at for at, row in enumerate(rows) if row.task_id == view_state.task_id), -1)
-    ahead = (*rows[here + 1 :], *rows[: max(0, here)])
+    here = next((at for at, row in enumerate(view.tasks) if row.task_id == view.task_id), -1)
+    ahead = (*view.tasks[here + 1 :], *view.tasks[: max(0, here)])
     return next((row for row in ahead if row.status != "done"), None)
 
 
-def oom_run(view_state: ViewState) -> RunState | None:
+def oom_run(view: View) -> RunLine | None:
     """The newest run of the task that ran out of GPU memory and was not planned again with a smaller batch."""
     smallest: dict[str, int] = {}  # images per GPU of the later runs, by model
-    for run in reversed(view_state.runs):
-        batch, later = run.spec.per_gpu_batch, smallest.get(run.spec.model)
-        again = later is not None and later < batch
-        if run.outcome == "oom" and run.gpu_memory_ran_out and not again:
-            return run
-        smallest[run.spec.model] = batch if later is None else min(batch, later)
+    for line in reversed(view.lines):
+        spec = line.run.spec
+        batch, later = spec.per_gpu_batch, smallest.get(spec.model)
+        if line.run.gpu_memory_ran_out and (later is None or later >= batch):
+            return line
+        smallest[spec.model] = batch if later is None else min(batch, later)
     return None
 
 
-def _what_is_missing(view_state: ViewState, missing: str, item: CheckItem) -> NextStep:
+def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
     if item.task_id:
-        return NextStep(missing, "go_to_missing", task_id=item.task_id)
-    again = failed_runs(view_state) if item.kind == "runs" else ()
+        return NextStep(f"Go to {item.task_id}", missing, "go_to_missing", task_id=item.task_id)
+    again = failed_runs(view) if item.kind == "runs" else ()
     if again:
-        which, it = f"{again[0].spec.label} (run {again[0].run_id})", "it"
-        if len(again) > 1:
-            which, it = f"Runs {', '.join(str(run.run_id) for run in again)}", "them"
-        return NextStep(f"{which} failed. Look at the log, then plan {it} again.", "retry_run", again)
-    action = _STEP_ACTIONS.get(item.kind, "")
+        reason = f"{words.run_numbers([line.run_id for line in again])} failed: {again[0].cause}."
+        return NextStep("Run again", reason, "retry_run", again)
+    action, label = _STEPS.get(item.kind, ("", missing))
     if item.kind == "edited" and not item.evidence and missing.startswith("Make "):
-        action = "start_copy"
-    return NextStep(missing, action)
+        action, label = "start_copy", "Begin the copy"
+    if item.kind == "runs" and not view.lines and view.task is not None and view.task.runs:
+        label = f"Submit {words.plural(len(view.task.runs), 'run')}"
+    if item.kind == "answers":
+        done = view.count("answers").done
+        label = f"Answer question {done + 1}"
+    if item.kind == "charts":
+        charts = view.count("charts")
+        label = f"Export {words.plural(charts.of - charts.done, 'chart')}"
+    return NextStep(label, missing if label != missing else "", action)
 
 
-def failed_runs(view_state: ViewState) -> tuple[RunState, ...]:
+def failed_runs(view: View) -> tuple[RunLine, ...]:
     """The last run of each planned size that never completed, where it failed or ran out of time."""
-    task = view_state.task
+    task = view.task
     planned = {(each.model, each.gpus) for each in task.runs} if task is not None else set()
-    last = {run.spec.label: run for run in view_state.runs if (run.spec.model, run.spec.n_gpus) in planned}
-    for run in view_state.runs:
-        if run.outcome == "completed":
-            last.pop(run.spec.label, None)
-    return tuple(run for run in last.values() if run.outcome in {"failed", "time-limit"})
+    last = {}
+    for line in view.lines:
+        if (line.run.spec.model, line.run.spec.n_gpus) in planned:
+            last[line.run.spec.label] = line
+    for line in view.lines:
+        if line.phase is RunPhase.DONE:
+            last.pop(line.run.spec.label, None)
+    return tuple(line for line in last.values() if line.run.outcome in {"failed", "time-limit"})
 
 
-def _while_running(view_state: ViewState, count: int) -> NextStep:
+def live_reason(view: View) -> str:
+    """``Run 3 has 0:09 left.``, ``Run 4 is queued; Slurm expects it to start at 14:02.``, for example."""
+    training = [line for line in view.live if line.phase is RunPhase.RUNNING]
+    first = (training or view.live or (None,))[0]
+    if first is None:
+        return ""
+    if first.left_s is not None:
+        return f"Run {first.run_id} has {words.clock_span(first.left_s)} left."
+    job = first.submission.job if first.submission is not None else None
+    if first.phase is RunPhase.QUEUED and job is not None and job.start_estimate:
+        return (
+            f"Run {first.run_id} is queued; Slurm expects it to start at {words.clock(job.start_estimate)}."
+        )
+    if len(view.live) > 1:
+        return f"{words.plural(len(view.live), 'run')} under way."
+    return f"Run {first.run_id} is {first.phase.value}."
+
+
+def _while_running(view: View) -> NextStep:
     """What can be done while jobs are under way: the questions without an answer, else watching."""
-    runs = f"{count} run{'s' if count != 1 else ''} under way."
-    check = view_state.checks.get(view_state.task_id)
-    if check is not None and any(item.kind == "answers" and not item.met for item in check.items):
-        return NextStep(f"{runs} Meanwhile, answer the questions.", "pane('answers')")
-    return NextStep(f"{runs} Watch the log.", "pane('log')")
+    answers = view.count("answers")
+    if answers.done < answers.of:
+        return NextStep(f"Answer question {answers.done + 1}", live_reason(view), "pane('answers')")
+    return NextStep("Watch the log", live_reason(view), "pane('log')")
 
 
-def _hand_in(view_state: ViewState) -> NextStep:
-    edition = view_state.edition
-    hand_in = edition.hand_in if edition is not None else None
+def _hand_in(view: View) -> NextStep:
+    hand_in = view.edition.hand_in if view.edition is not None else None
     what = " ".join(hand_in.what.split()) if hand_in is not None else ""
-    if not view_state.deck:
-        return NextStep(f"All tasks are done. Export the deck to hand in: {what}".rstrip(": "), "export")
-    return NextStep(f"All tasks are done. Hand in {view_state.deck}: {what}".rstrip(": "))
+    if not view.deck:
+        return NextStep("Export the slides", f"All tasks are done. {what}".rstrip(), "export")
+    return NextStep(f"Hand in {view.deck}", f"All tasks are done. {what}".rstrip())
 
 
-def context_keys(view: ViewState, pane: str) -> tuple[str, ...]:
-    """The actions that do something here and now, the most useful first, by their names."""
-    task, run = view.task, view.run
-    mine = run is not None and run.task_id == view.task_id
-    live = run is not None and mine and run.phase in LIVE_WORDS
-    keys: list[str] = []
-    if oom_run(view) is not None:
-        keys.append("halve_batch")
-    if pane in {"runs", "log"} and live:
-        keys += ["cancel_run", "end_after"]
-    if pane in {"runs", "log"} and run is not None and mine:
-        if run.phase in {RunPhase.WAITING, RunPhase.QUEUED}:
-            keys.append("hold_run")
-        if run.phase in {RunPhase.FAILED, RunPhase.CANCELLED} and oom_run(view) is not run:
-            keys.append("retry_run")
-    if pane in {"task", "runs", "charts"} and task is not None and task.runs:
-        keys.append("plan")
-    if pane == "runs" and mine:
-        keys.append("pane('log')")
-    if pane == "task" and task is not None:
-        from labtui.lab.plan import copies_to_start
-
-        keys += ["start_copy"] if copies_to_start(task) else []
-        keys += ["edit"] if task.files else []
-    if pane == "answers":
-        keys.append("edit")
-    if pane in {"task", "charts"} and any(each.epochs for each in view.state.runs.values()):
-        keys.append("export")
-    if (ahead := next_step(view).action) in {"next_open_task", "go_to_missing"}:
-        keys.append(ahead)
-    return tuple(keys)
-
-
-def instead_of_runs(view: ViewState) -> str:
+def instead_of_runs(view: View) -> str:
     """For a task that plans no runs: its next step, and where the next runs are."""
     task = view.task
     if task is None:
-        return "This lab's edition could not be read, so there is no plan. `labtui labs check` says why."
+        return "This lab's edition could not be read. Run `labtui labs check`."
     sentences = ["This task needs no run."]
-    check = view.checks.get(task.id)
-    if check is not None and check.status == "done":
+    if view.check is not None and view.check.status == "done":
         sentences.append("It is done.")
     else:
-        sentences.append(next_step(view).sentence)
-        if task.questions:
-            sentences.append("Press a for its questions.")
+        sentences.append(next_step(view).reason)
     tasks = view.edition.tasks if view.edition is not None else ()
     names = [each.id for each in tasks]
     after = next((each for each in tasks[names.index(task.id) + 1 :] if each.runs), None)
     if after is not None:
-        sentences.append(f"Task {after.id} plans the next runs; press ] to go on.")
+        sentences.append(f"Task {after.id} plans the next runs. Press ] to go on.")
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def no_run_yet(view: ViewState) -> str:
-    """The runs pane before the first run of a task."""
+def no_run_yet(view: View) -> str:
+    """The runs and charts of a task before its first run."""
     planned = len(view.task.runs) if view.task is not None else 0
     if planned:
-        runs = f"{planned} run{'s' if planned != 1 else ''}"
-        return f"No run yet. Press s to submit the {runs} of this task."
+        return f"No run yet. Press s to submit {words.plural(planned, 'run')}."
     return instead_of_runs(view)
 
 
-def done_already(view: ViewState) -> str:
+def done_already(view: View) -> str:
     """A sentence for the plan of a task that is done; "" otherwise."""
-    check = view.checks.get(view.task_id)
-    runs = sum(run.phase is RunPhase.DONE for run in view.runs)
-    if check is None or check.status != "done" or not runs:
+    runs = any(line.phase is RunPhase.DONE for line in view.lines)
+    if view.check is None or view.check.status != "done" or not runs:
         return ""
     return f"Task {view.task_id} is done already: its runs would be repeated."
+
+
+def key_result(view: View) -> str:
+    """A finished task in one sentence."""
+    result = result_line(view)
+    return f"Task {view.task_id} is done." + (f" {result}." if result else "")
 
 
 CHART_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -246,17 +229,17 @@ def chart_for(question: str, charts: Sequence[ChartSpec]) -> ChartSpec | None:
     shown = {chart.family: chart for chart in reversed(charts) if not chart.empty}
     there = {key: shown[key] for key in (*NUMBERS, "cpu-gpu") if key in shown}
     named = []
-    for key, words in CHART_WORDS:
-        places = [text.index(word) for word in words if word in text]
+    for key, named_by in CHART_WORDS:
+        places = [text.index(word) for word in named_by if word in text]
         if places and key in there:
             named.append((min(places), key))
     wanted = min(named)[1] if named else "speedup"
     return there.get(wanted) or next(iter(there.values()), None)
 
 
-def facts_for(view_state: ViewState, question: int | None) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+def facts_for(view: View, question: int | None) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     """The facts that bear on a question, in the edition's order, and the other facts of its task."""
-    task, edition = view_state.task, view_state.edition
+    task, edition = view.task, view.edition
     if task is None or edition is None:
         return (), ()
     facts = edition.facts_of(task)
@@ -266,21 +249,21 @@ def facts_for(view_state: ViewState, question: int | None) -> tuple[tuple[Fact, 
     return bearing, tuple(fact for fact in facts if fact not in bearing)
 
 
-def chart_beside(view_state: ViewState, question: int | None) -> ChartSpec | None:
-    task = view_state.task
+def chart_beside(view: View, question: int | None) -> ChartSpec | None:
+    task = view.task
     text = ""
     if task is not None and question is not None and 0 <= question < len(task.questions):
         text = task.questions[question].text
-    return chart_for(text, view_state.charts)
+    return chart_for(text, view.charts)
 
 
-def text_beside(view_state: ViewState, question: int | None, *, charted: bool = False) -> Text:
+def text_beside(view: View, question: int | None, *, charted: bool = False) -> Text:
     """What bears on the question: its numbers (unless a chart shows them) and facts; then all numbers, other facts."""
     text = Text()
-    bearing, others = facts_for(view_state, question)
-    rows = _rows(view_state)
+    bearing, others = facts_for(view, question)
+    rows = number_rows(view)
     if not charted:
-        _numbers_of_question(text, view_state, question, rows)
+        _numbers_of_question(text, view, question, rows)
     if bearing and question is not None:
         _facts(text, f"For question {question + 1}", bearing)
     _all_numbers(text, rows)
@@ -292,10 +275,10 @@ def text_beside(view_state: ViewState, question: int | None, *, charted: bool = 
 
 
 def _numbers_of_question(
-    text: Text, view_state: ViewState, question: int | None, rows: Sequence[tuple[str, ...]]
+    text: Text, view: View, question: int | None, rows: Sequence[tuple[str, ...]]
 ) -> None:
     """One line for each number that the question's chart would show."""
-    chart = chart_beside(view_state, question)
+    chart = chart_beside(view, question)
     if chart is None or question is None:
         return
     key = chart.family if chart.family in NUMBERS else "epoch-time"
@@ -327,10 +310,21 @@ def _facts(text: Text, title: str, facts: Sequence[Fact]) -> None:
     text.append("\n")
 
 
-def _rows(view_state: ViewState) -> Sequence[tuple[str, ...]]:
-    """The numbers of the networks this task is about, then those of the others."""
-    task = view_state.task
-    mine = {run.model for run in task.runs} if task is not None else set()
-    mine |= {run.spec.model for run in view_state.runs}
-    everything = {row.model for row in view_state.results.rows} if view_state.results is not None else set()
-    return number_rows(view_state, frozenset(mine)) + number_rows(view_state, frozenset(everything - mine))
+def number_rows(view: View) -> list[tuple[str, ...]]:
+    """Configuration, epoch time, throughput, speedup, efficiency: one line per measured configuration of the task."""
+    from labtui.results.numbers import rate_text, with_uncertainty
+
+    rows: list[tuple[str, ...]] = []
+    for timed in view.results.programs if view.results is not None else ():
+        if timed.practice is view.practice:
+            time = f"{timed.shown.value:,.2f} {timed.program.shown_in}"
+            share = words.percent(timed.weak_efficiency or timed.efficiency)
+            name = f"{timed.series} {timed.program.counted(timed.processes)}"
+            rows.append((name, time, NOTHING, words.ratio(timed.speedup), share))
+    for row in view.results.rows if view.results is not None else ():
+        if row.epoch_seconds is None or row.practice is not view.practice:
+            continue  # rehearsed and real numbers never stand in one table
+        label = row.configuration.label + (", so far" if row.live else "")
+        time, rate = with_uncertainty(row, row.epoch_seconds), rate_text(row.throughput)
+        rows.append((label, time, rate, words.ratio(row.speedup), words.percent(row.efficiency)))
+    return rows

@@ -88,22 +88,6 @@ class RunsSubmitted(Message):
     """The runs of a plan were put into the submission queue."""
 
 
-class PaneAsked(Message):
-    """A tab was clicked."""
-
-    def __init__(self, pane: str) -> None:
-        super().__init__()
-        self.pane = pane
-
-
-class ActionAsked(Message):
-    """A key of the bottom line was clicked; `name` is an action of the registry."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-
 Post = Callable[[Message], bool]
 
 

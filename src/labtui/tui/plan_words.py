@@ -16,7 +16,6 @@ from labtui.domain.model import Interval, RunSpec, SubmissionDraft
 from labtui.lab.plan_table import PlanRow
 from labtui.results.cost import gpu_hours_of_limit
 from labtui.tui import format as words
-from labtui.tui.actions import named
 from labtui.tui.themes import Roles
 from labtui.tui.widgets.tables import Row, TableColumn
 
@@ -280,10 +279,8 @@ def finding_text(
     text = Text(f"{finding.text.strip()}\n", style="bold") if finding.text.strip() else Text()
     text.append(" ".join(finding.effect.split()), style="not bold")
     for original, made in copies if finding.rule == "script-missing" else ():
-        key = named("start_copy")
-        if made in finding.effect and key is not None:
-            again = f" Press esc, then {key.key_label}: it begins as a copy of {original}."
-            text.append(again, style="not bold")
+        if made in finding.effect:
+            text.append(f" Press esc, then b: it begins as a copy of {original}.", style="not bold")
     if reason := reasons.get(finding.key):
         text.append(f"\nOverridden: {reason}", style="not bold")
     return text

@@ -200,6 +200,12 @@ class Roles:
     soft: str
     axis: str
     chip: str
+    bad_ground: str
+
+
+def ink(text: str, style: str = "", *, no_wrap: bool = False) -> Text:
+    """Text of which only these words have the style: what is appended has its own."""
+    return Text(no_wrap=no_wrap, overflow="ellipsis" if no_wrap else None).append(text, style)
 
 
 def roles(app: App[Any]) -> Roles:
@@ -215,4 +221,5 @@ def roles(app: App[Any]) -> Roles:
         soft=variables["soft"],
         axis=variables["axis"],
         chip=f"bold {variables['on-accent']} on {theme.accent}",
+        bad_ground=variables["error-ground"],
     )

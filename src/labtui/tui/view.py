@@ -1,51 +1,124 @@
-"""What the screens say, computed from a `ViewState`: pure functions from state to rows and sentences.
+"""`View`: what all parts of the screens show at one moment, made by `make_view` and judged nowhere else.
 
-Nothing here knows Textual, files or clocks (`ViewState.now` is handed in).
+Pure: no Textual, files or clocks. A run's phase, its cause, whether it counts and why not stand in its `RunLine`;
+header, task list, runs, next step and charts read it from there.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from labtui.domain.events import LabState, RunState, SubmissionState
-from labtui.domain.model import Program, RunPhase, SubmissionStatus
+from labtui.domain.model import JobPhase, RunPhase, SubmissionStatus
 from labtui.tui import format as words
-from labtui.tui.format import NO_LINE, job_sentences, submission_sentences
+from labtui.tui.format import NO_LINE
 
 if TYPE_CHECKING:
     from labtui.lab.checks import TaskCheck
     from labtui.lab.edition import Edition, Task
     from labtui.results.charts import ChartSpec
+    from labtui.results.programs import ProgramRow
     from labtui.results.rows import ResultRow, Results
 
-LIVE_ORDER = ("", "waiting", "queued", "running")
-LIVE_WORDS = {
-    RunPhase.WAITING: "waiting",
-    RunPhase.QUEUED: "queued",
-    RunPhase.STARTING: "running",
-    RunPhase.RUNNING: "running",
-}
+LIVE = (RunPhase.WAITING, RunPhase.QUEUED, RunPhase.STARTING, RunPhase.RUNNING)
+"""The phases of a run that is still to end, the later the nearer to its end."""
+TRAINING = (RunPhase.STARTING, RunPhase.RUNNING)
 ENDED_BADLY = frozenset({RunPhase.FAILED, RunPhase.CANCELLED})
+_STOPPED = {
+    "CANCELLED": (RunPhase.CANCELLED, "cancelled"),
+    "TIMEOUT": (RunPhase.FAILED, "time limit"),
+    "OUT_OF_MEMORY": (RunPhase.FAILED, "out of memory"),
+}
+"""How a run ended that its log does not tell of yet, where Slurm's word for the job says it for all of its runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewState:
+class RunLine:
+    """A run as every part of the screen shows it.
+
+    `cause` says why it failed, was cancelled or is unknown. `why_not` says why its numbers do not count; "" where they
+    do. `left_s` are the cluster's seconds to its end, `share` what of it is done (0 to 1).
+    """
+
+    run: RunState
+    submission: SubmissionState | None
+    phase: RunPhase
+    cause: str = ""
+    why_not: str = ""
+    row: ResultRow | None = None
+    timed: ProgramRow | None = None
+    share: float = 0.0
+    left_s: float | None = None
+
+    @property
+    def run_id(self) -> int:
+        return self.run.run_id
+
+    @property
+    def counts(self) -> bool:
+        return not self.why_not
+
+    @property
+    def live(self) -> bool:
+        return self.phase in LIVE
+
+    @property
+    def sign(self) -> str:
+        return words.PHASE_GLYPHS[self.phase]
+
+    @property
+    def word(self) -> str:
+        """``running``, ``failed: out of memory``, ``unknown since 14:02``."""
+        if self.phase in ENDED_BADLY and self.cause not in ("", self.phase.value):
+            return f"{self.phase.value}: {self.cause}"
+        return f"{self.phase.value} {self.cause}" if self.phase is RunPhase.UNKNOWN else self.phase.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLine:
+    """A task in the list. `live` is the phase of its furthest run under way, or how its newest job failed."""
+
+    task_id: str
+    title: str
+    status: str
+    live: RunPhase | None = None
+
+    @property
+    def sign(self) -> str:
+        return words.PHASE_GLYPHS[self.live] if self.live else words.TASK_GLYPHS.get(self.status, "○")
+
+    @property
+    def word(self) -> str:
+        return self.live.value if self.live else words.TASK_WORDS.get(self.status, self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """So many of so many."""
+
+    done: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.done}/{self.of}" if self.of else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
     """Everything one repaint needs. `checks` are by task id; `gpu_hours` what this lab has used so far."""
 
     state: LabState
     edition: Edition | None = None
     loading: bool = False
     results: Results | None = None
+    """The numbers of the runs of the task on the screen."""
     charts: tuple[ChartSpec, ...] = ()
     checks: Mapping[str, TaskCheck] = field(default_factory=dict)
     task_id: str = ""
     run_id: int | None = None
-    cluster: str = ""
-    account: str = ""
-    qos: str = ""
     practice: bool = False
     factor: float | None = None  # how many times faster than real a rehearsal's clock goes
     read_only: bool = False
@@ -54,100 +127,201 @@ class ViewState:
     deck: str = ""  # the exported deck in the lab folder
     marked: frozenset[int] = frozenset()  # runs that the next action is for, all of them
     hide_failed: bool = False  # the runs table leaves out those that failed or were cancelled
+    every: Mapping[int, RunLine] = field(default_factory=dict)
+    """All runs of the lab, by number."""
 
-    @property
+    @cached_property
     def task(self) -> Task | None:
         return self.edition.task(self.task_id) if self.edition is not None else None
 
-    @property
-    def rows_by_run(self) -> dict[int, ResultRow]:
-        """The numbers of each run, by itself."""
-        from labtui.results.compute import own_rows
-
-        rows = own_rows(self.results) if self.results is not None else ()
-        return {run.run_id: row for run, row in rows if run.run_id is not None}
-
-    @property
-    def runs(self) -> tuple[RunState, ...]:
+    @cached_property
+    def lines(self) -> tuple[RunLine, ...]:
         """The runs of the task on the screen, in the order of their numbers."""
-        return tuple(run for _, run in sorted(self.state.runs.items()) if run.task_id == self.task_id)
+        scope = scope_of(self.task, self.task_id)
+        return tuple(line for _, line in sorted(self.every.items()) if line.run.task_id in scope)
+
+    @cached_property
+    def shown_lines(self) -> tuple[RunLine, ...]:
+        return tuple(line for line in self.lines if not (self.hide_failed and line.phase in ENDED_BADLY))
 
     @property
-    def shown_runs(self) -> tuple[RunState, ...]:
-        """The runs of the task that the table has."""
-        return tuple(run for run in self.runs if not (self.hide_failed and run.phase in ENDED_BADLY))
+    def line(self) -> RunLine | None:
+        """The selected run."""
+        return self.every.get(self.run_id) if self.run_id is not None else None
 
     @property
-    def meant(self) -> tuple[RunState, ...]:
+    def meant(self) -> tuple[RunLine, ...]:
         """The runs that an action is for: those that are marked, else the selected one."""
-        marked = tuple(run for run in self.runs if run.run_id in self.marked)
-        return marked or ((self.run,) if self.run is not None else ())
+        marked = tuple(line for line in self.lines if line.run_id in self.marked)
+        return marked or ((self.line,) if self.line is not None else ())
 
     @property
-    def run(self) -> RunState | None:
-        return self.state.runs.get(self.run_id) if self.run_id is not None else None
-
-    def submission_of(self, run: RunState) -> SubmissionState | None:
-        return self.state.submissions.get(run.token)
-
-
-# ------------------------------------------------------------------ tasks
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """A line of the task list."""
-
-    task_id: str
-    title: str
-    status: str
-    live: str = ""  # "running", "queued" or "waiting" while a run of it is under way
+    def live(self) -> tuple[RunLine, ...]:
+        return tuple(line for line in self.lines if line.live)
 
     @property
-    def glyph(self) -> str:
-        """The sign of the task's box."""
-        return words.TASK_GLYPHS.get(self.status, "○")
+    def check(self) -> TaskCheck | None:
+        return self.checks.get(self.task_id)
+
+    @cached_property
+    def tasks(self) -> tuple[TaskLine, ...]:
+        """The tasks in the edition's order; without an edition, those that have runs."""
+        mine: dict[str, list[RunLine]] = {}
+        for line in self.every.values():
+            mine.setdefault(line.run.task_id, []).append(line)
+        if self.edition is None:
+            return tuple(self._task_line(name, "", found) for name, found in mine.items())
+        return tuple(
+            self._task_line(task.id, task.title, mine.get(task.id, [])) for task in self.edition.tasks
+        )
+
+    def _task_line(self, task_id: str, title: str, lines: list[RunLine]) -> TaskLine:
+        check = self.checks.get(task_id)
+        status = check.status if check is not None else "open"
+        phases = [line.phase for line in lines]
+        live = max((phase for phase in phases if phase in LIVE), key=LIVE.index, default=None)
+        newest = max(lines, key=lambda line: line.run_id, default=None)
+        if live is None and newest is not None and status != "done":
+            bad = newest.phase in (RunPhase.FAILED, RunPhase.UNKNOWN)
+            same = [line for line in lines if line.run.token == newest.run.token]
+            failed = any(line.phase is RunPhase.FAILED for line in same)
+            live = newest.phase if bad else RunPhase.FAILED if failed else None
+        return TaskLine(task_id=task_id, title=title, status=status, live=live)
 
     @property
-    def word(self) -> str:
-        """What is under way, else the box as a word."""
-        return self.live or words.TASK_WORDS.get(self.status, self.status)
+    def task_line(self) -> TaskLine | None:
+        return next((row for row in self.tasks if row.task_id == self.task_id), None)
+
+    def count(self, kind: str, task_id: str = "") -> Count:
+        """How many conditions of a kind ("runs", "charts", "answers") of a task are met, and how many there are."""
+        check = self.checks.get(task_id or self.task_id)
+        items = [item for item in check.items if item.kind == kind] if check is not None else []
+        return Count(sum(item.met for item in items), len(items))
+
+    @property
+    def progress(self) -> Count | None:
+        """Tasks done; None while the tasks have not been checked."""
+        if not self.checks:
+            return None
+        return Count(sum(row.status == "done" for row in self.tasks), len(self.tasks))
 
 
-def task_rows(view_state: ViewState) -> tuple[TaskRow, ...]:
-    """The tasks in the edition's order; without an edition, those that have runs."""
-    live: dict[str, str] = {}
-    for run in view_state.state.runs.values():
-        if word := LIVE_WORDS.get(run.phase):
-            live[run.task_id] = max(word, live.get(run.task_id, ""), key=LIVE_ORDER.index)
-    if view_state.edition is None:
-        names = dict.fromkeys(run.task_id for run in view_state.state.runs.values())
-        return tuple(TaskRow(name, "", "open", live.get(name, "")) for name in names)
-    return tuple(
-        TaskRow(task.id, task.title, _status(view_state, task.id), live.get(task.id, ""))
-        for task in view_state.edition.tasks
+def scope_of(task: Task | None, task_id: str) -> frozenset[str]:
+    """The tasks whose runs are this one's: its own, or those it compares where it plans none."""
+    if task is None or task.runs:
+        return frozenset({task_id})
+    named = {name for check in task.checks for name in getattr(check, "tasks", ())}
+    return frozenset({task_id, *named})
+
+
+# ------------------------------------------------------------------ what a run's line says
+
+
+def make_view(view: View) -> View:
+    """The view with every run decided, from its state, results and moment."""
+    rows = _rows_by_run(view)
+    left_out = {each.run.run_id: each.reason for each in view.results.left_out} if view.results else {}
+    every = {}
+    for run_id, run in view.state.runs.items():
+        submission = view.state.submissions.get(run.token)
+        phase, cause = decided(run, submission, view.state)
+        line = RunLine(run=run, submission=submission, phase=phase, cause=cause)
+        every[run_id] = _with_numbers(view, line, rows.get(run_id), left_out.get(run_id, ""))
+    return replace(view, every=every)
+
+
+def decided(run: RunState, submission: SubmissionState | None, state: LabState) -> tuple[RunPhase, str]:
+    """Phase and cause of a run: what its log says, else its job's end, else what was seen last."""
+    if run.outcome is not None:
+        return run.phase, words.OUTCOME_WORDS[run.outcome] if run.phase in ENDED_BADLY else ""
+    job = submission.job if submission is not None else None
+    if job is not None and job.phase in (JobPhase.FINISHED, JobPhase.SETTLING):
+        from labtui.slurm.states import plain_state
+
+        known = _STOPPED.get(plain_state(job.slurm_state))
+        return known or (RunPhase.UNKNOWN, "until its log is read")
+    if submission is not None and submission.status is not SubmissionStatus.ACCEPTED:
+        causes = {
+            RunPhase.FAILED: "refused by Slurm",
+            RunPhase.CANCELLED: "withdrawn",
+            RunPhase.UNKNOWN: "no answer yet",
+        }
+        return run.phase, causes.get(run.phase, "")
+    since = job.unknown_since if job is not None and job.unknown_since else state.refreshed_at
+    if run.phase is RunPhase.UNKNOWN or (run.phase in LIVE and not connected(state)):
+        return RunPhase.UNKNOWN, f"since {words.clock(since)}" if since else "until connected"
+    return run.phase, ""
+
+
+def connected(state: LabState) -> bool:
+    """Whether what is shown is from now; a connection that was never tried is not lost."""
+    connection = state.connection
+    lost = connection.sentence or connection.status == "needs-login"
+    return not (connection.status in NO_LINE and lost)
+
+
+def _rows_by_run(view: View) -> dict[int, ResultRow]:
+    """The numbers of each run, by itself."""
+    if view.results is None:
+        return {}
+    from labtui.results.compute import own_rows
+
+    return {run.run_id: row for run, row in own_rows(view.results) if run.run_id is not None}
+
+
+def _with_numbers(view: View, line: RunLine, row: ResultRow | None, left_out: str) -> RunLine:
+    run = line.run
+    timed = view.results.programs if view.results is not None else ()
+    program = next((each for each in timed if run.run_id in each.run_ids), None)
+    left = _time(line, row, view)
+    done = len(run.epochs) / run.spec.epochs if run.spec.epochs and "epochs" not in run.spec.unknown else 0.0
+    return replace(
+        line,
+        row=row,
+        timed=program,
+        left_s=left[0] if left is not None else None,
+        share=min(1.0, 1 - left[0] / left[1] if left is not None and left[1] else done),
+        why_not=_why_not(view, line, row if program is None else program, left_out),
     )
 
 
-def _status(view_state: ViewState, task_id: str) -> str:
-    check = view_state.checks.get(task_id)
-    return check.status if check is not None else "open"
+def _why_not(view: View, line: RunLine, row: object, left_out: str) -> str:
+    """Why a run's numbers do not count; "" where they do."""
+    submission = line.submission
+    if submission is not None and submission.practice is not view.practice:
+        return "practice run" if submission.practice else "real run in a practice lab"
+    if line.live:
+        return "so far" if line.run.epochs else line.phase.value
+    if line.phase is not RunPhase.DONE:
+        return line.cause or line.phase.value
+    return left_out or ("" if row is not None else "its log has no epoch that counts")
 
 
-def progress(view_state: ViewState) -> tuple[int, int] | None:
-    """Tasks done, and tasks there are; None while the tasks have not been checked."""
-    if not view_state.checks:
+def _time(line: RunLine, row: ResultRow | None, view: View) -> tuple[float, float] | None:
+    """Seconds that a training run needs yet, and in all: by its own pace, before that by what the plan expects."""
+    run = line.run
+    if line.phase is not RunPhase.RUNNING or "epochs" in run.spec.unknown or not run.spec.epochs:
         return None
-    rows = task_rows(view_state)
-    return sum(1 for row in rows if row.status == "done"), len(rows)
+    missing = max(0, run.spec.epochs - len(run.epochs))
+    if row is None or row.epoch_seconds is None:
+        if view.edition is None:
+            return None
+        from labtui.lab.expected_time import run_seconds
+
+        whole = run_seconds(run.spec, view.edition, view.results.rows if view.results is not None else ())
+        return None if whole is None else (whole.value * missing / run.spec.epochs, whole.value)
+    pace, now = row.epoch_seconds.value, words.cluster_now(view)
+    ended = run.epochs[-1].ended_at if run.epochs else None
+    inside = min(pace, max(0.0, now - ended)) if now is not None and ended is not None else 0.0
+    return max(0.0, pace * missing - inside), pace * run.spec.epochs
 
 
-def first_task(view_state: ViewState) -> str:
+def first_task(view: View) -> str:
     """Where to begin: the task of a live run, of the newest run, else the first that is not done."""
-    rows = task_rows(view_state)
-    newest = max(view_state.state.runs.values(), key=lambda run: run.run_id, default=None)
+    rows = view.tasks
+    newest = max(view.state.runs.values(), key=lambda run: run.run_id, default=None)
     for wanted in (
-        [row for row in rows if row.live == "running"],
+        [row for row in rows if row.live in TRAINING],
         [row for row in rows if newest is not None and row.task_id == newest.task_id],
         [row for row in rows if row.status != "done"],
         rows[:1],
@@ -157,341 +331,140 @@ def first_task(view_state: ViewState) -> str:
     return ""
 
 
-# ------------------------------------------------------------------ progress
+# ------------------------------------------------------------------ sentences
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """How far a running run is: epochs done and planned, seconds left in the cluster's time (None: not known)."""
-
-    run_id: int
-    name: str
-    done: int
-    epochs: int
-    seconds_left: float | None
-
-    @property
-    def share(self) -> float:
-        """From 0 to 1."""
-        return self.done / self.epochs if self.epochs else 0.0
-
-
-def live_progress(view_state: ViewState) -> tuple[RunProgress, ...]:
-    """The runs of the task that train now."""
-    from labtui.results.pace import remaining_seconds
-
-    rows = view_state.rows_by_run
-    shown = []
-    for run in view_state.runs:
-        if run.phase is RunPhase.RUNNING and not words.ended_unread(run, view_state.submission_of(run)):
-            left = remaining_seconds(run.spec.epochs, len(run.epochs), rows.get(run.run_id))
-            name = _short(run.spec.model, run.spec.n_gpus)
-            if run.spec.program is not None:
-                name = f"{run.spec.model} {run.spec.program.counted(run.spec.processes)}"
-            seconds = left.value if left is not None else None
-            shown.append(RunProgress(run.run_id, name, len(run.epochs), run.spec.epochs, seconds))
-    return tuple(shown)
+def title_state(view: View) -> tuple[RunPhase | str, str, str]:
+    """Of the task on the screen: a phase (or status), its word, and what stands behind it."""
+    line = view.task_line
+    if line is None:
+        return "open", "", ""
+    if line.live in TRAINING:
+        first = next(each for each in view.lines if each.phase is line.live) if view.live else None
+        return line.live, line.live.value, f"for {words.clock_span(_ran(view, first))}" if first else ""
+    if line.live is not None:
+        return line.live, line.live.value, ""
+    if line.status == "done":
+        return "done", "done", words.plural(len(view.lines), "run") if view.lines else ""
+    if view.task is not None and view.task.runs and not view.lines:
+        return "open", "not sent yet", ""
+    return line.status, line.word, ""
 
 
-def task_progress(view_state: ViewState) -> tuple[float, float]:
-    """Epochs trained and epochs there are to train, over the task's planned runs and those under way."""
-    task = view_state.task
-    wanted: dict[tuple[str, int, int, str], int] = {}
-    for plan in task.runs if task is not None else ():
-        gpus = 0 if plan.device == "cpu" else plan.gpus
-        wanted[plan.model, gpus, plan.processes, plan.size] = plan.epochs
-    done: dict[tuple[str, int, int, str], int] = {}
-    for run in view_state.runs:
-        key = (run.spec.model, run.spec.n_gpus, run.spec.processes, run.spec.size)
-        if run.phase in LIVE_WORDS or run.phase is RunPhase.DONE:
-            wanted[key] = run.spec.epochs
-            done[key] = max(done.get(key, 0), len(run.epochs))
-    return float(sum(min(done.get(key, 0), epochs) for key, epochs in wanted.items())), float(
-        sum(wanted.values())
-    )
+def _ran(view: View, line: RunLine) -> float:
+    job = line.submission.job if line.submission is not None else None
+    return job.ran_s(words.cluster_now(view)) if job is not None else 0.0
 
 
-# ------------------------------------------------------------------ runs
+def _largest(view: View) -> RunLine | None:
+    """The run on the most GPUs that has a speedup."""
+    lines = [line for line in view.lines if line.run.spec.n_gpus > 1 and line.row is not None]
+    measured = [line for line in lines if line.row is not None and line.row.speedup is not None]
+    return max(measured, key=lambda line: line.run.spec.n_gpus, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """One line of the runs table, as text. `phase` gives the colour."""
-
-    run_id: int
-    phase: RunPhase
-    number: str
-    model: str
-    gpus: str
-    batch: str
-    per_gpu: str
-    state: str
-    epoch: str
-    rate: str
-    speedup: str
-    efficiency: str
+def result_sentence(view: View) -> tuple[str, str]:
+    """What the runs say in a number and a sentence: ``2.53``, ``faster with 4 GPUs than with one``; "" for nothing."""
+    best = _largest(view)
+    if best is None or best.row is None:
+        return "", ""
+    return words.ratio(best.row.speedup), f"faster with {best.run.spec.n_gpus} GPUs than with one"
 
 
-def run_rows(view_state: ViewState, runs: tuple[RunState, ...] | None = None) -> tuple[RunRow, ...]:
-    """The runs of the task, with the numbers of their configuration where they have a part in them."""
-    by_run = {
-        run_id: row
-        for run_id, row in view_state.rows_by_run.items()
-        if row.epoch_seconds is None or any(origin.run_id == run_id for origin in row.origins)
-    }
-    return tuple(
-        _run_row(view_state, run, by_run.get(run.run_id))
-        for run in (view_state.shown_runs if runs is None else runs)
-    )
-
-
-def _program_row(view_state: ViewState, run: RunState, program: Program) -> RunRow:
-    """A program's run: its time in the program's unit, and the ratios of its kind of scaling."""
-    timed = view_state.results.programs if view_state.results is not None else ()
-    row = next((each for each in timed if run.run_id in each.run_ids), None)
-    share = None if row is None else row.weak_efficiency or row.efficiency
-    return RunRow(
-        run.run_id,
-        run.phase,
-        str(run.run_id),
-        program.name,
-        str(run.spec.processes),
-        run.spec.size,
-        "",
-        ("* " if run.run_id in view_state.marked else "") + _mark(view_state, run) + _state(view_state, run),
-        words.NOTHING if row is None else f"{row.shown.value:,.2f} {program.shown_in}",
-        "",
-        words.ratio(row.speedup if row else None),
-        words.percent(share),
-    )
-
-
-def _run_row(view_state: ViewState, run: RunState, row: ResultRow | None) -> RunRow:
-    spec = run.spec
-    if spec.program is not None:
-        return _program_row(view_state, run, spec.program)
-    return RunRow(
-        run.run_id,
-        run.phase,
-        str(run.run_id),
-        spec.model,
-        str(spec.n_gpus) if spec.device == "gpu" else "CPU",
-        f"{spec.batch_size}",
-        f"{spec.per_gpu_batch}" if spec.device == "gpu" else words.NOTHING,
-        ("* " if run.run_id in view_state.marked else "") + _mark(view_state, run) + _state(view_state, run),
-        words.epoch_time(row),
-        words.whole(row.throughput if row else None),
-        words.ratio(row.speedup if row else None),
-        words.percent(row.efficiency if row else None),
-    )
-
-
-def glance_chart(view_state: ViewState) -> ChartSpec | None:
-    """What the runs show by now: scaling, else CPU against GPU where the task is about one GPU, else epoch times."""
-    several = any(run.spec.n_gpus > 1 for run in view_state.runs)
-    timed = ("speedup", "program-speedup", "weak-efficiency", "program-time")
-    kinds = (*timed, "epoch-time") if several else (*timed, "cpu-gpu", "epoch-time")
-    found = (chart for kind in kinds for chart in view_state.charts if chart.family == kind)
-    return next((chart for chart in found if not chart.empty), None)
-
-
-def timed_only(view_state: ViewState) -> bool:
-    """Whether all runs of the task are a program's, which have a time and no epochs."""
-    return bool(view_state.runs) and all(run.spec.program is not None for run in view_state.runs)
-
-
-def last_line(view_state: ViewState, run: RunState | None) -> int | None:
-    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
-    if run is None or run.outcome is None or not run.epochs:
-        return None
-    later = (
-        other.run_id > run.run_id and other.token == run.token and other.started
-        for other in view_state.state.runs.values()
-    )
-    return run.epochs[-1].line if any(later) else None
-
-
-def _state(view_state: ViewState, run: RunState) -> str:
-    """The run's state; while the connection is lost nobody knows it, so it says what was seen last."""
-    if connection_lost(view_state) and run.phase in LIVE_WORDS and run.phase is not RunPhase.WAITING:
-        seen = f"epoch {len(run.epochs)}" if run.epochs else LIVE_WORDS[run.phase]
-        return f"? last: {seen}"
-    return words.run_label(run, view_state.submission_of(run))
-
-
-def _mark(view_state: ViewState, run: RunState) -> str:
-    """A rehearsed run in a real lab's folder, or the other way round, says so; first, where no column cuts it."""
-    submission = view_state.submission_of(run)
-    if submission is None or submission.practice is view_state.practice:
+def result_detail(view: View) -> str:
+    """``63 % efficient so far, after 3 of 5 epochs``."""
+    best = _largest(view)
+    if best is None or best.row is None:
         return ""
-    return "practice " if submission.practice else "real "
-
-
-def run_detail(view_state: ViewState, run: RunState) -> list[str]:
-    """Sentences about the selected run: where its job stands and why, what its log explains."""
-    submission = view_state.submission_of(run)
-    lines: list[str] = []
-    if submission is not None:
-        lines += (
-            submission_sentences(submission, view_state.state)
-            if submission.job is None
-            else job_sentences(submission, submission.job, view_state)
-        )
-    lines.append(_beyond_one_gpu(view_state.rows_by_run.get(run.run_id)))
-    for found in run.diagnosis:
-        advice = _limit_advice(view_state, run) if found.kind == "time-limit" else found.advice
-        stream = "standard error" if found.stream == "err" else "the output"
-        lines.append(f"{advice} (line {found.line} of {stream})")
-    return [line for line in lines if line]
-
-
-def _beyond_one_gpu(row: ResultRow | None) -> str:
-    """What more GPUs cost in each step; "" where that is not known, or nothing."""
-    share = row.step_share_beyond_one_gpu if row is not None else None
-    if share is None or share.value <= 0:
-        return ""
-    low, high = (f"{100 * bound:.0f}" for bound in (share.lo, share.hi))
-    bounds = f" ({low} to {high} %)" if low != high else ""
-    much = f"{words.percent(share)} of a step{bounds}"
-    return f"{much} is time that one GPU does not need (communication, waiting)."
-
-
-def _limit_advice(view_state: ViewState, run: RunState) -> str:
-    """How much time a run lacked, where its pace is known, and the key that gives it more."""
-    from labtui.results.pace import remaining_seconds
-
-    again = "R plans it again with twice the time."
-    rest = remaining_seconds(run.spec.epochs, len(run.epochs), view_state.rows_by_run.get(run.run_id))
-    if rest is None or "epochs" in run.spec.unknown:
-        return f"The time limit was too short. {again}"
+    text = f"{words.percent(best.row.efficiency)} efficient"
     return (
-        f"The {run.spec.epochs - len(run.epochs)} missing epochs need {words.duration(rest.hi)} more. {again}"
+        f"{text} so far, after {len(best.run.epochs)} of {best.run.spec.epochs} epochs" if best.live else text
     )
 
 
-def connection_lost(view_state: ViewState) -> bool:
-    """Whether what is shown is older than the connection's end."""
-    connection = view_state.state.connection
-    return connection.status in NO_LINE and bool(connection.sentence or connection.status == "needs-login")
-
-
-def lost_sentence(view_state: ViewState) -> str:
-    """The banner while the connection is lost and something is under way, or a login was refused; "" otherwise."""
-    connection = view_state.state.connection
-    if connection.status == "needs-login":
-        return f"{connection.sentence or 'Not logged in.'} Press u to be asked again."
-    live = any(run.phase in LIVE_WORDS for run in view_state.state.runs.values())
-    if not live or not connection_lost(view_state):
+def result_line(view: View) -> str:
+    """``4 GPUs: 2.53× faster than one, 63 % efficient so far``; "" for nothing."""
+    best = _largest(view)
+    if best is None or best.row is None:
         return ""
-    at = view_state.state.refreshed_at
-    seen = f": what you see is {words.duration(view_state.now - at)} old" if at is not None else ""
-    return f"Not connected{seen}. Jobs continue without labtui. Press u to connect."
+    far = " so far" if best.live else ""
+    share = words.percent(best.row.efficiency)
+    return f"{best.run.spec.n_gpus} GPUs: {words.ratio(best.row.speedup)}× faster than one, {share} efficient{far}"
 
 
-def tab_badges(view_state: ViewState) -> dict[str, str]:
-    """What stands beside the names of the tabs: how many runs are under way, how many questions have no answer."""
-    badges: dict[str, str] = {}
-    live = sum(run.phase in LIVE_WORDS for run in view_state.runs)
-    if live:
-        badges["runs"] = f"▶{live}"
-    check = view_state.checks.get(view_state.task_id)
-    unanswered = sum(item.kind == "answers" and not item.met for item in check.items) if check else 0
-    if unanswered:
-        badges["answers"] = f"○{unanswered}"
-    return badges
+def status_line(view: View) -> tuple[str, str]:
+    """The one line above the keys: how bad it is ("error", "warning", "") and what it says; "" for nothing."""
+    state, connection = view.state, view.state.connection
+    if connection.status == "needs-login":
+        return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
+    if not connected(state):
+        at = state.refreshed_at
+        age = f" for {words.duration(view.now - at)}" if at is not None else ""
+        since = f"; numbers are from {words.clock(at)}" if at is not None else ""
+        return "warning", f"Offline{age}. Jobs go on{since}. Press u to connect."
+    if state.problems:
+        problem = state.problems[-1]
+        more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""
+        return "error", f"{problem.sentence} {problem.hint}{more}"
+    return "", queued_here(view)
 
 
-def queued_here(view_state: ViewState) -> str:
-    """What waits in labtui's own line and why; empty when nothing does."""
-    waiting = [
-        each for each in view_state.state.submissions.values() if each.status is SubmissionStatus.WAITING
-    ]
-    if not waiting or view_state.loading:
+def queued_here(view: View) -> str:
+    """What waits in labtui's own queue and why; empty when nothing does."""
+    waiting = [each for each in view.state.submissions.values() if each.status is SubmissionStatus.WAITING]
+    if not waiting or view.loading:
         return ""
     from labtui.slurm.job_evidence import live
 
     first = waiting[0]
-    names = []
-    for each in waiting:
-        specs = [
-            view_state.state.runs[run_id].spec for run_id in each.run_ids if run_id in view_state.state.runs
-        ]
-        names.append(" + ".join(_short(spec.model, spec.n_gpus) for spec in specs) or each.job_name)
-    if view_state.state.connection.status in NO_LINE:
+    numbers = sorted(run_id for each in waiting for run_id in each.run_ids)
+    if view.state.connection.status in NO_LINE:
         why = "no connection"
     elif first.sentence:
-        why = first.sentence
+        why = first.sentence.rstrip(".")
     else:
-        taken = any(each.qos == first.qos for each in live(view_state.state))
+        taken = any(each.qos == first.qos for each in live(view.state))
         why = f"{first.qos} is busy" if taken else "waiting for a free slot"
-    return f"submission queue: {', '.join(names)} ({why.rstrip('.')})"
+    return f"{words.run_numbers(numbers)} in the submission queue: {why}"
 
 
-def _short(model: str, n_gpus: int) -> str:
-    return f"{model} {n_gpus} GPU{'s' if n_gpus != 1 else ''}" if n_gpus else f"{model} CPU"
-
-
-# ------------------------------------------------------------------ what it cost
-
-
-def spent_words(view_state: ViewState) -> str:
-    """What the jobs of the task on the screen have cost so far, as `labtui queue` says it; "" when nothing ran."""
-    mine = any(
-        each.job and each.task_id == view_state.task_id for each in view_state.state.submissions.values()
+def last_line(view: View, line: RunLine | None) -> int | None:
+    """The 1-based line at which a run ended, where a later run of its job wrote below it; else None."""
+    if line is None or line.run.outcome is None or not line.run.epochs:
+        return None
+    later = (
+        other.run_id > line.run_id and other.token == line.run.token and other.started
+        for other in view.state.runs.values()
     )
-    if not mine:
+    return line.run.epochs[-1].line if any(later) else None
+
+
+def limit_advice(line: RunLine) -> str:
+    """How much time a run lacked, where its pace is known, and the key that gives it more."""
+    from labtui.results.pace import remaining_seconds
+
+    run = line.run
+    rest = remaining_seconds(run.spec.epochs, len(run.epochs), line.row)
+    if rest is None or "epochs" in run.spec.unknown:
+        return "Press R to run it with twice the time."
+    missing = run.spec.epochs - len(run.epochs)
+    return (
+        f"{words.plural(missing, 'epoch')} more need {words.duration(rest.hi)}. Press R for twice the time."
+    )
+
+
+def timed_only(view: View) -> bool:
+    """Whether all runs of the task are a program's, which have a time and no epochs."""
+    return bool(view.lines) and all(line.run.spec.program is not None for line in view.lines)
+
+
+def spent_words(view: View) -> str:
+    """What the jobs of the task on the screen have cost so far; "" when nothing ran, or no GPU was used."""
+    if not any(line.submission is not None and line.submission.job for line in view.lines):
         return ""
     from labtui.results.cost import lab_cost
 
-    cost = lab_cost(view_state.state, practice=view_state.practice).tasks.get(view_state.task_id)
-    if cost is None or not (cost.allocated or cost.core_hours):
+    cost = lab_cost(view.state, practice=view.practice).tasks.get(view.task_id)
+    if cost is None or not cost.allocated:
         return ""
-    hours = f"{cost.allocated:.2f} GPU-hours allocated, {cost.used:.2f} trained"
-    if not cost.allocated:
-        hours = f"{cost.core_hours:.2f} core-hours allocated, no GPU"
-    return f"Used by this task{' (practice)' if view_state.practice else ''}: {hours}"
-
-
-# ------------------------------------------------------------------ numbers beside charts and answers
-
-
-def number_rows(view_state: ViewState, models: frozenset[str] | None = None) -> list[tuple[str, ...]]:
-    """Configuration, epoch time, throughput, speedup, efficiency: one line per measured configuration."""
-    shown = [
-        row
-        for row in (view_state.results.rows if view_state.results is not None else ())
-        if row.epoch_seconds is not None
-        and (models is None or row.model in models)
-        and row.practice is view_state.practice  # rehearsed and real numbers never stand in one table
-    ]
-    names = Counter(_row_name(row) for row in shown)
-    rows: list[tuple[str, ...]] = []
-    for timed in view_state.results.programs if view_state.results is not None else ():
-        if timed.practice is view_state.practice and (models is None or timed.program.name in models):
-            time = f"{timed.shown.value:,.2f} {timed.program.shown_in}"
-            share = words.percent(timed.weak_efficiency or timed.efficiency)
-            name = f"{timed.series} {timed.program.counted(timed.processes)}"
-            rows.append((name, time, words.NOTHING, words.ratio(timed.speedup), share))
-    for row in shown:
-        name = _row_name(row)
-        batch = f", batch {row.batch_size:,}" if names[name] > 1 and row.batch_size else ""
-        mark = " ▶" if row.live else ""
-        rows.append(
-            (
-                f"{name}{batch}{mark}",
-                words.epoch_time(row),
-                words.whole(row.throughput),
-                words.speedup(row, shown),
-                words.percent(row.efficiency),
-            )
-        )
-    return rows
-
-
-def _row_name(row: ResultRow) -> str:
-    if row.device != "cpu" and row.n_gpus is None:
-        return row.model
-    return _short(row.model, row.n_gpus or 0)
-
-
-NUMBER_COLUMNS = ("run", "epoch s", "img/s", "speedup", "eff.")
+    return f"{cost.allocated:.2f} GPU-h used, {cost.used:.2f} of it for training"

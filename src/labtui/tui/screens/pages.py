@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.table import Table
@@ -23,10 +23,8 @@ from labtui.domain.errors import LabError
 from labtui.domain.events import LabState
 from labtui.domain.terminal_text import display_text
 from labtui.tui import format as words
-from labtui.tui.actions import ACTIONS, named
-from labtui.tui.screens.prompts import Modal, ModalKeys
-from labtui.tui.themes import Roles, preferences_file, roles
-from labtui.tui.widgets.frame import Key
+from labtui.tui.screens.prompts import Confirm, Key, Modal, ModalKeys
+from labtui.tui.themes import Roles, roles
 from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
 
 if TYPE_CHECKING:
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from labtui.session.session import Session
     from labtui.slurm.job_evidence import MyJob
     from labtui.slurm.site_probe import SiteLoad
+    from labtui.tui.app import LabApp
 
 _Answer = TypeVar("_Answer")
 
@@ -101,16 +100,6 @@ class TextScreen(ModalPage[bool | None]):
             self.notify("Copied.", timeout=2)
 
 
-class HelpScreen(TextScreen):
-    """Every key, those of the `place` first; the key that opened it closes it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "close", "close", show=False)]
-
-    def __init__(self, place: str = "", first: Sequence[str] = ()) -> None:
-        file = str(preferences_file()).replace(str(Path.home()), "~", 1)
-        super().__init__(f"Keys. Change them in {file}, [keys].", help_page(place, first))
-
-
 def problems_text(state: LabState, session: Session, incidents: Sequence[IncidentNote] = ()) -> Text:
     """Every error that is not over, with its hint; then what a rehearsal let go wrong on purpose."""
     page = Text()
@@ -120,41 +109,14 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
         )
     if not state.problems:
         calm = state.connection.status in {"online", "connecting", "stale"}
-        page.append("No problems.\n\n" if calm else "No problem except the connection.\n\n")
+        page.append("No problems.\n\n" if calm else "No problem but the connection.\n\n")
     connection = state.connection
-    page.append(f"Connection: {connection.status}. {connection.sentence} {connection.hint}".rstrip() + "\n")
+    if connection.sentence:
+        page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")
     for note in incidents:
         page.append(f"\n{note.title}\n", style="bold").append(f"{note.text}\n")
     page.append(f"\nUnexpected errors are written to {session.folder.problem_log}\n", style="dim")
     return page
-
-
-def help_page(place: str = "", first: Sequence[str] = ()) -> Table:
-    """Key, name, what it does. What acts on what is chosen comes first, then the screen or pane one is in."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    now = [action for name in first if (action := named(name)) is not None]
-    groups = {"On this screen": now} if now else {}
-    here = {action.group for action in ACTIONS if action.places == (place,)}
-    for action in sorted(ACTIONS, key=lambda action: action.group not in here):
-        groups.setdefault(action.group, []).append(action)
-    for group, members in groups.items():
-        table.add_row(Text(group, style="bold underline"), "", "")
-        for action in members:
-            table.add_row(Text(action.key_label, style="bold"), Text(action.label), Text(action.help))
-        table.add_row("", "", "")
-    table.add_row(Text("Signs", style="bold underline"), "", "")
-    for status, glyph in words.TASK_GLYPHS.items():
-        table.add_row(glyph, Text(words.TASK_WORDS[status]), Text("a task's box"))
-    for phase, glyph in words.PHASE_GLYPHS.items():
-        table.add_row(glyph, Text(phase.value), Text("a run"))
-    for status, glyph in words.CONNECTION_GLYPHS.items():
-        table.add_row(
-            glyph, Text(words.CONNECTION_WORDS.get(status, status)), Text("the connection to the cluster")
-        )
-    return table
 
 
 COLUMNS = (
@@ -261,6 +223,7 @@ WIDE_JOBS = 110
 class JobsPage(ModalPage[None]):
     """Every living job of the student as the queue last said, also those that this folder did not send."""
 
+    app: LabApp
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("Q", "close", "close", show=False),
         Binding("ctrl+k", "cancel_job", "cancel", show=False),
@@ -272,12 +235,11 @@ class JobsPage(ModalPage[None]):
         self,
         session: Session,
         clock: Callable[[], float],
-        cancel: Callable[[str, str], None],
         factor: float = 1.0,
     ) -> None:
         """`factor` is how much faster than real a rehearsal's clock goes."""
         super().__init__()
-        self._session, self._clock, self._cancel, self._factor = session, clock, cancel, factor
+        self._session, self._clock, self._factor = session, clock, factor
         self._jobs: tuple[MyJob, ...] = ()
         self._load: Future[SiteLoad] | None = None
 
@@ -337,7 +299,13 @@ class JobsPage(ModalPage[None]):
         """Cancel the chosen job, after asking."""
         place = self.query_one(KeyedTable).cursor_row
         if 0 <= place < len(self._jobs) and self._jobs[place].job_id:
-            self._cancel(self._jobs[place].job_id, self._jobs[place].name)
+            job = self._jobs[place]
+            done = f"Job {job.job_id} is being cancelled."
+            cancel = partial(self._session.cancel_job, job.job_id)
+            self.app.push_screen(
+                Confirm(f"Cancel job {job.job_id} ({job.name})?", yes="Cancel the job", no="Keep it"),
+                lambda yes: self.app.follow("cancel", cancel, done) if yes else None,
+            )
 
 
 def _apart(cells: tuple[str, ...], columns: tuple[TableColumn, ...]) -> tuple[Text, ...]:

@@ -31,12 +31,13 @@ from labtui.lab.plan_table import (
 )
 from labtui.session.labs import files_stamp
 from labtui.session.own_jobs import Answers
-from labtui.tui import actions, plan_words
+from labtui.tui import plan_words
+from labtui.tui.keys import key
 from labtui.tui.messages import ActionEnded, RunsSubmitted
 from labtui.tui.screens.plan_fixing import COLUMNS, PlanFixing, Previewed
 from labtui.tui.screens.prompts import STYLES
 from labtui.tui.themes import roles
-from labtui.tui.widgets.frame import KeyLine, MessageLines
+from labtui.tui.widgets.frame import Foot
 from labtui.tui.widgets.tables import KeyedTable, Row
 
 if TYPE_CHECKING:
@@ -52,9 +53,27 @@ class PlanScreen(PlanFixing):
     """Over the main screen; leaving it submits nothing."""
 
     CSS_PATH = STYLES / "plan.tcss"
-    PLACES = ("plan",)
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("plan")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("s", "send", "Submit", "submit what is shown, after asking", show=True),
+        key("enter", "change_cell", "Change", "change the selected number", show=True),
+        key("f", "fix", "Fix", "show what a fix would change, then apply it", show=True),
+        key("J", "toggle_form", "Job form", "one job, one per size, or a job file of your own", show=True),
+        key("v", "next_view", "View", "findings, job script, files, difference", show=True),
+        key("i", "test_only", "Ask Slurm", "ask the cluster whether it would accept this", show=True),
+        key("escape", "back", "Back", "leave the plan; nothing is submitted", show=True),
+        key(
+            "O",
+            "override",
+            "Override",
+            "submit in spite of the chosen finding, with a reason; again: take it back",
+        ),
+        key("plus", "scale_cell(2)", "Double", "double the selected number"),
+        key("minus", "scale_cell(0.5)", "Halve", "halve the selected number"),
+        key("d", "drop_row", "Leave out", "leave the selected run out of this plan, or take it back"),
+        key("e", "edit", "Edit", "open the job script in your editor"),
+        key("w", "shell_commands", "By hand", "the shell commands that do the same, ready to copy"),
+    ]
 
     def compose(self) -> ComposeResult:
         task = self.edition.task(self.task_id)
@@ -74,9 +93,7 @@ class PlanScreen(PlanFixing):
                     yield Static(Text(""), markup=False, id="plan-finding")
             with VerticalScroll(id="plan-text", classes="panel"):
                 yield Static(Text(""), markup=False, id="plan-page")
-        with Vertical(id="plan-bottom"):
-            yield MessageLines()
-            yield KeyLine()
+        yield Foot()
 
     _reasons: dict[FindingKey, str]  # why findings are overridden
     _copies: tuple[tuple[str, str], ...] = ()  # scripts that the task asks to make from others
@@ -99,7 +116,6 @@ class PlanScreen(PlanFixing):
         for part, name in (("#plan-runs", "Runs"), ("#plan-cost", "Cost"), ("#plan-check", "Findings")):
             self.query_one(part).border_title = name
         self._close_input()
-        self.query_one(KeyLine).show(actions.foot("plan", "app"))
         self.recompute()
         if self.done:
             self.notify(self.done, markup=False)
@@ -279,7 +295,7 @@ class PlanScreen(PlanFixing):
         elif column not in EDITABLE:
             return
         elif column == "gpus" and spec.device == "cpu":
-            self.app.report_sentence("This run is on the CPU; GPU runs are rows of their own.")
+            self.app.report_sentence("A CPU run has no GPUs to change.")
             return
         self._editing = (row, column)
         question, line = self.query_one("#plan-asked", Static), self.query_one("#plan-input", Input)
@@ -345,7 +361,7 @@ class PlanScreen(PlanFixing):
         choices += [(None, path) for path in self.session.job_files()]
         if len(choices) == 1:
             self.notify(
-                "This task has one form: a job for each run. Your own job files go into slurm/.",
+                "Each run is a job of its own here. Put your own job files into slurm/.",
                 markup=False,
             )
             return
@@ -476,7 +492,6 @@ class PlanScreen(PlanFixing):
         if seen and possible:
             from labtui.tui.screens.prompts import AskReason
 
-            self.app.clear_notifications()  # the question says it again
             self.app.push_screen(AskReason(stops), self._overridden)
         else:
             again = " Submit again to override it with a reason; O overrides one." if possible else ""
@@ -507,7 +522,8 @@ class PlanScreen(PlanFixing):
             found = () if isinstance(preview, LabError) else overridden(preview.findings, self._reasons)
             submit = partial(self.session.submit, draft, script=script, accepted=found)
             self.app.follow("submit", submit, "")
-        self.post_message(RunsSubmitted())
+        if self.app.main is not None:
+            self.app.main.post_message(RunsSubmitted())
         self.dismiss(None)
 
     def focus_table_at(self, row: int, column: int) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from labtui.preflight.findings import Finding, Fix
     from labtui.session.preview import Preview
     from labtui.session.session import Session
-    from labtui.tui.session_app import SessionApp
+    from labtui.tui.app import LabApp
 
 JOB_SCRIPT = "job.slurm"
 COLUMNS = (
@@ -68,7 +68,7 @@ class Previewed(Message):
 class PlanFixing(Screen[None]):
     """Rows, drafts, previews and what is done to the files; the screen itself is `PlanScreen`."""
 
-    app: SessionApp
+    app: LabApp
 
     def __init__(
         self,

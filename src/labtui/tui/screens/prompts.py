@@ -1,116 +1,54 @@
-"""What lies over a screen: the palette, questions of the login, yes or no, minutes, a reason."""
+"""What lies over a screen: questions of the login, yes or no, minutes, a reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from labtui.domain.events import RunState, SubmissionState
 from labtui.slurm.states import early_end_refusal
-from labtui.tui.actions import ACTIONS, Action
-from labtui.tui.messages import ActionAsked
-from labtui.tui.view import task_rows
-from labtui.tui.widgets import frame
+from labtui.tui import format as words
+from labtui.tui.themes import roles
 
 STYLES = Path(__file__).parent.parent / "styles"
 _Answer = TypeVar("_Answer")
 
 
-class ModalKeys(frame.Keys):
-    """The keys of a modal, and a note behind them."""
+Key = tuple[str, str, str]
+"""How a key is written, what it does in a word or two, and the name of its action."""
 
-    DEFAULT_CSS = """
-    ModalKeys { height: auto; }
-    """
 
-    def __init__(self, *keys: frame.Key, note: str = "", classes: str | None = None) -> None:
-        super().__init__(classes=classes)
+class ModalKeys(Static):
+    """The keys of a modal, and a note behind them; a click does what the key does."""
+
+    def __init__(self, *keys: Key, note: str = "", classes: str | None = None) -> None:
+        super().__init__(markup=False, classes=classes)
         self._keys, self._note = keys, note
 
-    def render(self) -> Text:
-        text = self.key_text(self._keys)
-        text = text[1:]  # the first key stands where the lines above it begin
-        return text.append(f" {self._note}", style="dim") if self._note else text
+    def on_mount(self) -> None:
+        """The keys in the accent."""
+        styles, text = roles(self.app), Text()
+        for name, label, action in self._keys:
+            meta = Style(meta={"@click": f"screen.{action}" if "." not in action else action})
+            text.append(name, Style.parse(f"bold {styles.busy}") + meta)
+            text.append(f" {label}   ", Style.parse(styles.soft) + meta)
+        self.update(text.append(self._note, styles.quiet))
 
 
 class Modal(ModalScreen[_Answer]):
     """A screen over another one."""
 
     CSS_PATH = STYLES / "modals.tcss"
-
-    async def on_action_asked(self, message: ActionAsked) -> None:
-        """A click on one of the keys below does what the key does, here and in the wizard's app, too."""
-        message.stop()
-        await self.run_action(message.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A line of the palette; `also` are further words that find it."""
-
-    title: str
-    help: str
-    run: Callable[[], Any]
-    also: str = ""
-    listed: bool = True
-
-
-class ActionProvider(Provider):
-    """What can be done where the palette was opened."""
-
-    def _commands(self) -> list[Command]:
-        app: Any = self.app  # a `SessionApp`
-        commands = [
-            Command(f"{each.label}  ({each.key_label})", each.help, partial(app.do, each.name), each.also)
-            for each in self._here()
-        ]
-        commands += [
-            Command(
-                f"task {row.task_id} {row.title}", "go to this task", partial(app.go_to_task, row.task_id)
-            )
-            for row in task_rows(app.view_model.view_state())
-        ]
-        commands += [
-            Command(f"theme {name}", "change the colours", partial(app.choose_theme, name), listed=False)
-            for name in sorted(app.available_themes, key=lambda name: (not name.startswith("labtui"), name))
-        ]
-        return commands
-
-    def _here(self) -> list[Action]:
-        places = set(getattr(self.screen, "PLACES", ("main", "log", "charts", "answers"))) | {"app"}
-        return [each for each in ACTIONS if places & set(each.places) and not each.name.startswith("move")]
-
-    async def discover(self) -> Hits:
-        """Everything, before a letter is typed."""
-        for each in self._commands():
-            if each.listed:
-                yield DiscoveryHit(each.title, each.run, help=each.help)
-
-    async def search(self, query: str) -> Hits:
-        """What was meant: whole words of title or `also` first, then what fits the letters of title or help."""
-        matcher, wanted = self.matcher(query), query.casefold().strip()
-        for each in self._commands():
-            words = f"{each.title} {each.also}".casefold().replace("(", " ").split()
-            score = matcher.match(each.title)
-            if any(word.startswith(wanted) for word in words):
-                score = max(score, 1.0) + (1.0 if each.title.casefold().startswith(wanted) else 0.5)
-            elif wanted in each.help.casefold():
-                score = max(score, 0.3)
-            if score > 0:
-                title = matcher.highlight(each.title) if matcher.match(each.title) else Text(each.title)
-                yield Hit(score, title, each.run, help=each.help)
 
 
 TITLES = {
@@ -231,7 +169,7 @@ class AskHostKey(YesOrNo[str | None]):
         yield Static(Text(self.question.text), markup=False, classes="dialog-text")
         fingerprint = Text(self.question.fingerprint, style="bold")
         yield Static(fingerprint, markup=False, classes="dialog-text", id="fingerprint")
-        compare = "Compare it with the fingerprint your teacher or the cluster's documentation gives."
+        compare = "Compare it with the one your teacher or the cluster's documentation gives."
         yield Static(Text(compare, style="dim"), markup=False)
 
     def action_answer(self, yes: bool) -> None:
@@ -251,13 +189,13 @@ class AskMinutes(Modal[int | None]):
 
     def _question(self) -> str:
         if len(self.chosen) > 1:
-            numbers = ", ".join(f"#{run.run_id}" for run, _ in self.chosen)
-            return f"End each of the runs {numbers} how many minutes after its job's start?"
+            numbers = words.run_numbers([run.run_id for run, _ in self.chosen])
+            return f"{numbers}: minutes from the start of each job to its end"
         run, submission = self.chosen[0]
         others = [number for number in (submission.run_ids if submission else ()) if number != run.run_id]
-        text = f"End run #{run.run_id} ({run.spec.label}) how many minutes after its job's start?"
+        text = f"Run {run.run_id}: minutes from the job's start to its end."
         if others:
-            text += f" The runs {', '.join(f'#{number}' for number in others)} are in the same job."
+            text += f" {words.run_numbers(others)} in the same job {'ends' if len(others) == 1 else 'end'} with it."
         if submission is not None and submission.time_limit_minutes:
             text += f" The job script asks for {submission.time_limit_minutes} min."
         return text
@@ -289,7 +227,7 @@ class AskMinutes(Modal[int | None]):
         for run, submission in self.chosen:
             refusal = early_end_refusal(submission, minutes) if submission is not None else None
             if refusal is not None:
-                which = f"Run #{run.run_id}: " if len(self.chosen) > 1 else ""
+                which = f"Run {run.run_id}: " if len(self.chosen) > 1 else ""
                 self.query_one("#minutes-problem", Static).update(Text(which + " ".join(refusal)))
                 return
         self.dismiss(minutes)
@@ -310,7 +248,7 @@ class AskReason(Modal[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            text = f"{self.stops} Why submit it anyway? The reason is kept and appears on the last page of the hand-in."
+            text = f"{self.stops} Your reason to submit it all the same; it is printed on the last page of the hand-in."
             yield Static(Text(text), markup=False, classes="dialog-text")
             yield Input(id="reason", compact=True, max_length=200)
             yield ModalKeys(("enter", "overrides", "override"), ("esc", "leaves", "leave"))

@@ -18,10 +18,9 @@ from textual.widgets import Button, Input, Label, Select, Static
 
 from labtui.domain.errors import LabError, UsageError
 from labtui.tui import themes
-from labtui.tui.messages import ActionAsked, PromptAsked, ScreenPrompter
-from labtui.tui.screens.prompts import ModalKeys, prompt_screen
+from labtui.tui.messages import PromptAsked, ScreenPrompter
+from labtui.tui.screens.prompts import Key, ModalKeys, prompt_screen
 from labtui.tui.themes import SanitizedApp
-from labtui.tui.widgets.frame import Key
 
 if TYPE_CHECKING:
     from labtui.session.settings import Settings
@@ -212,11 +211,6 @@ class WizardScreen(Screen[None]):
     def action_leave(self) -> None:
         """No folder."""
         self.app.exit(None)
-
-    async def on_action_asked(self, message: ActionAsked) -> None:
-        """A click on a key of the bottom line does what the key does."""
-        message.stop()
-        await self.run_action(message.name)
 
 
 def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:

@@ -26,13 +26,14 @@ from labtui.lab.edition import Task
 from labtui.lab.evidence import answer_text, one_line, with_answer
 from labtui.session.answers import AnswerFiles
 from labtui.tui import guidance
-from labtui.tui.view import ViewState
+from labtui.tui.keys import key
+from labtui.tui.themes import ink, roles
+from labtui.tui.view import View
 from labtui.tui.widgets.chart import ChartView
-from labtui.tui.widgets.tables import frame_texts
 
 SAVE_AFTER = 1.0
-WIDE, HIGH = 120, 16
-"""From this width of the window and this height of the pane on a chart stands beside the answers."""
+WIDE, HIGH = 84, 16
+"""From this width and height of the pane on a chart stands beside the answers."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
@@ -48,16 +49,18 @@ class AnswerCard(Static):
     """
 
     def __init__(self, index: int) -> None:
-        super().__init__(Text(""), markup=False, classes="panel")
+        super().__init__(Text(""), markup=False)
         self.index = index
 
-    def show(self, task: Task, answer: str, styles: str) -> None:
-        """Question and answer; `styles` is that of what is missing."""
+    def show(self, task: Task, answer: str) -> None:
+        """Question and answer."""
+        styles = roles(self.app)
         shown = _COMMENT.sub("", answer).strip()
-        missing = Text("No answer yet. Press enter to write.", style=styles)
-        question = Text(one_line(task.questions[self.index].text), style="bold")
-        frame_texts(self, f"Question {self.index + 1}", "answered" if shown else "open")
-        self.update(Group(question, Text(""), Markdown(shown) if shown else missing))
+        missing = ink("No answer yet. Press enter to write.", styles.quiet)
+        head = ink("✔ " if shown else "○ ", styles.good if shown else styles.quiet)
+        head.append(f"{self.index + 1}  ", f"bold {styles.busy}")
+        head.append(one_line(task.questions[self.index].text), "bold")
+        self.update(Group(head, Text(""), Markdown(shown) if shown else missing))
 
 
 class AnswerCards(VerticalScroll, can_focus=True):
@@ -66,7 +69,6 @@ class AnswerCards(VerticalScroll, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "step(1)", "next question", show=False),
         Binding("up", "step(-1)", "question before", show=False),
-        Binding("enter", "write", "write", show=False),
     ]
 
     def _pane(self) -> AnswersPane:
@@ -76,10 +78,6 @@ class AnswerCards(VerticalScroll, can_focus=True):
         """The question after or before."""
         pane = self._pane()
         pane.choose(pane.question + step)
-
-    def action_write(self) -> None:
-        """Edit the chosen answer."""
-        self._pane().write()
 
     def on_click(self, event: Click) -> None:
         """A click chooses a card, a second one edits it."""
@@ -98,6 +96,8 @@ class AnswersPane(Container):
     """Cards, editor and facts; `tab` goes from one side to the other and not on to the list of tasks."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        key("enter", "write_answer", "Write", "edit the chosen answer", show=True),
+        key("escape", "leave_text", "Back", "leave an answer's text; it is stored"),
         Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
     ]
 
@@ -111,24 +111,24 @@ class AnswersPane(Container):
         self._text = ""  # the whole file
         self._loaded = ""  # the answer in the editor as it was
         self._timer: Timer | None = None
-        self._view_state: ViewState | None = None
+        self._view: View | None = None
         self._beside: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="answer-side"):
-            yield ChartView(id="answer-chart", classes="panel")
-            with AnswerFacts(id="answer-facts", classes="panel"):
+            yield ChartView(id="answer-chart")
+            with AnswerFacts(id="answer-facts"):
                 yield Static(Text(""), id="answer-numbers", markup=False)
         with Container(id="answer-main"):
             yield AnswerCards(id="answer-cards")
-            with Vertical(id="answer-edit", classes="panel"):
+            with Vertical(id="answer-edit"):
+                yield Static(Text(""), id="answer-state", markup=False)
                 yield Static(Text(""), id="answer-question", markup=False)
                 yield TextArea(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
 
     def on_mount(self) -> None:
         """The cards first; the editor when it is asked for."""
         self.query_one("#answer-edit").display = False
-        self.query_one("#answer-facts").border_title = "Facts and numbers"
 
     @property
     def editor(self) -> TextArea:
@@ -140,13 +140,13 @@ class AnswersPane(Container):
         """Whether the editor is open."""
         return bool(self.query_one("#answer-edit").display)
 
-    def show(self, view_state: ViewState) -> None:
+    def show(self, view: View) -> None:
         """Another task, new numbers, or a file changed by another editor."""
         if not self.display:
             return
-        self._view_state = view_state
-        task = view_state.task
-        if self.files is None or task is None or view_state.loading:
+        self._view = view
+        task = view.task
+        if self.files is None or task is None or view.loading:
             self._show_beside()
             return
         if self._asked is None or self._asked.id != task.id:
@@ -157,7 +157,7 @@ class AnswersPane(Container):
             self._show_cards()
         elif not self.dirty and self.files.changed_outside(task.id):
             self._load()
-        self.editor.read_only = view_state.read_only
+        self.editor.read_only = view.read_only
         self._show_beside()
 
     def _load(self) -> None:
@@ -191,7 +191,7 @@ class AnswersPane(Container):
             if not there:
                 cards.mount(Static(Text("This task has no questions."), markup=False))
         for card in there:
-            card.show(task, answer_text(task, self._text, card.index), "italic")
+            card.show(task, answer_text(task, self._text, card.index))
         self._mark()
 
     def _mark(self) -> None:
@@ -200,6 +200,17 @@ class AnswersPane(Container):
             card.set_class(chosen, "-chosen")
             if chosen:
                 card.scroll_visible(animate=False)
+
+    def action_write_answer(self) -> None:
+        """Edit the chosen answer."""
+        self.write()
+
+    async def action_leave_text(self) -> None:
+        """Leave an answer's text, or go back."""
+        if self.writing:
+            self.leave()
+        else:
+            await self.run_action("screen.escape")
 
     def action_other_side(self) -> None:
         """From the answers to the facts and numbers, and back."""
@@ -218,31 +229,31 @@ class AnswersPane(Container):
 
     def on_resize(self) -> None:
         """A chart where there is room for one."""
-        wide = self.screen.size.width >= WIDE and self.size.height >= HIGH
+        wide = self.size.width >= WIDE and self.size.height >= HIGH
         self.set_class(wide, "-chart")
         self._show_beside()
 
     def _show_beside(self) -> None:
-        view_state = self._view_state
-        if view_state is None:
+        view = self._view
+        if view is None:
             return
         charted = self.has_class("-chart")
-        what = (view_state.task_id, self.question, charted)
-        shown = (view_state.results, view_state.charts, view_state.edition, what)
+        what = (view.task_id, self.question, charted)
+        shown = (view.results, view.charts, view.edition, what)
         if shown == self._beside:
             return
         other = self._beside[-1:] != (what,)
         self._beside = shown
-        text = guidance.text_beside(view_state, self.question, charted=charted)
+        text = guidance.text_beside(view, self.question, charted=charted)
         self.query_one("#answer-numbers", Static).update(text)
         if other:
             self.query_one("#answer-facts").scroll_home(animate=False)
         self._show_chart()
 
     def _show_chart(self) -> None:
-        if self._view_state is None or not self.has_class("-chart"):
+        if self._view is None or not self.has_class("-chart"):
             return
-        chart = guidance.chart_beside(self._view_state, self.question)
+        chart = guidance.chart_beside(self._view, self.question)
         view = self.query_one("#answer-chart", ChartView)
         view.set_class(chart is None, "-nothing")
         if view.spec != chart:
@@ -331,5 +342,8 @@ class AnswersPane(Container):
     def _show_state(self) -> None:
         empty = not self.query_one("#answer-text", TextArea).text.strip()
         state = "not stored yet" if self.dirty else "no answer yet" if empty else "stored"
-        title = f"Answer to question {self.question + 1}"
-        frame_texts(self.query_one("#answer-edit"), title, state)
+        self.query_one("#answer-state", Static).update(
+            ink(f"Answer to question {self.question + 1}", "bold").append(
+                f"   {state}", roles(self.app).quiet
+            )
+        )

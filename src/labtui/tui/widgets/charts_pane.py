@@ -1,380 +1,385 @@
-"""The charts of the task with their names and numbers: as many at once as have eight rows each."""
+"""The charts of a task: five views, one large chart with a cursor on its points; four on very large windows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Click
-from textual.geometry import Size
-from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Static
 
-from labtui.results.charts import ChartSpec, Kind, with_kind
-from labtui.tui.view import NUMBER_COLUMNS, ViewState, number_rows
-from labtui.tui.widgets.chart import ChartView, chart_table
-from labtui.tui.widgets.plot_text import FRAME_ROWS, LEAST_ROWS
-from labtui.tui.widgets.plot_values import plain
-from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
+from labtui.results.charts import ChartSpec, Kind, Point, Series, with_kind
+from labtui.tui import format as words
+from labtui.tui.guidance import no_run_yet
+from labtui.tui.keys import key
+from labtui.tui.messages import RunChosen
+from labtui.tui.themes import ink, roles
+from labtui.tui.view import RunLine, View, result_line
+from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets.frame import ends
+from labtui.tui.widgets.plot import Cursor, empty_chart, mark_of, plain, value_text
 
 if TYPE_CHECKING:
-    from labtui.tui.view_model import Gallery
+    from labtui.results.rows import ResultRow
+    from labtui.tui.app import LabApp
 
-
-SHORT = {
-    "epoch-time": "time",
-    "throughput": "img/s",
-    "speedup": "speedup",
-    "efficiency": "eff.",
-    "throughput-per-gpu": "img/s/GPU",
-    "first-epoch": "1st epoch",
-    "cpu-gpu": "CPU:GPU",
-    "efficiency-loss": "losses",
-    "program-time": "time",
-    "program-speedup": "speedup",
-    "program-efficiency": "efficiency",
-    "weak-time": "weak: time",
-    "weak-efficiency": "weak: efficiency",
-    "laws": "laws",
-    "epochs": "epochs",
-    "accuracy": "accuracy",
-    "gpu-utilization": "GPU use",
+VIEWS = {
+    "time": "Time",
+    "throughput": "Throughput",
+    "speedup": "Speedup",
+    "efficiency": "Efficiency",
+    "training": "Training",
 }
-MOST_LINES = 2
-
-
-def short_name(spec: ChartSpec) -> str:
-    """What a chart is called in a list; jobs keep their number."""
-    name = SHORT.get(spec.family, spec.family)
-    job = spec.key.removeprefix(f"{spec.family}-")
-    return f"{name} {job}" if spec.x_axis == "seconds" and job != spec.key else name
-
-
-class ChartNames(Widget):
-    """Where one is among the charts, their names, and the networks where there are several."""
-
-    DEFAULT_CSS = """
-    ChartNames { height: auto; width: 1fr; }
-    """
-
-    class ChartRequested(Message):
-        """A name was clicked: that of a chart, or of a network ("" for all together)."""
-
-        def __init__(self, *, chart: str | None = None, network: str | None = None) -> None:
-            super().__init__()
-            self.chart = chart
-            self.network = network
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._shown: tuple[tuple[tuple[str, str], ...], str, tuple[str, ...], str | None] = ((), "", (), None)
-
-    def show(
-        self, names: Mapping[str, str], chosen: str, networks: Sequence[str] = (), network: str | None = None
-    ) -> None:
-        """Other charts (their names by key), another chosen one, another network."""
-        shown = (tuple(names.items()), chosen, tuple(networks), network)
-        if shown != self._shown:
-            self._shown = shown
-            self.refresh(layout=True)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the names need."""
-        return max(1, len(self._lines(width)))
-
-    def render(self) -> Text:
-        """The lines; each name carries what a click on it means."""
-        return Text("\n").join(self._lines(self.size.width)) if self._shown[0] else Text("")
-
-    def _lines(self, width: int) -> list[Text]:
-        named, chosen, networks, network = self._shown
-        if not named:
-            return []
-        keys = [key for key, _ in named]
-        at = keys.index(chosen) if chosen in keys else 0
-        place = Text(f"{at + 1} of {len(keys)} ", style="bold", no_wrap=True, end="")
-        names = [_name(name, key == chosen, chart=key) for key, name in named]
-        lines, spot = _flow(place, names, at, width)
-        first = min(max(0, spot - 1), max(0, len(lines) - MOST_LINES))
-        lines = lines[first : first + MOST_LINES]
-        if len(networks) > 1:
-            chips = [_name("all networks", network is None, network="")]
-            chips += [_name(plain(each), each == network, network=each) for each in networks]
-            wanted = 0 if network is None else networks.index(network) + 1
-            flowed, spot = _flow(Text("", end=""), chips, wanted, width)
-            lines.append(flowed[spot])
-        return lines
-
-    def on_click(self, event: Click) -> None:
-        meta = event.style.meta
-        if "chart" in meta or "network" in meta:
-            event.stop()
-            self.post_message(self.ChartRequested(chart=meta.get("chart"), network=meta.get("network")))
-
-
-def _name(name: str, chosen: bool, **meta: str) -> Text:
-    style = Style(reverse=chosen, bold=chosen, meta=meta)
-    return Text(f" {name} ", style=style, no_wrap=True, end="")
-
-
-def _flow(start: Text, names: Sequence[Text], chosen: int, width: int) -> tuple[list[Text], int]:
-    """The names on as many lines as they need, and which line has the chosen one."""
-    lines, spot = [Text(no_wrap=True, end="").append_text(start)], 0
-    for place, name in enumerate(names):
-        if lines[-1].cell_len and lines[-1].cell_len + name.cell_len > width:
-            lines.append(Text(no_wrap=True, end=""))
-        lines[-1].append_text(name)
-        if place == chosen:
-            spot = len(lines) - 1
-    return lines, spot
-
-
-KEYS = ("epoch-time", "throughput", "speedup", "efficiency")
-PAGE = 4
-SIDE = 36
-LEAST_HEIGHT = LEAST_ROWS + FRAME_ROWS + 4
-"""Of a chart with its frame and a legend of two lines."""
+EMPTY = {"time": "s", "throughput": "images/s", "speedup": "×", "efficiency": "%", "training": ""}
+FIRST = ("speedup", "time", "throughput", "efficiency", "training")
+"""What is shown first: the first of these that has something to show."""
 
 
 class ChartsPane(Container, can_focus=True):
-    """Names, charts, a table; what can be shown comes from the `gallery`.
+    """Views, sentence, chart, the strip of the cursor."""
 
-    The first page is the lab's four charts, also while some of them wait for their numbers; further pages hold what
-    else is known.
-    """
-
-    gallery: Gallery | None = None
+    app: LabApp
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("left", "point(-1)", "Point", "the point before", show=True),
+        key("right", "point(1)", "Point after", "the next point"),
+        key("up", "series(-1)", "Line", "the line before", show=True),
+        key("down", "series(1)", "Line after", "the next line"),
+        key(
+            "enter,space",
+            "enlarge",
+            "Enlarge",
+            "on large windows: the chosen chart alone, or four again",
+            show=True,
+        ),
+        key(
+            "m",
+            "models(1)",
+            "Models",
+            "the charts of all models together, or of one after the other",
+            show=True,
+        ),
+        key("o", "law", "Law", "draw the fitted law over the speedups, or take it away", show=True),
+        key("y", "bars", "Bars", "draw charts over GPU counts as bars, or as lines", show=True),
+        *(
+            key(str(at), f"view('{name}')", title, f"the view {title.lower()}; again: its next chart")
+            for at, (name, title) in enumerate(VIEWS.items(), 1)
+        ),
+        key("L", "log_line", "Log line", "the line of the log that the point comes from", show=True),
+    ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._chosen = "speedup"
-        self._stepped = False
-        self._enlarged = False
+        self._view: View | None = None
+        self._chosen = ""  # of the chosen view, once one was chosen
+        self._turn = dict.fromkeys(VIEWS, 0)  # which chart of each view
+        self._model: str | None = None
         self._kind: Kind | None = None
-        self._network: str | None = None
-        self._networks: tuple[str, ...] = ()
-        self._charts: dict[str, ChartSpec] = {}
-        self._family = ""
-        self._view_state: ViewState | None = None
+        self._law = False
+        self._alone = False
+        self._place = 0  # the chosen series
+        self._x: float | None = None  # the chosen position; None: the last of the series
+        self._made: tuple[object, dict[str | None, tuple[ChartSpec, ...]]] = (None, {})
+        self._text: tuple[object, str] = (None, "")
 
     def compose(self) -> ComposeResult:
-        yield ChartNames(id="chart-which")
-        with Container(id="chart-body"):
-            with Container(id="chart-grid"):
-                for key in KEYS:
-                    yield ChartView(key, id=f"chart-{key}", classes="panel")
-                for place in range(PAGE):
-                    yield ChartView(id=f"chart-more-{place}", classes="panel")
-            with Container(id="chart-side"):
-                yield KeyedTable(id="chart-numbers")
-                yield Static(Text(""), id="chart-notes", markup=False)
+        yield Static(id="chart-views", markup=False)
+        yield Static(id="chart-sentence", markup=False)
+        with Container(id="chart-grid"):
+            for name in VIEWS:
+                yield ChartView(id=f"chart-{name}")
+        yield Static(id="chart-strip", markup=False)
 
-    def on_mount(self) -> None:
-        """Small padding in the numbers."""
-        table = self.query_one(KeyedTable)
-        table.cell_padding = 0
-        table.cursor_type = "none"
-        table.can_focus = False
-        self._apply()
+    # ------------------------------------------------------------------ what there is
 
-    def show(self, view_state: ViewState) -> None:
-        if not self.display:
-            return
-        self._view_state = view_state
-        self._take()
-        self._apply()
+    def show(self, view: View) -> None:
+        if self._view is not None and self._view.task_id != view.task_id:
+            self._chosen, self._model, self._x, self._place = "", None, None, 0
+        self._view = view
+        if self.display:
+            self._apply()
 
-    def _take(self) -> None:
-        """The charts of the chosen network, as bars or lines as chosen."""
-        self._networks = self.gallery.networks() if self.gallery is not None else ()
-        if len(self._networks) < 2 or self._network not in self._networks:
-            self._network = None
-        charts = self.gallery.charts(self._network) if self.gallery is not None else ()
-        self._charts = {chart.key: with_kind(chart, self._kind) for chart in charts}
-        if not self._stepped and (self._chosen not in self._charts or self._chosen not in KEYS):
-            first = next(iter(self._charts), self._chosen)  # while the lab's four have nothing to show
-            self._chosen = next((KEYS[at] for at in (2, 0) if KEYS[at] in self._charts), first)
-        elif self._charts and self._chosen not in self._charts:
-            same = (key for key, spec in self._charts.items() if spec.family == self._family)
-            self._chosen = next(same, next(iter(self._charts)))
-        if self._chosen in self._charts:
-            self._family = self._charts[self._chosen].family
+    def _charts(self) -> tuple[ChartSpec, ...]:
+        """The charts of the chosen model, or of all together."""
+        view = self._view
+        if view is None or view.results is None:
+            return ()
+        if self._made[0] is not view.results:
+            self._made = (view.results, {})
+        if self._model is None:
+            return view.charts
+        if self._model not in self._made[1]:
+            from labtui.results.catalogue import catalogue
+
+            charts = catalogue(view.results, model=self._model)
+            self._made[1][self._model] = tuple(each for each in charts if each.practice is view.practice)
+        return self._made[1][self._model]
+
+    def _models(self) -> tuple[str, ...]:
+        if self._view is None or self._view.results is None:
+            return ()
+        from labtui.results.catalogue import networks
+
+        return networks(self._view.results)
+
+    def _of(self, name: str) -> ChartSpec | None:
+        """The chart of a view that is its turn, as bars or lines, with the law where it is asked for."""
+        charts = [each for each in self._charts() if each.view == name and not each.empty]
+        if not charts:
+            return None
+        spec = with_kind(charts[self._turn[name] % len(charts)], self._kind)
+        if self._law and name == "speedup" and spec.kind == "lines":
+            fits = [series for each in self._charts() for series in each.series if series.role == "fit"]
+            spec = replace(spec, series=(*spec.series, *fits))
+        return spec
+
+    @property
+    def view_name(self) -> str:
+        """The view on the screen."""
+        there = {each.view for each in self._charts()}
+        return self._chosen or next((name for name in FIRST if name in there), "speedup")
+
+    @property
+    def spec(self) -> ChartSpec | None:
+        """The chart on the screen; None while it has nothing to show."""
+        return self._of(self.view_name)
+
+    def _point(self) -> tuple[Series, Point] | None:
+        """The point under the cursor."""
+        spec = self.spec
+        if spec is None or not spec.measured:
+            return None
+        self._place = min(self._place, len(spec.measured) - 1)
+        series = spec.measured[self._place]
+        points = sorted(series.points, key=lambda point: point.x)
+        found = next((point for point in points if point.x == self._x), points[-1])
+        return series, found
 
     # ------------------------------------------------------------------ choosing
 
-    def step(self, direction: int) -> None:
-        """The next chart that shows something, or the one before; after the last comes the first."""
-        keys = list(self._charts)
-        if keys:
-            at = keys.index(self._chosen) if self._chosen in keys else -1
-            self.choose(keys[(at + direction) % len(keys)])
-
-    def choose(self, key: str) -> None:
-        self._stepped = True
-        self._chosen = key
+    def action_view(self, name: str) -> None:
+        """One of the five views; the key of the one on the screen goes to its next chart."""
+        if name == self.view_name and self._chosen:
+            self._turn[name] += 1
+        self._chosen = name
         self._apply()
 
-    def step_network(self, direction: int) -> None:
-        """The charts of all networks together, or of one after the other."""
-        if len(self._networks) > 1:
-            choices = (None, *self._networks)
-            self._choose_network(choices[(choices.index(self._network) + direction) % len(choices)])
-
-    def _choose_network(self, network: str | None) -> None:
-        self._network = network
-        self._take()
+    def action_point(self, step: int) -> None:
+        """The point before or after."""
+        found = self._point()
+        if found is None:
+            return
+        xs = sorted(point.x for point in found[0].points)
+        place = xs.index(found[1].x) + step
+        self._x = xs[max(0, min(len(xs) - 1, place))]
         self._apply()
 
-    def switch_kind(self) -> bool:
-        """Bars for lines, lines for bars, on all charts that can be both; False where the chosen one cannot."""
-        spec = self._charts.get(self._chosen)
+    def action_series(self, step: int) -> None:
+        """The line before or after."""
+        spec = self.spec
+        if spec is not None and spec.measured:
+            self._place = (self._place + step) % len(spec.measured)
+            self._apply()
+
+    def action_models(self, step: int) -> None:
+        """All models together, or one after the other."""
+        models = self._models()
+        if len(models) > 1:
+            choices = (None, *models)
+            self._model = choices[(choices.index(self._model) + step) % len(choices)]
+            self._place, self._x = 0, None
+            self._apply()
+
+    def action_bars(self) -> None:
+        """Bars for lines, lines for bars, on all charts that can be both."""
+        spec = self.spec
         if spec is None or not spec.switchable:
-            return False
+            self.notify("This chart has one form only.", severity="warning", markup=False)
+            return
         self._kind = "lines" if spec.kind == "bars" else "bars"
-        self._take()
         self._apply()
-        return True
 
-    def scroll_numbers(self, direction: int) -> None:
-        """A page of what stands beside the charts, or below them."""
-        side = self.query_one("#chart-side")
-        if direction > 0:
-            side.scroll_page_down(animate=False)
-        else:
-            side.scroll_page_up(animate=False)
-
-    def enlarge(self) -> None:
-        """One chart over the whole pane, or four again."""
-        self._enlarged = not self._enlarged
+    def action_law(self) -> None:
+        """The fitted law over the speedups, or not."""
+        self._law = not self._law
+        if self._law and self.view_name != "speedup":
+            self._chosen = "speedup"
         self._apply()
+
+    def action_enlarge(self) -> None:
+        self._alone = not self._alone
+        self._apply()
+
+    def action_log_line(self) -> None:
+        """The log of the run that the point comes from."""
+        line = self._line_of(self._row())
+        if line is not None:
+            self.post_message(RunChosen(line.run_id, open_log=True))
 
     @on(ChartView.Clicked)
-    def _chart_clicked(self, event: ChartView.Clicked) -> None:
+    def _clicked(self, event: ChartView.Clicked) -> None:
         event.stop()
-        self._enlarged = not self._enlarged
-        self.choose(event.key)
+        self._chosen = (event.view.id or "").removeprefix("chart-")
+        self._apply()
 
-    @on(ChartNames.ChartRequested)
-    def _name_clicked(self, event: ChartNames.ChartRequested) -> None:
-        event.stop()
-        if event.chart is not None:
-            self.choose(event.chart)
-        elif event.network is not None:
-            self._choose_network(event.network or None)
+    def on_click(self, event: Click) -> None:
+        """A click on the name of a view, or on the models."""
+        meta = event.style.meta
+        if "view" in meta:
+            self.action_view(meta["view"])
+        elif "models" in meta:
+            self.action_models(1)
 
     # ------------------------------------------------------------------ showing
 
     def on_resize(self) -> None:
-        """All columns where there is room for them, else the one of the chart that is shown."""
+        """Four charts together only where each has at least 60 x 16 cells."""
         self._apply()
 
     @property
-    def _small(self) -> bool:
-        """Whether the window has room for one chart only, with the numbers beside it."""
-        wide = self.screen.has_class("-wide") or self.screen.has_class("-huge")
-        return not (wide and self.screen.has_class("-tall"))
-
-    def _fitting(self) -> int:
-        """How many charts fit so that each has its eight rows: four, two side by side, or one."""
-        if self._small or self._enlarged:
-            return 1
-        below = self.size.height * 4 // 10  # at most; the notes of further charts take as much
-        if self._chosen in KEYS:
-            below = min(below, len(self._task_numbers(small=False)[1]) + 1)
-        room = self.size.height - 1 - below
-        return PAGE if room >= 2 * LEAST_HEIGHT else 2
-
-    def _page(self, count: int) -> list[str]:
-        """The keys of the charts on the page of the chosen one; the first pages are always the same four."""
-        further = [key for key in self._charts if key not in KEYS]
-        group = further if self._chosen in further else list(KEYS)
-        start = group.index(self._chosen) // count * count if self._chosen in group else 0
-        return group[start : start + count]
+    def _four(self) -> bool:
+        return not self._alone and self.size.width >= 122 and self.size.height >= 40
 
     def _apply(self) -> None:
-        count = self._fitting()
-        page = self._page(count)
-        names = {key: short_name(spec) for key, spec in self._charts.items()}
-        self.query_one(ChartNames).show(names, self._chosen, self._networks, self._network)
-        views = [self.query_one(f"#chart-{key}", ChartView) for key in KEYS]
-        more = [self.query_one(f"#chart-more-{place}", ChartView) for place in range(PAGE)]
-        for key, view in zip(KEYS, views, strict=True):
-            _give(view, self._charts.get(key))
-            view.display = key in page
-            view.mark(count > 1 and key == self._chosen)
-        for place, view in enumerate(more):
-            key = page[place] if place < len(page) and page[place] not in KEYS else ""
-            _give(view, self._charts.get(key))
-            view.display = bool(key)
-            view.mark(count > 1 and key == self._chosen)
-        self._arrange(len(page))
-        self._show_numbers(self._small)
-        self._show_notes(page)
+        view = self._view
+        if view is None or not self.size.width:
+            return
+        four = self._four and self.view_name != "training"
+        self.set_class(four, "-four")
+        self.query_one("#chart-views", Static).update(self._views_text())
+        self.query_one("#chart-sentence", Static).update(self._sentence())
+        found = self._point()
+        for at, (name, title) in enumerate(VIEWS.items(), 1):
+            chart = self.query_one(f"#chart-{name}", ChartView)
+            chart.display = name == self.view_name or (four and name != "training")
+            if not chart.display:
+                continue
+            chart.heading = f"{at} {title}" if four else ""
+            chart.chosen = four and name == self.view_name
+            chart.spec = self._of(name) or self._empty(name)
+            x = found[1].x if found is not None and name == self.view_name else None
+            chart.cursor = Cursor(self._place, x)
+        self.query_one("#chart-strip", Static).update(self._strip())
 
-    def _arrange(self, count: int) -> None:
-        grid = self.query_one("#chart-grid").styles
-        grid.grid_size_columns = 1 if count == 1 else 2
-        grid.grid_size_rows = 1 if count < 3 else 2
+    def _empty(self, name: str) -> ChartSpec:
+        task = self._view.task if self._view is not None else None
+        sizes = sorted({plan.gpus for plan in task.runs if plan.gpus}) if task is not None else []
+        return empty_chart(sizes, VIEWS[name], EMPTY[name])
 
-    def _show_numbers(self, small: bool) -> None:
-        table = self.query_one(KeyedTable)
-        titles, rows = self._table(small)
-        columns = [
-            TableColumn(str(at), f"{'  ' if at else ''}{title}", at > 0) for at, title in enumerate(titles)
-        ]
-        table.sync(columns, [_row(place, cells) for place, cells in enumerate(rows)])
-        table.display = bool(rows)
+    def _views_text(self) -> Text:
+        styles, left = roles(self.app), Text(no_wrap=True)
+        there = {each.view for each in self._charts()}
+        tint = self.app.current_theme.variables["tint"]
+        for at, (name, title) in enumerate(VIEWS.items(), 1):
+            meta = Style(meta={"view": name})
+            chosen = name == self.view_name
+            ground = f" on {tint}" if chosen else ""
+            plain_style = f"bold{ground}" if chosen else styles.soft if name in there else styles.quiet
+            left.append(f" {at} ", Style.parse(f"bold {styles.busy}{ground}") + meta)
+            left.append(f"{title} ", Style.parse(plain_style) + meta).append(" ")
+        models = self._models()
+        right = Text()
+        if len(models) > 1:
+            shown = f"{len(models)} models" if self._model is None else plain(self._model)
+            right = Text("m ", Style.parse(f"bold {styles.busy}") + Style(meta={"models": True})).append(
+                shown, styles.soft
+            )
+        return ends(left, right, self.size.width)
 
-    def _table(self, small: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Titles and rows below (or beside) the charts: the task's numbers, or those of another chosen chart."""
-        spec = self._charts.get(self._chosen)
-        if spec is None or self._chosen in KEYS:
-            return self._task_numbers(small)
-        return chart_table(spec, SIDE - 1 if small else max(SIDE, self.size.width * 6 // 10))
+    def _sentence(self) -> Text:
+        view, spec = self._view, self.spec
+        if view is None:
+            return Text("")
+        text = spec.message if spec is not None else ""
+        if not text and not view.lines:
+            text = no_run_yet(view)
+        elif not text and spec is None:
+            text = (
+                "Nothing to show yet: it needs runs on more than one size."
+                if self.view_name in FIRST[:4]
+                else "No epoch yet."
+            )
+        elif not text:
+            text = result_line(view)
+        practice = "  practice" if spec is not None and spec.practice and not view.practice else ""
+        return ink(text, "bold", no_wrap=True).append(practice, roles(self.app).warn)
 
-    def _task_numbers(self, small: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """The numbers of the lab's four charts: all of them, or those of the chart that is shown."""
-        if self._view_state is None:
-            return (), ()
-        models = frozenset({self._network}) if self._network is not None else None
-        rows = number_rows(self._view_state, models)
-        chosen = KEYS.index(self._chosen) if self._chosen in KEYS else 0
-        keep = (0, chosen + 1) if small else range(len(NUMBER_COLUMNS))
-        titles = tuple(NUMBER_COLUMNS[at] for at in keep)
-        numbers = tuple(tuple(cells[at] for at in keep) for cells in rows)
-        return titles, _with_batches_below(numbers) if small else numbers
+    # ------------------------------------------------------------------ the strip
 
-    def _show_notes(self, keys: list[str]) -> None:
-        shown = [self._charts[key] for key in keys if key in self._charts]
-        notes = dict.fromkeys(note for chart in shown for note in chart.notes)
-        text = Text("\n".join(f"• {note}" for note in notes), style="dim")
-        self.query_one("#chart-notes", Static).update(text)
+    def _row(self) -> ResultRow | None:
+        """The row that the point under the cursor shows."""
+        found, view = self._point(), self._view
+        if found is None or view is None or view.results is None:
+            return None
+        for row in view.results.rows:
+            numbers = (row.epoch_seconds, row.throughput, row.speedup, row.efficiency)
+            if any(number is not None and number.value == found[1].y for number in numbers):
+                return row
+        return None
+
+    def _line_of(self, row: ResultRow | None) -> RunLine | None:
+        ids = (
+            [origin.run_id for origin in row.origins if origin.run_id is not None] if row is not None else []
+        )
+        return self._view.every.get(ids[-1]) if ids and self._view is not None else None
+
+    def _strip(self) -> Text:
+        found, spec, styles = self._point(), self.spec, roles(self.app)
+        if found is None or spec is None:
+            return Text("")
+        series, point = found
+        row = self._row()
+        line = self._line_of(row)
+        tick = dict(spec.x_ticks).get(point.x, f"{point.x:g}")
+        unit = spec.x_label.split(",")[0].split(" (")[0]
+        left = ink(f"{mark_of(self._place, live=point.live)} ", styles.busy, no_wrap=True)
+        left.append(f"{plain(series.name)}, {tick} {unit}", f"bold {styles.busy}")
+        left.append(f"   {value_text(spec, point)}", "bold")
+        if point.lo is not None and point.hi is not None and point.lo < point.hi:
+            low, high = (value_text(spec, replace(point, y=y, label="")) for y in (point.lo, point.hi))
+            left.append(f"   between {low} and {high}", styles.soft)
+        if row is not None and row.efficiency is not None and self.view_name != "efficiency":
+            left.append(f"   {words.percent(row.efficiency)}", "bold").append(" efficient", styles.soft)
+        if point.live:
+            left.append("   so far", styles.soft)
+        job = line.submission.job if line is not None and line.submission is not None else None
+        where = (
+            f"run {line.run_id}" + (f", job {job.job_id}" if job is not None else "")
+            if line is not None
+            else ""
+        )
+        first = ends(left, ink(where, styles.soft), self.size.width)
+        return Text("\n").join([first, self._log_text(row, line)])
+
+    def _log_text(self, row: ResultRow | None, line: RunLine | None) -> Text:
+        """The log's own line, as it stands there."""
+        styles = roles(self.app)
+        number = row.origins[-1].line if row is not None and row.origins else None
+        if line is None or number is None:
+            return Text("")
+        path = self.app.session.log_path(line.run.token, "out")
+        if self._text[0] != (path, number):
+            self._text = ((path, number), line_of(path, number))
+        text = ink(f"line {number}  ", styles.quiet, no_wrap=True)
+        return text.append(self._text[1], styles.soft)
 
 
-def _give(view: ChartView, spec: ChartSpec | None) -> None:
-    if view.spec != spec:
-        view.spec = spec
+def line_of(path: object, number: int) -> str:
+    """A line of a file, from 1; "" where it cannot be read."""
+    from pathlib import Path
 
+    from labtui.domain.terminal_text import display_text
 
-def _with_batches_below(rows: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Names that are too long beside their number on two lines: the number is what must not be cut."""
-    most = max((cell_len(cells[1]) for cells in rows), default=0)
-    shown: list[tuple[str, ...]] = []
-    for name, number in rows:
-        first, comma, batch = name.partition(", ")
-        if comma and cell_len(name) + 2 + max(most, len("throughput")) > SIDE - 1:
-            shown += [(f"{first},", ""), (f"  {batch}", number)]
-        else:
-            shown.append((name, number))
-    return tuple(shown)
-
-
-def _row(place: int, cells: tuple[str, ...]) -> Row:
-    return Row(f"{place}|{cells[0]}", tuple(f"{'  ' if at else ''}{cell}" for at, cell in enumerate(cells)))
+    if not isinstance(path, Path):
+        return ""
+    try:
+        with path.open("rb") as lines:
+            return display_text(next(islice(lines, number - 1, number), b"").rstrip(b"\n"))
+    except OSError:
+        return ""

@@ -1,420 +1,284 @@
-"""What frames the panes and is painted first.
-
-Lab and connection, the folded task list with the next step, tabs, problems, messages, keys.
-"""
+"""What frames the panes and is painted first: header, title, tasks, next step, the line of messages, keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import HorizontalGroup, Vertical
 from textual.events import Click
-from textual.notifications import Notification
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets._footer import FooterKey
+from textual.widgets.option_list import Option
 
-from labtui.domain.events import Problem
-from labtui.tui import actions
+from labtui.domain.model import RunPhase
 from labtui.tui import format as words
-from labtui.tui.actions import Action
+from labtui.tui.format import PHASE_ROLES
 from labtui.tui.guidance import next_step
-from labtui.tui.messages import ActionAsked, PaneAsked
-from labtui.tui.themes import Roles, roles
-from labtui.tui.view import TaskRow, ViewState, progress, task_rows
+from labtui.tui.messages import TaskChosen
+from labtui.tui.themes import Roles, ink, roles
+from labtui.tui.view import TaskLine, View, status_line, title_state
 
-_STYLES = {
-    "online": "header--good",
-    "connecting": "header--quiet",
-    "stale": "header--warn",
-    "offline": "header--warn",
-    "needs-login": "header--bad",
-}
-_SLACK = 1
-"""Cells kept free, so that the line keeps its form when "9 s ago" becomes "10 s ago"."""
+if TYPE_CHECKING:
+    from textual.app import RenderResult
+
+RAIL = 30
+PRACTICE_ROLES = {"online": "good", "offline": "warn", "stale": "warn", "needs-login": "bad"}
 
 
-class HeaderBar(Widget):
-    """One line; says less on narrow screens."""
-
-    DEFAULT_CSS = """
-    HeaderBar { height: 1; dock: top; background: $panel; color: $foreground; }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"header--{part}" for part in ("good", "warn", "bad", "quiet", "name", "chip")
-    }
-    view_state: reactive[ViewState | None] = reactive(None, always_update=True)
-
-    def render(self) -> Text:
-        """Left: lab. Middle: where. Right: connection, age, cost. The fullest form that fits."""
-        view_state = self.view_state
-        if view_state is None:
-            return Text(" labtui", style=self._style("header--name"))
-        width = self.size.width
-        for left, right in self._forms(view_state, short=width < 100):
-            gap = width - left.cell_len - right.cell_len - 1
-            if gap > _SLACK:
-                return left.append(" " * gap).append_text(right)
-        left.truncate(max(1, width - right.cell_len - 2), overflow="ellipsis")
-        left.append(" " * max(1, width - left.cell_len - right.cell_len - 1))
-        return left.append_text(right)
-
-    def _forms(self, view_state: ViewState, *, short: bool) -> Iterator[tuple[Text, Text]]:
-        """Left and right side, each time with less: cluster, program, speed of the rehearsal, account go in turn.
-
-        A rehearsal's badge on the right says which cluster it is, so that its name does not stand there twice.
-        """
-        title = (
-            view_state.edition.title
-            if view_state.edition is not None
-            else ""
-            if view_state.loading
-            else "lab"
-        )
-        lab = title.split(":")[0]
-        cluster = "" if view_state.practice else view_state.cluster
-        where, own = (cluster, view_state.account, view_state.qos), (view_state.account, view_state.qos)
-        right = self._right(view_state, short=short)
-        yield self._left(title, where, gap="   "), right
-        yield self._left(lab, where), right
-        yield self._left(lab, own), right
-        yield self._left(lab, own, name=False), right
-        right = self._right(view_state, short=short, speed=False)
-        yield self._left(lab, own, name=False), right
-        yield self._left(lab, (view_state.qos,), name=False), right
-
-    def _left(self, lab: str, where: Iterable[str], *, name: bool = True, gap: str = "  ") -> Text:
-        text = Text(" ", no_wrap=True)
-        if name:
-            text.append("labtui", style=self._style("header--name")).append("  ")
-        place = " · ".join(part for part in where if part)
-        return text.append(lab).append(gap if place else "").append(place, style=self._style("header--quiet"))
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
-
-    def _right(self, view_state: ViewState, *, short: bool, speed: bool = True) -> Text:
-        connection = view_state.state.connection
-        glyph, word = words.connection_label(connection, reader=view_state.read_only)
-        text = Text()
-        if view_state.practice:
-            pace = f"{view_state.factor:g} x " if view_state.factor and speed else ""
-            text.append(f" practice {pace}".replace(" x ", "× "), style=self._style("header--chip")).append(
-                "  "
-            )
-        if view_state.read_only:
-            text.append(" read-only ", style=self._style("header--chip")).append("  ")
-        shown = words.connection_status(connection)
-        text.append(f"{glyph} {word}", style=self._style(_STYLES.get(shown, "header--quiet")))
-        text.append(_age(view_state, short=short))
-        if view_state.gpu_hours is not None:
-            used = "" if short else " used"
-            text.append(f"{'  ' if short else '   '}{view_state.gpu_hours:.2f} GPU-h{used}")
-        return text
+def ends(left: Text, right: Text, width: int) -> Text:
+    """One line with two ends; the left one is cut where both do not fit."""
+    left.no_wrap = True
+    left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
+    return left.append(" " * max(1, width - left.cell_len - right.cell_len)).append_text(right)
 
 
-_NOW_S = 60.0
-"""So long an answer of the queue passes for now; nobody asks it while no job is known to live."""
+class Slice(Widget):
+    """A part of the screen that draws its slice of the view."""
+
+    view: reactive[View | None] = reactive(None, always_update=True)
+
+    def show(self, view: View) -> None:
+        self.view = view
 
 
-def _age(view_state: ViewState, *, short: bool) -> str:
-    """How old the queue's answer is. "No jobs" is what it said then: one sent elsewhere may have come since."""
-    state = view_state.state
-    if state.refreshed_at is None:
-        return ""
-    seconds = view_state.now - state.refreshed_at
-    ago = words.age(seconds)
-    if state.connection.status == "online":  # the first paint comes before that and imports nothing for it
-        from labtui.slurm.job_evidence import live
+class HeaderBar(Slice):
+    """Program and lab; at the right practice, connection, GPU-hours."""
 
-        if not live(state):
-            others = len(state.other_jobs)
-            if others:
-                return f", {others} other job{'s' * (others != 1)}, {ago}"
-            if seconds < _NOW_S:
-                return ", no jobs"
-            ago = words.age(seconds // 60 * 60)
-            return f", {ago}" if short else f", no jobs {ago}"
-    return f", {ago}"
+    def render(self) -> RenderResult:
+        """Left: program, lab. Right: practice, connection, what was used."""
+        styles, view = roles(self.app), self.view
+        left = ink(" labtui", f"bold {styles.busy}")
+        if view is None:
+            return left
+        rail = self.screen.has_class("-rail")
+        left.append(" " * (RAIL + 2 - left.cell_len) if rail else "  ")
+        lab, _, about = (view.edition.title if view.edition is not None else "").partition(":")
+        left.append(lab, styles.soft)
+        if about and rail:
+            left.append(f" · {about.strip()}", styles.soft)
+        return ends(left, self._right(view, styles), self.size.width - (2 if rail else 1))
 
-
-STATUS_ROLES = {"done": "good", "partial": "busy", "stale": "warn"}
-
-
-def task_text(row: TaskRow, roles: Roles, *, current: bool = False, width: int = 0) -> Text:
-    """Glyph, number and title; the state's word stands there too where it is not plain."""
-    style = getattr(roles, STATUS_ROLES.get(row.status, ""), "")
-    text = Text(no_wrap=True, overflow="ellipsis")
-    text.append(f"{row.glyph} ", style=style)
-    word = row.word if row.live or row.status == "stale" else ""
-    name = Text(f"{row.task_id} {row.title}", style="bold" if current else "")
-    if width:
-        name.truncate(max(8, width - 2 - (len(word) + 1 if word else 0)), overflow="ellipsis")
-    text.append_text(name)
-    if word:
-        text.append(f" {word}", style=roles.busy if row.live == "running" else roles.quiet)
-    return text
+    def _right(self, view: View, styles: Roles) -> Text:
+        connection = view.state.connection
+        glyph, word = words.connection_label(connection)
+        parts = []
+        if view.practice:
+            pace = f" {view.factor:g}×" if view.factor else ""
+            parts.append(ink(f"practice{pace}", styles.warn))
+        if view.read_only:
+            parts.append(ink("read-only", styles.warn))
+        role = PRACTICE_ROLES.get(connection.status if word != "connecting" else "", "quiet")
+        parts.append(ink(f"{glyph} {word}", getattr(styles, role)))
+        if view.gpu_hours is not None:
+            parts.append(ink(f"{view.gpu_hours:.2f} GPU-h", styles.soft))
+        return Text("   ").join(parts)
 
 
-def next_text(view_state: ViewState, styles: Roles) -> Text:
-    """The next step: its key first, then what it does and why."""
-    step = next_step(view_state)
-    text = Text()
-    action = actions.named(step.action)
-    if action is not None:
-        meta = Style(meta={"action_name": action.name})
-        text.append(f" {action.key_label} ", Style.parse(f"bold reverse {styles.busy}") + meta)
-        text.append(f" {step.label}  ", Style.parse(f"bold {styles.busy}") + meta)
-    return text.append(step.sentence)
+class TitleBar(Slice):
+    """The task on the screen, and at the right its state with its age."""
 
-
-class TaskLine(Widget):
-    """The folded task list: this task, how many are done, how to reach the others."""
-
-    DEFAULT_CSS = """
-    TaskLine { height: 2; }
-    """
-    view_state: reactive[ViewState | None] = reactive(None)
-
-    def render(self) -> Text:
-        """This task; and, where there is room for a second line, what to do next."""
-        view_state = self.view_state
-        if view_state is None:
+    def render(self) -> RenderResult:
+        styles, view = roles(self.app), self.view
+        row = view.task_line if view is not None else None
+        if view is None or row is None:
             return Text("")
-        row = next((row for row in task_rows(view_state) if row.task_id == view_state.task_id), None)
-        counted = progress(view_state)
-        done = f"{counted[0]} of {counted[1]} done  " if counted else ""
-        right = Text(f"{done}g tasks  [ ] step", style=roles(self.app).quiet)
-        left = Text(" ")
-        left.append_text(
-            task_text(row, roles(self.app), current=True) if row is not None else Text("no task")
+        left = ink(row.task_id, f"bold {styles.busy}").append(f"  {row.title}", f"bold {self._plain}")
+        phase, word, rest = title_state(view)
+        sign = words.PHASE_GLYPHS[phase] if isinstance(phase, RunPhase) else words.TASK_GLYPHS.get(phase, "○")
+        right = ink(f"{sign} {word}", getattr(styles, PHASE_ROLES.get(phase, "soft")))
+        return ends(left, right.append(f" {rest}" if rest else "", styles.soft), self.size.width)
+
+    @property
+    def _plain(self) -> str:
+        return str(self.app.current_theme.foreground)
+
+
+def task_text(row: TaskLine, view: View, styles: Roles, width: int) -> Text:
+    """Glyph, number and title, and at the right what is under way or failed; on a wide line the three counts."""
+    current = row.task_id == view.task_id
+    role = getattr(styles, PHASE_ROLES.get(row.live or row.status, ""), styles.quiet)
+    left = ink("▌" if current else " ", styles.busy).append(f" {row.sign} ", role)
+    left.append(f"{row.task_id} ", "bold" if current else styles.soft)
+    left.append(row.title, "bold" if current else "" if row.status == "done" or row.live else styles.soft)
+    right = ink(f"{row.word} " if row.live else "", role)
+    if width >= 60:
+        cells = (view.count(kind, row.task_id) for kind in ("runs", "charts", "answers"))
+        for count in cells:
+            full = count.of and count.done == count.of
+            right.append(f"{str(count) or words.NOTHING:>9}", styles.good if full else styles.quiet)
+        right.append(" ")
+    return ends(left, right, width) if width else left
+
+
+class TaskList(OptionList):
+    """All tasks; the cursor is the task on the screen. Rows are replaced one by one, so the cursor stays."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, compact=True)
+        self._ids: list[str] = []
+        self._current = ""
+        self._shown: tuple[object, ...] = ()
+        self._view: View | None = None
+
+    def show(self, view: View) -> None:
+        self._view = view
+        rows, width, styles = view.tasks, self.size.width, roles(self.app)
+        shown = (rows, view.task_id, width, styles, width >= 60 and view.checks)
+        if shown == self._shown:
+            return
+        ids = [row.task_id for row in rows]
+        with self.prevent(OptionList.OptionHighlighted):
+            if ids != self._ids:
+                self.clear_options()
+                self.add_options(Option(task_text(row, view, styles, width), id=row.task_id) for row in rows)
+            for index, row in enumerate(rows):
+                self.replace_option_prompt_at_index(index, task_text(row, view, styles, width))
+                if row.task_id == view.task_id and (view.task_id != self._current or ids != self._ids):
+                    self.highlighted = index
+        self._ids, self._current, self._shown = ids, view.task_id, shown
+
+    def on_resize(self) -> None:
+        """States stand at the right end."""
+        if self._view is not None:
+            self.show(self._view)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Moving the cursor goes to that task."""
+        event.stop()
+        if event.option_id and event.option_id != self._current:
+            self.post_message(TaskChosen(event.option_id))
+
+
+class NextStepText(Slice):
+    """The next step with its key as a chip and one reason; a click takes it."""
+
+    view: reactive[View | None] = reactive(None, always_update=True, layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return (
+            1 if self.has_class("-line") else max(2, len(self._text().wrap(self.app.console, max(8, width))))
         )
-        left.truncate(max(1, self.size.width - right.cell_len - 2), overflow="ellipsis")
-        left.append(" " * max(1, self.size.width - left.cell_len - right.cell_len - 1))
-        line = left.append_text(right)
-        if self.size.height < 2:
-            return line
-        step = Text(" ", no_wrap=True).append_text(next_text(view_state, roles(self.app)))
-        step.truncate(max(1, self.size.width - 1), overflow="ellipsis")
-        return Text("\n").join([line, step])
 
-    async def on_click(self, event: Click) -> None:
-        """A click on the next step takes it; elsewhere it opens the list."""
-        if name := event.style.meta.get("action_name"):
-            self.post_message(ActionAsked(name))
-        else:
-            await self.run_action("screen.task_list")
-
-
-Key = tuple[str, str, str]
-"""How a key is written, what it does in a word or two, and the name of its action."""
-
-
-class Keys(Widget, can_focus=False):
-    """Each key, in bold, with its words; a click on either posts `ActionAsked`: the screen does what the key does."""
-
-    COMPONENT_CLASSES = {"keys--key"}  # noqa: RUF012
-
-    def key_text(self, keys: Iterable[Key]) -> Text:
-        """The keys as text whose cells know their action."""
-        key_style = self.get_component_rich_style("keys--key", partial=True)
-        text = Text("")
-        for key, label, action in keys:
-            meta = Style(meta={"action_name": action})
-            text.append(" ").append(key, key_style + meta).append(f" {label} ", meta)
+    def render(self) -> RenderResult:
+        text = self._text()
+        if self.has_class("-line"):
+            text.no_wrap = True
+            text.truncate(max(1, self.size.width), overflow="ellipsis")
         return text
 
-    def on_click(self, event: Click) -> None:
-        if name := event.style.meta.get("action_name"):
-            event.stop()
-            self.post_message(ActionAsked(name))
+    def _text(self) -> Text:
+        if self.view is None:
+            return Text("")
+        step, styles = next_step(self.view), roles(self.app)
+        text = Text()
+        if step.action:
+            text.append(" . ", styles.chip).append(" ")
+        text.append(step.label, f"bold {self.app.current_theme.foreground}")
+        between = "  " if self.has_class("-line") else "\n"
+        return text.append(f"{between}{step.reason}" if step.reason else "", styles.soft)
+
+    async def on_click(self) -> None:
+        await self.run_action("app.do_next")
 
 
-PANES: tuple[tuple[str, str], ...] = (
-    ("task", "Task"),
-    ("runs", "Runs"),
-    ("log", "Log"),
-    ("charts", "Charts"),
-    ("answers", "Answers"),
-)
-_SIGNS = {"information": "✔", "warning": "!", "error": "✘"}
+class Rail(Vertical):
+    """The tasks and the next step."""
 
+    def compose(self) -> ComposeResult:
+        yield Static(id="rail-title", markup=False)
+        yield TaskList(id="tasks")
+        yield Static(id="about", markup=False)
+        yield Static(ink("Next", "bold"), id="next-title", markup=False)
+        yield NextStepText(id="next")
 
-class TabBar(Widget):
-    """Task, Runs, Log, Charts, Answers: the letter in colour is the key, the current one is underlined."""
-
-    DEFAULT_CSS = """
-    TabBar { height: 2; }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"tabs--key", "tabs--current", "tabs--rule", "tabs--badge"}
-    current: reactive[str] = reactive("task")
-    badges: reactive[Mapping[str, str]] = reactive(dict, always_update=False)
-
-    def render(self) -> Text:
-        """Names, and below them a rule that is strong under the current one where there is a second line."""
-        key, current, rule, quiet = (
-            self.get_component_rich_style(f"tabs--{part}", partial=True)
-            for part in ("key", "current", "rule", "badge")
+    def show(self, view: View) -> None:
+        """The list, how many are done, the next step; on a page of its own what the chosen task is for."""
+        styles = roles(self.app)
+        done = f"{view.progress.done} of {view.progress.of}" if view.progress else ""
+        wide = self.size.width >= 60
+        right = Text(f"{'Runs':>9}{'Charts':>9}{'Answers':>9}" if wide else done, styles.quiet)
+        self.query_one("#rail-title", Static).update(
+            ends(
+                ink("Tasks", "bold").append(f"   {done}" if wide else "", styles.quiet),
+                right,
+                max(8, self.size.width - 4),
+            )
         )
-        names, line = Text(" ", no_wrap=True), Text(" ", style=rule, no_wrap=True)
-        for name, title in PANES:
-            here, meta = name == self.current, Style(meta={"pane": name})
-            flat = Style(underline=self.size.height < 2) if here else Style()
-            style = (current + flat if here else Style()) + meta
-            badge = self.badges.get(name, "")
-            names.append(title[0], key + style).append(title[1:], style)
-            names.append(f" {badge}" if badge else "", quiet + meta).append("   ")
-            width = len(title) + (len(badge) + 1 if badge else 0)
-            line.append(("━" if here else "─") * width, current if here else rule).append("───", rule)
-        if self.size.height < 2:
-            return names
-        line.append("─" * max(0, self.size.width - line.cell_len), rule)
-        line.truncate(self.size.width)
-        return Text("\n").join([names, line])
-
-    def places(self) -> dict[str, int]:
-        """The column where each tab begins."""
-        columns, at = {}, 1
-        for name, title in PANES:
-            columns[name] = at
-            badge = self.badges.get(name, "")
-            at += len(title) + (len(badge) + 1 if badge else 0) + 3
-        return columns
-
-    def on_click(self, event: Click) -> None:
-        if name := event.style.meta.get("pane"):
-            self.post_message(PaneAsked(name))
+        self.query_one(TaskList).show(view)
+        self.query_one("#next", NextStepText).show(view)
+        about = view.task if wide else None
+        text = " ".join(about.what.split()) if about is not None else ""
+        self.query_one("#about", Static).update(ink(text, styles.soft))
 
 
-class OneLine(Widget):
-    """A line of text that takes no room when it is empty."""
+class NoteLine(Slice):
+    """The one line above the keys: what is wrong, else what is being made, else what waits; it never moves the rest."""
 
-    DEFAULT_CSS = """
-    OneLine { height: 1; }
-    OneLine.-empty { display: none; }
-    """
-    text: reactive[str] = reactive("")
+    work: reactive[str] = reactive("")
 
-    def on_mount(self) -> None:
-        """Empty lines are hidden from the start."""
-        self.set_class(not self.text, "-empty")
-
-    def watch_text(self, text: str) -> None:
-        self.set_class(not text, "-empty")
-
-    def render(self) -> Text:
-        """The text, cut at the end of the line."""
-        line = Text(f" {self.text}", no_wrap=True)
+    def render(self) -> RenderResult:
+        if self.view is None:
+            return Text("")
+        styles = roles(self.app)
+        severity, text = status_line(self.view)
+        if not severity and self.work:
+            text = self.work
+        role = {"error": styles.bad, "warning": styles.warn}.get(severity, styles.soft)
+        line = ink(f"{'! ' if severity else ''}{text}", role, no_wrap=True)
+        if not text and not self.screen.has_class("-rail"):
+            return self._step(styles)
         line.truncate(max(1, self.size.width), overflow="ellipsis")
         return line
 
+    def _step(self, styles: Roles) -> Text:
+        """On narrow screens the next step stands here while there is nothing else to say."""
+        step = next_step(self.view) if self.view is not None else None
+        if step is None:
+            return Text("")
+        line = Text(no_wrap=True).append(" . " if step.action else "", styles.chip)
+        line.append(f" {step.label}", "bold").append(f"  {step.reason}", styles.soft)
+        line.truncate(max(1, self.size.width), overflow="ellipsis")
+        return line
 
-class ProblemLines(Widget):
-    """Errors that are not over: the newest two, each with its hint."""
-
-    DEFAULT_CSS = """
-    ProblemLines { height: auto; max-height: 4; }
-    ProblemLines.-empty { display: none; }
-    """
-    problems: reactive[tuple[Problem, ...]] = reactive((), layout=True)
-
-    def on_mount(self) -> None:
-        """Hidden while nothing is wrong."""
-        self.set_class(not self.problems, "-empty")
-
-    def watch_problems(self, problems: tuple[Problem, ...]) -> None:
-        self.set_class(not problems, "-empty")
-
-    def render(self) -> Text:
-        """Sentence and hint; more are counted."""
-        lines: list[Text] = []
-        for problem in self.problems[-2:]:
-            line = Text(" ! ", style="bold").append(problem.sentence, style="bold")
-            if problem.hint:
-                line.append(f" {problem.hint}", style="not bold")
-            lines.append(line)
-        more = len(self.problems) - 2
-        if more > 0:
-            lines.append(Text(f"   and {more} more (!)"))
-        return Text("\n").join(lines)
-
-    async def on_click(self) -> None:
-        await self.run_action("app.problems")
+    async def on_click(self, event: Click) -> None:
+        severity = status_line(self.view)[0] if self.view is not None else ""
+        await self.run_action("app.problems" if severity == "error" else "app.do_next")
 
 
-class MessageLines(Widget):
-    """What just happened, above the keys and never over what one reads: the newest two, equal ones merged."""
+class Foot(Footer):
+    """Textual's footer: at most seven keys that act here; the next step, the palette and help at the right."""
 
-    DEFAULT_CSS = """
-    MessageLines { height: auto; max-height: 5; background: $surface; }
-    MessageLines.-empty { display: none; }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"messages--information", "messages--warning", "messages--error"}
-    shown: reactive[tuple[Notification, ...]] = reactive((), layout=True)
+    RIGHT = ("do_next", "palette", "help")
+    MAX_KEYS = 7
 
-    def on_mount(self) -> None:
-        self.set_class(True, "-empty")
-        self.set_interval(0.5, self._drop_old)
+    def __init__(self) -> None:
+        super().__init__(show_command_palette=False, compact=True)
 
-    def take(self, notifications: Iterable[Notification]) -> None:
-        """Show these, each text once, the newest two."""
-        merged = {(each.title, each.message): each for each in notifications}
-        self.shown = tuple(merged.values())[-2:]
-        self.set_class(not self.shown, "-empty")
-
-    def _drop_old(self) -> None:
-        if any(each.has_expired for each in self.shown):
-            self.take(each for each in self.shown if not each.has_expired)
-
-    def render(self) -> Table:
-        """Sign, title and text of each; further lines below the first word."""
-        lines = Table.grid()
-        lines.add_column(width=3)
-        lines.add_column()
-        for each in self.shown:
-            style = self.get_component_rich_style(f"messages--{each.severity}", partial=True)
-            text = Text(f"{each.title} " if each.title else "", style).append(each.message, style)
-            lines.add_row(Text(f" {_SIGNS[each.severity]}", style), text)
-        return lines
-
-    def on_click(self) -> None:
-        """A click takes them away."""
-        self.take(())
+    def compose(self) -> ComposeResult:
+        keys = [each for each in super().compose() if isinstance(each, FooterKey)]
+        right = sorted((k for k in keys if k.action in self.RIGHT), key=lambda k: self.RIGHT.index(k.action))
+        if self.app.size.width < 110:
+            right = [each for each in right if each.action != "palette"]
+        room = self.app.size.width - _cells(right) - 3
+        left: list[FooterKey] = []
+        for each in [k for k in keys if k.action not in self.RIGHT][: self.MAX_KEYS]:
+            if _cells([*left, each]) <= room:
+                left.append(each)
+        yield from left
+        yield HorizontalGroup(*right, classes="foot-right")
 
 
-class KeyLine(Keys):
-    """The bottom line: the few keys that matter here, clickable."""
+def _cells(keys: Iterable[FooterKey]) -> int:
+    return sum(len(each.key_display) + len(each.description) + 4 for each in keys)
 
-    DEFAULT_CSS = """
-    KeyLine { height: 1; dock: bottom; }
-    """
-    actions: reactive[tuple[Action, ...]] = reactive(())
 
-    def show(self, shown: Sequence[Action]) -> None:
-        self.actions = tuple(shown)
-
-    def render(self) -> Text:
-        """Key in bold, then its label; help and palette stay last and are never cut on a main screen.
-
-        Over a main screen, where one goes back first, leaving the program and the palette make room for its own keys.
-        """
-        always = [action for action in self.actions if action.name in {"back", "palette", "help", "leave"}]
-        if (
-            any(action.name == "back" for action in always)
-            and self._line(self.actions).cell_len > self.size.width
-        ):
-            always = [action for action in always if action.name in {"back", "help"}]
-        others = [a for a in self.actions if a.name not in {"back", "palette", "help", "leave"}]
-        right = self._line(always)
-        while others and self._line(others).cell_len + right.cell_len > self.size.width:
-            others.pop()
-        left = self._line(others)
-        left.append(" " * max(0, self.size.width - left.cell_len - right.cell_len))
-        return left.append_text(right)
-
-    def _line(self, shown: Sequence[Action]) -> Text:
-        text = self.key_text((action.key_label, action.label, action.name) for action in shown)
-        text.no_wrap = True
-        return text
+def link(text: str, action: str) -> Text:
+    """Text that runs an action when it is clicked."""
+    return Text(text, Style(meta={"@click": action}))

@@ -1,4 +1,4 @@
-"""`TailView`: a log on the screen, drawn line by line from a `LogFile`.
+"""`TailView`: a log on the screen, drawn line by line: number, text, and what the line counts for.
 
 Following is a state: scrolling up switches it off, End switches it on. A view is never pushed lines; it is told to
 look at its file again (`poll`), so ten megabytes a second cost one redraw per tick.
@@ -7,9 +7,9 @@ look at its file again (`poll`), so ten megabytes a second cost one redraw per t
 from __future__ import annotations
 
 import re
-import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from labtui.tui.widgets.log_file import RECORD, Folding, LogFile
+from labtui.tui.widgets.log_text import RECORD, LogText
 
 _TELLING = re.compile(
     r"\s*(?:(?P<epoch>Epoch \d+/\d+)"
@@ -29,21 +29,18 @@ _TELLING = re.compile(
     r"|(?P<warning>.*(?:\bWARNING\b|\b\w*Warning:|\bwarning:)))",
 )
 """Lines that a reader looks for; the first group that fits names the style."""
-Side = Literal["", "below", "above"]
 
 
 class TailView(ScrollView, can_focus=True):
     """One log file. `Moved` is posted when following changes, lines arrive or a search ends.
 
-    Of the search: `needle` is looked for, `match_line` is where it stands (from 0), `not_found` says that the log
-    has none, `none_more` on which side of `match_line` there is no other.
+    `read_as` says of a line's number what it counts for. Of the search: `needle` is looked for, `match_line` is where
+    it stands, `search_ended` says that there is none, or none further ("not found", "none below", "none above").
     """
 
-    DEFAULT_CSS = """
-    TailView { height: 1fr; scrollbar-size: 1 1; overflow-x: auto; overflow-y: scroll; }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"tail--{part}" for part in ("match", "current", "record", "epoch", "error", "warning")
+        f"tail--{part}"
+        for part in ("match", "current", "record", "epoch", "error", "warning", "number", "read")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("end", "follow", "follow", show=False),
@@ -62,30 +59,17 @@ class TailView(ScrollView, can_focus=True):
             """Only the newest matters."""
             return isinstance(message, TailView.Moved) and message.view is self.view
 
-    class _HeadCounted(Message):
-        def __init__(self, file: LogFile, counts: list[int]) -> None:
-            super().__init__()
-            self.file = file
-            self.counts = counts
-
-    class _Found(Message):
-        def __init__(self, ticket: int, line: int | None, side: Side) -> None:
-            super().__init__()
-            self.ticket = ticket
-            self.line = line
-            self.side = side
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self.file: LogFile | None = None
-        self.folding = Folding()
+    def __init__(self, *, id: str | None = None, can_focus: bool = True) -> None:
+        super().__init__(id=id)
+        self.can_focus = can_focus
+        self.file: LogText | None = None
         self.when_empty = ""
         """What stands here while there is no file."""
+        self.numbered = False
+        self.read_as: Mapping[int, str] = {}
         self.needle = ""
         self.match_line: int | None = None
-        self.not_found = False
-        self.none_more: Side = ""
-        self._ticket = 0
+        self.search_ended = ""
         self._placing = False
         self._widest = 1
 
@@ -93,38 +77,24 @@ class TailView(ScrollView, can_focus=True):
 
     def show_file(self, path: Path | None) -> None:
         """Show another file from its end, or nothing."""
-        if self.file is not None and path == self.file.path:
-            self.poll()
-            return
-        if self.file is not None:
-            self.file.close()
-        self.file = None if path is None else LogFile(path)
-        self._begin()
+        if path != (self.file.path if self.file is not None else None):
+            self.file = None if path is None else LogText(path)
+            self._begin()
         self.poll()
 
     def show_end_of(self, line: int | None) -> None:
-        """Put a line (from 1) at the bottom, the next below it; None, or a line not counted yet: follow the end."""
-        file = self.file
-        self.follow = line is None or file is None or bool(file.head_blocks)
-        if line is None or file is None or self.follow:
+        """Put a line at the bottom, the next below it; None: follow the end."""
+        self.follow = line is None or self.file is None
+        if line is None or self.file is None:
             self._jump(self.max_scroll_y)
-            return
-        self._jump(max(0, self.folding.row_of(min(line, file.lines - 1)) - self.size.height + 2))
+        else:
+            self._jump(max(0, self.file.row(line) - self.size.height + 2))
 
     def _begin(self) -> None:
-        self._forget_match()
-        self.folding.forget()
-        self._widest = 1
-        self._ticket += 1
+        self.match_line, self.search_ended, self._widest = None, "", 1
         self.follow = True
         self._resize()
         self.refresh()
-
-    def _forget_match(self) -> None:
-        """What was found belongs to another text or another log."""
-        self.match_line = None
-        self.not_found = False
-        self.none_more = ""
 
     def poll(self) -> None:
         """Look at the file again; called once per tick."""
@@ -133,67 +103,31 @@ class TailView(ScrollView, can_focus=True):
         growth = self.file.refresh()
         if growth.restarted:
             self._begin()
-        if self.file.head_blocks:
-            self.call_after_refresh(self._count_head, self.file)  # the end is shown first
         self._resize()
         if growth.added or growth.restarted:
-            self.not_found, self.none_more = False, ""  # what came may hold it
+            self.search_ended = ""  # what came may hold it
             self.post_message(self.Moved(self))
         if self.follow:
             self._jump(self.max_scroll_y)
         self.refresh()
 
-    def _count_head(self, file: LogFile) -> None:
-        if file.counting:
-            return
-        file.counting = True
-
-        def count() -> None:
-            try:
-                counts = file.count_head()
-            except OSError:
-                counts = []
-            self.post_message(self._HeadCounted(file, counts))
-
-        threading.Thread(target=count, name="labtui-count", daemon=True).start()
-
-    def on_tail_view__head_counted(self, message: _HeadCounted) -> None:
-        """The front of a large file is known now: line numbers change, the view stays."""
-        if message.file is not self.file:
-            return
-        top = int(self.scroll_y)  # nothing is folded while lines are not counted
-        moved = message.file.adopt_head(message.counts)
-        self._resize()
-        self._place(top + moved)
-        if self.match_line is not None:
-            self.match_line += moved
-        self.not_found, self.none_more = False, ""  # it was looked for without the front
-        self.post_message(self.Moved(self))
-
-    def _resize(self) -> None:
-        if self.file is not None:
-            self.folding.grow(self.file)
-        self.virtual_size = Size(self._widest, self.rows)
-
     @property
     def rows(self) -> int:
-        """Lines that are shown: all but the folded ones."""
-        return self.folding.rows(self.file.lines) if self.file is not None else 0
+        return self.file.rows() if self.file is not None else 0
+
+    def _resize(self) -> None:
+        self.virtual_size = Size(self._widest, self.rows)
 
     def toggle_folding(self) -> None:
         """Show the machine-readable records, or fold them away again; the top line stays."""
-        top = self.folding.line_of(int(self.scroll_y))
-        self.folding.on = not self.folding.on
-        if self.folding.on:  # records are long, what stays is not
-            self.scroll_to(x=0, animate=False, immediate=True, force=True)
+        if self.file is None:
+            return
+        top = self.file.number(int(self.scroll_y))
+        self.file.turn_folding()
         self._resize()
-        self._place(top)
+        self._jump(self.max_scroll_y if self.follow else self.file.row(top))
         self.refresh()
         self.post_message(self.Moved(self))
-
-    def _place(self, top: int) -> None:
-        """Put a line of the file at the top, or the end in view while following."""
-        self._jump(self.max_scroll_y if self.follow else self.folding.row_of(top))
 
     def _jump(self, y: float) -> None:
         self._placing = True
@@ -212,11 +146,6 @@ class TailView(ScrollView, can_focus=True):
         if not self.follow and int(new_value) != int(old_value):
             self.post_message(self.Moved(self))
 
-    def _stop_following(self) -> None:
-        """At the key and not at the first step of its animation: bytes that come between would take it back."""
-        if self.max_scroll_y:
-            self.follow = False
-
     def watch_follow(self) -> None:
         """Tell whoever shows the state."""
         self.post_message(self.Moved(self))
@@ -229,6 +158,11 @@ class TailView(ScrollView, can_focus=True):
     def watch_show_horizontal_scrollbar(self) -> None:
         """The bar below takes a line, the last one where the end is followed."""
         self.call_after_refresh(self.on_resize)
+
+    def _stop_following(self) -> None:
+        """At the key and not at the first step of its animation: bytes that come between would take it back."""
+        if self.max_scroll_y:
+            self.follow = False
 
     def action_follow(self) -> None:
         """Follow the end of the log."""
@@ -254,76 +188,36 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ search
 
     def search(self, needle: str) -> None:
-        """Look for a text from the end of what is shown upwards, then keep it for next and previous."""
-        self.needle = needle
-        self._forget_match()
+        """Look for a text from the end of what is shown upwards, else below."""
+        self.needle, self.match_line, self.search_ended = needle, None, ""
+        if needle and self.file is not None:
+            bottom = self.file.number(int(self.scroll_y) + self.size.height - 1)
+            found = self.file.find(needle, bottom, backwards=True)
+            self._show_match(found or self.file.find(needle, bottom + 1, backwards=False), "not found")
         self.refresh()
         self.post_message(self.Moved(self))
-        if needle and self.file is not None:
-            bottom = self.folding.line_of(int(self.scroll_y) + self.size.height - 1)
-            self._find_from(min(self.file.lines - 1, bottom), backwards=True, everywhere=True)
 
     def search_next(self, *, backwards: bool) -> None:
         """The next match below (or above, `backwards`) the current one."""
         if not self.needle or self.file is None:
             return
         if self.match_line is None:
-            top = self.folding.line_of(int(self.scroll_y))
-            self._find_from(top, backwards=backwards, everywhere=True)
-        else:
-            self._find_from(self.match_line + (-1 if backwards else 1), backwards=backwards)
-
-    def _find_from(self, start: int, *, backwards: bool, everywhere: bool = False) -> None:
-        """Look from a line on, in a thread; `everywhere`: where that side has none, on the other one, too.
-
-        Folded records are searched when nothing that is shown matches.
-        """
-        if self.file is None or not self.file.lines:
+            self.search(self.needle)
             return
-        self._ticket += 1
-        ticket, needle, twin, hides = self._ticket, self.needle, self.file.snapshot(), self.folding.hides
-        side: Side = "" if everywhere else "above" if backwards else "below"
-        ways = [(start, backwards)]
-        if everywhere:
-            ways.append((start + (1 if backwards else -1), not backwards))
-
-        def first(*, folded: bool) -> int | None:
-            for begin, back in ways:
-                line = twin.find(needle, begin, backwards=back)
-                while line is not None and hides(line) and not folded:
-                    line = twin.find(needle, line + (-1 if back else 1), backwards=back)
-                if line is not None:
-                    return line
-            return None
-
-        def look() -> None:
-            try:
-                line = first(folded=False)
-                if line is None and everywhere:
-                    line = first(folded=True)
-            except OSError:
-                line = None
-            finally:
-                twin.close()
-            self.post_message(self._Found(ticket, line, side))
-
-        threading.Thread(target=look, name="labtui-search", daemon=True).start()
-
-    def on_tail_view__found(self, message: _Found) -> None:
-        """Show the match in the middle, or say that there is none, or none further on that side."""
-        if message.ticket != self._ticket:
-            return
-        self.not_found = message.line is None and not message.side
-        self.none_more = message.side if message.line is None else ""
-        if message.line is not None:
-            self.match_line = message.line
-            self.follow = False
-            if self.folding.hides(message.line):
-                self.toggle_folding()
-            self._jump(max(0, self.folding.row_of(message.line) - self.size.height // 2))
-            self._bring_into_view(message.line)
+        found = self.file.find(self.needle, self.match_line + (-1 if backwards else 1), backwards=backwards)
+        self._show_match(found, "none above" if backwards else "none below")
         self.refresh()
         self.post_message(self.Moved(self))
+
+    def _show_match(self, line: int | None, none: str) -> None:
+        self.search_ended = none if line is None else ""
+        if line is None or self.file is None:
+            return
+        self.match_line, self.follow = line, False
+        if self.file.fold and self.file.line(line).encode().startswith(RECORD):
+            self.toggle_folding()
+        self._jump(max(0, self.file.row(line) - self.size.height // 2))
+        self._bring_into_view(line)
 
     def _bring_into_view(self, number: int) -> None:
         """Scroll sideways when the match lies outside of what is seen of its line."""
@@ -345,36 +239,39 @@ class TailView(ScrollView, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def render_line(self, y: int) -> Strip:
-        """One row, from the file."""
+        """One row: number, text, read as."""
         scroll_x, scroll_y = self.scroll_offset
-        width = self.size.width
-        number = self.folding.line_of(scroll_y + y)
-        style = self.rich_style
-        empty = f" {self.when_empty}" if y == 0 else ""
-        text = self.file.line(number) if self.file is not None else empty
-        strip = Strip(self._segments(text, number))
-        if strip.cell_length > self._widest:
-            self._widest = strip.cell_length
+        width, style = self.size.width, self.rich_style
+        row = scroll_y + y
+        if self.file is None or row >= self.rows:
+            empty = f" {self.when_empty}" if y == 0 and self.file is None else ""
+            return Strip([Segment(empty, style)]).crop_extend(0, width, style)
+        number = self.file.number(row)
+        head = f"{number:>{max(4, len(str(self.file.last)))}}  " if self.numbered else ""
+        read = self.read_as.get(number, "") if self.numbered else ""
+        room = max(1, width - len(head) - (cell_len(read) + 2 if read else 0))
+        text = Strip(self._segments(self.file.line(number), number))
+        if text.cell_length > self._widest:
+            self._widest = text.cell_length
             self.call_later(self._resize)
-        return strip.crop_extend(scroll_x, scroll_x + width, style).apply_style(style)
-
-    def _line_style(self, text: str) -> Style | None:
-        """Epochs, errors and warnings stand out; everything else is plain."""
-        found = _TELLING.match(text)
-        return self.get_component_rich_style(f"tail--{found.lastgroup}", partial=True) if found else None
+        middle = text.crop_extend(scroll_x, scroll_x + room, style).apply_style(style)
+        quiet = self.get_component_rich_style("tail--number", partial=True)
+        ends = self.get_component_rich_style("tail--read", partial=True)
+        parts = [
+            Strip([Segment(head, style + quiet)]),
+            middle,
+            Strip([Segment(f"  {read}" if read else "", style + ends)]),
+        ]
+        return Strip.join(parts)
 
     def _segments(self, text: str, number: int) -> list[Segment]:
-        if text.startswith(RECORD):
-            return [Segment(text, self.get_component_rich_style("tail--record"))]
-        if not text:
-            return [Segment(text)]
-        if not self.needle:
+        if text.encode().startswith(RECORD):
+            return [Segment(text, self.get_component_rich_style("tail--record", partial=True))]
+        if not text or not self.needle or len(text.lower()) != len(text):
             return [Segment(text, self._line_style(text))]
         name = "tail--current" if number == self.match_line else "tail--match"
         mark = self.get_component_rich_style(name)
         low, needle = text.lower(), self.needle.lower()
-        if len(low) != len(text):
-            return [Segment(text)]
         pieces: list[Segment] = []
         start = 0
         while (at := low.find(needle, start)) >= 0:
@@ -382,3 +279,8 @@ class TailView(ScrollView, can_focus=True):
             start = at + len(needle)
         pieces.append(Segment(text[start:]))
         return pieces
+
+    def _line_style(self, text: str) -> Style | None:
+        """Epochs, errors and warnings stand out; everything else is plain."""
+        found = _TELLING.match(text)
+        return self.get_component_rich_style(f"tail--{found.lastgroup}", partial=True) if found else None

@@ -1,0 +1,172 @@
+"""The end of a log as lines: the last 16 MB, kept up to date with the mirror. `labtui log` has the rest."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from labtui.domain.terminal_text import display_text
+
+MAX_BYTES = 16 << 20
+SLACK_BYTES = 1 << 20
+"""So much more than `MAX_BYTES` may be kept before the front is dropped again."""
+RECORD = b":::MLLOG"
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a look at the file found: new lines, or that the file began anew."""
+
+    added: bool = False
+    restarted: bool = False
+
+
+class LogText:
+    """The kept lines, by their 1-based number in the file; `fold` leaves machine-readable records out of the rows.
+
+    Of a file with more than `MAX_BYTES` the lines before the kept ones are counted once, in chunks.
+    """
+
+    def __init__(self, path: Path, *, fold: bool = True) -> None:
+        self.path = path
+        self.fold = fold
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lines: list[bytes] = []
+        self._first = 1  # the number of the first kept line
+        self._rows: list[int] = []
+        self._bytes = 0
+        self._at = 0
+        self._rest = b""
+        self._file = 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last line, the one that is being written included."""
+        return self._first + len(self._lines) - 1
+
+    @property
+    def hidden(self) -> int:
+        return len(self._lines) - len(self._rows)
+
+    def rows(self) -> int:
+        return len(self._rows)
+
+    def number(self, row: int) -> int:
+        """The number of the line on a row."""
+        return self._rows[min(max(0, row), len(self._rows) - 1)] if self._rows else 0
+
+    def row(self, number: int) -> int:
+        """The row of a line, or of the next one that is shown."""
+        from bisect import bisect_left
+
+        return min(bisect_left(self._rows, number), max(0, len(self._rows) - 1))
+
+    def shown_at(self, number: int) -> int:
+        """The line itself, or the next that is shown where it is a record that is folded away."""
+        return self.number(self.row(number)) if self._rows else number
+
+    def line(self, number: int) -> str:
+        """A line as a terminal would leave it."""
+        place = number - self._first
+        return _shown(self._lines[place]) if 0 <= place < len(self._lines) else ""
+
+    def turn_folding(self) -> None:
+        """Show the records, or fold them away."""
+        self.fold = not self.fold
+        numbers = range(self._first, self.last + 1)
+        self._rows = [number for number in numbers if self._is_row(number)]
+
+    def _is_row(self, number: int) -> bool:
+        return not (self.fold and self._lines[number - self._first].startswith(RECORD))
+
+    def refresh(self) -> Growth:
+        """Read what is new."""
+        try:
+            status = self.path.stat()
+            if restarted := bool(self._at and (status.st_size < self._at or status.st_ino != self._file)):
+                self._forget()
+            if status.st_size == self._at:
+                return Growth(restarted=restarted)
+            with self.path.open("rb") as file:
+                if not self._at and status.st_size > MAX_BYTES:
+                    self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
+                file.seek(self._at)
+                data = file.read()
+        except OSError:
+            return Growth()
+        self._file = status.st_ino
+        self._at += len(data)
+        self._take(data)
+        return Growth(added=True, restarted=restarted)
+
+    def _skip_front(self, file: int, until: int) -> None:
+        """Count the lines of the front; the kept ones begin with a whole line."""
+        at = lines = 0
+        while at < until:
+            chunk = os.read(file, min(SLACK_BYTES, until - at))
+            lines += chunk.count(b"\n")
+            at += len(chunk)
+        while (chunk := os.read(file, 1 << 16)) and b"\n" not in chunk:
+            at += len(chunk)
+        self._at = at + chunk.find(b"\n") + 1
+        self._first = lines + 2
+
+    def _take(self, data: bytes) -> None:
+        pieces = data.split(b"\n")
+        if self._rest or (self._lines and not pieces[0]):
+            pieces[0] = self._rest + pieces[0]
+        if self._rest and self._lines:
+            self._drop_last()
+        self._rest = pieces.pop()
+        for piece in (*pieces, *([self._rest] if self._rest else [])):
+            self._lines.append(piece)
+            self._bytes += len(piece) + 1
+            if self._is_row(self.last):
+                self._rows.append(self.last)
+        if self._bytes > MAX_BYTES + SLACK_BYTES:
+            self._drop_front()
+
+    def _drop_last(self) -> None:
+        if self._rows and self._rows[-1] == self.last:
+            self._rows.pop()
+        self._bytes -= len(self._lines.pop()) + 1
+
+    def _drop_front(self) -> None:
+        count = 0
+        while self._bytes > MAX_BYTES:
+            self._bytes -= len(self._lines[count]) + 1
+            count += 1
+        del self._lines[:count]
+        self._first += count
+        keep = next(
+            (place for place, number in enumerate(self._rows) if number >= self._first), len(self._rows)
+        )
+        del self._rows[:keep]
+
+    def find(self, needle: str, start: int, *, backwards: bool) -> int | None:
+        """The number of the next line from `start` on that has a text, in any case: shown lines, then folded ones."""
+        wanted = needle.lower().encode()
+        numbers = (
+            range(start, self._first - 1, -1) if backwards else range(max(start, self._first), self.last + 1)
+        )
+        folded = None
+        for number in numbers:
+            place = number - self._first
+            if (
+                place < len(self._lines)
+                and wanted in self._lines[place].lower()
+                and needle.lower() in self.line(number).lower()
+            ):
+                if self._is_row(number):
+                    return number
+                folded = folded or number
+        return folded
+
+
+@lru_cache(maxsize=4096)
+def _shown(raw: bytes) -> str:
+    return display_text(raw)

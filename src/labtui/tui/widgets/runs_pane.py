@@ -1,0 +1,417 @@
+"""The runs of a task: the result as number and sentence, one row a run, the chart as it grows, what a run does now.
+
+A run that failed comes first: the log's own error line, one sentence, one advice, its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import DataTable, Digits, Static
+
+from labtui.domain.model import RunPhase, Stream
+from labtui.tui import format as words
+from labtui.tui.format import NOTHING, PHASE_ROLES
+from labtui.tui.guidance import no_run_yet
+from labtui.tui.keys import key
+from labtui.tui.messages import RunChosen
+from labtui.tui.themes import Roles, ink, roles
+from labtui.tui.view import LIVE, RunLine, View, limit_advice, result_detail, result_sentence, timed_only
+from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets.plot import Cursor
+from labtui.tui.widgets.run_pane import RunPane
+from labtui.tui.widgets.tables import KeyedTable, Row, TableColumn
+from labtui.tui.widgets.tail_view import TailView
+
+if TYPE_CHECKING:
+    from labtui.results.charts import ChartSpec
+
+LogPaths = Mapping[Stream, Path | None]
+MAX_BAR = 16
+_SPARKS = "▁▂▃▄▅▆▇█"
+
+
+class RunsPane(RunPane):
+    """Result, table, chart and facts of the selected run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key(
+            "F", "toggle_failed", "Hide failed", "hide runs that failed or were cancelled, or show them again"
+        ),
+    ]
+
+    def __init__(
+        self,
+        paths: Callable[[], LogPaths],
+        gpu_use: Callable[[str], tuple[float, ...]],
+        *,
+        id: str | None = None,
+    ) -> None:
+        """`paths` gives the mirrors of the selected run's logs, `gpu_use` how busy a job's GPUs were."""
+        super().__init__(id=id)
+        self._paths, self._gpu_use = paths, gpu_use
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="run-error", markup=False)
+        with Horizontal(id="result"):
+            yield Digits(id="result-digits")
+            yield Static(id="result-words", markup=False)
+        yield Static(id="result-line", markup=False)
+        yield KeyedTable(id="runs-table")
+        with Horizontal(id="glance"):
+            with Vertical(id="glance-left"):
+                yield ChartView(id="glance-chart")
+            with Vertical(id="glance-right"):
+                yield Static(id="run-facts", markup=False)
+                yield TailView(id="glance-tail", can_focus=False)
+
+    def on_mount(self) -> None:
+        """One column between cells."""
+        self.query_one(KeyedTable).cell_padding = 1
+
+    def on_resize(self) -> None:
+        """What fits depends on the width."""
+        if self.view is not None:
+            self.show(self.view)
+
+    def show(self, view: View) -> None:
+        self.view = view
+        if not self.display or not self.size.width:
+            return  # not laid out yet; the first resize comes back here
+        styles = roles(self.app)
+        self._show_result(view, styles)
+        table = self.query_one(KeyedTable)
+        table.display = bool(view.shown_lines)
+        table.sync(*table_of(view, styles, self.size.width))
+        if view.run_id is not None and table.selected_key != str(view.run_id):
+            with self.prevent(DataTable.RowHighlighted):
+                table.select_key(str(view.run_id))
+        self._show_glance(view, styles)
+        self.refresh_bindings()
+
+    # ------------------------------------------------------------------ the result, or what failed
+
+    def _show_result(self, view: View, styles: Roles) -> None:
+        failed = failed_line(view)
+        self.set_class(failed is not None, "-failed")
+        self.query_one("#run-error", Static).update(error_card(view, failed, styles) if failed else Text(""))
+        number, sentence = result_sentence(view)
+        self.set_class(bool(number) and failed is None, "-result")
+        self.query_one(Digits).update(number)
+        detail = result_detail(view)
+        beside = (
+            ink("\n× ", f"bold {styles.busy}")
+            .append(f"  {sentence}\n", "bold")
+            .append(f"    {detail}", styles.soft)
+        )
+        self.query_one("#result-words", Static).update(beside)
+        line = (
+            ink(f"{number}× ", f"bold {styles.busy}").append(f"{sentence}, {detail}", "bold")
+            if number
+            else Text("")
+        )
+        if not number:
+            line = ink(sentence_of(view), "bold")
+        waits = why_it_waits(view, view.line)
+        line.append("\n" if waits and line.plain else "").append(waits, f"not bold {styles.soft}")
+        if hidden := len(view.lines) - len(view.shown_lines):
+            line.append(f"   {words.plural(hidden, 'run')} hidden (F)", styles.quiet)
+        if view.marked:
+            line.append(f"   {len(view.marked)} marked (esc unmarks)", styles.warn)
+        self.query_one("#result-line", Static).update(line)
+        self.set_class(bool(hidden or view.marked or waits) or (not number and bool(line.plain)), "-line")
+
+    # ------------------------------------------------------------------ chart and facts
+
+    def _show_glance(self, view: View, styles: Roles) -> None:
+        line, spec = view.line, glance_chart(view)
+        glance = self.query_one("#glance")
+        glance.display = bool(view.lines) and (line is not None or spec is not None)
+        chart = self.query_one("#glance-chart", ChartView)
+        chart.display = spec is not None
+        chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
+        chart.spec = spec
+        chart.cursor = Cursor()
+        facts = run_facts(view, line, self._gpu_use(line.run.token), styles) if line is not None else Text("")
+        log = self._paths()["out"] if line is not None and line.run.started else None
+        if log is not None:
+            facts.append("\n\nLog", "bold").append(
+                "  following" if line is not None and line.live else "", styles.quiet
+            )
+        self.query_one("#run-facts", Static).update(facts)
+        self.query_one(TailView).display = log is not None
+        self.query_one(TailView).show_file(log)
+
+    # ------------------------------------------------------------------ choosing
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """The cursor selects a run."""
+        event.stop()
+        other = self.view is not None and event.row_key.value != str(self.view.run_id)
+        if event.row_key.value is not None and other and event.data_table.has_focus:
+            self.post_message(RunChosen(int(event.row_key.value)))
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Enter or a click opens its log."""
+        event.stop()
+        if event.row_key.value is not None:
+            self.post_message(RunChosen(int(event.row_key.value), open_log=True))
+
+    def action_toggle_failed(self) -> None:
+        """Leave failed and cancelled runs out of the table, or show them again."""
+        if not self.app.view_model.toggle_failed():
+            self.notify("No run of this task failed.", markup=False)
+        self.app.repaint()
+
+
+# ------------------------------------------------------------------ the table
+
+
+def table_of(view: View, styles: Roles, width: int) -> tuple[list[TableColumn], list[Row]]:
+    """One row a run; model and batch only where runs differ in them."""
+    lines, narrow = view.shown_lines, width < 84
+    several = (
+        len({(line.run.spec.model, line.run.spec.data_set, line.run.spec.variant) for line in lines}) > 1
+    )
+    batches = {line.run.spec.per_gpu_batch for line in lines if line.run.spec.device == "gpu"}
+    timed = timed_only(view)
+    columns = [TableColumn("sign", "", width=1), TableColumn("run", "run", right=True, width=3)]
+    if several:
+        columns.append(TableColumn("model", "model", width=10 if narrow else 14))
+    columns.append(TableColumn("gpus", counted(view), right=True, width=9 if timed else 4))
+    if len(batches) > 1 and not timed:
+        columns.append(TableColumn("batch", "per GPU", right=True, width=7))
+    if timed:
+        columns += [
+            TableColumn("size", "size", right=True, width=9),
+            TableColumn("epoch", "time", right=True, width=11),
+        ]
+    else:
+        rate = "img/s" if narrow else "images/s"
+        columns += [
+            TableColumn("epoch", "epoch", right=True, width=9),
+            TableColumn("rate", rate, right=True, width=8),
+        ]
+    columns += [
+        TableColumn("speedup", "speedup", right=True, width=8),
+        TableColumn(
+            "efficiency", "effic." if narrow else "efficiency", right=True, width=7 if narrow else 10
+        ),
+    ]
+    used = sum((column.width or 0) + 2 for column in columns)
+    columns.append(TableColumn("state", "", width=max(18, width - used - 3)))
+    keys = [column.key for column in columns]
+    rows = [
+        Row(str(line.run_id), tuple(cells[key] for key in keys))
+        for line in lines
+        if (cells := _cells(view, line, styles, columns[-1].width or 18))
+    ]
+    return columns, rows
+
+
+def counted(view: View) -> str:
+    """What the runs are counted by: GPUs, or a program's processes."""
+    programs = [line.run.spec.program for line in view.lines if line.run.spec.program is not None]
+    return " or ".join(dict.fromkeys(program.counts for program in programs)) or "GPUs"
+
+
+def _cells(view: View, line: RunLine, styles: Roles, state: int) -> dict[str, str | Text]:
+    from labtui.results.numbers import rate_text
+
+    spec, row = line.run.spec, line.row
+    role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
+    mark = "*" if line.run_id in view.marked else ""
+    cells: dict[str, str | Text] = {
+        "sign": ink(line.sign, role),
+        "run": ink(f"{mark}{line.run_id}", styles.quiet),
+        "model": spec.variant or spec.data_set or spec.model,
+        "gpus": "?" if "n_gpus" in spec.unknown else str(spec.n_gpus) if spec.device == "gpu" else "CPU",
+        "batch": f"{spec.per_gpu_batch:,}" if spec.device == "gpu" else NOTHING,
+        "epoch": seconds(row.epoch_seconds.value)
+        if row is not None and row.epoch_seconds is not None
+        else NOTHING,
+        "rate": rate_text(row.throughput) if row is not None and row.throughput is not None else NOTHING,
+        "speedup": f"{words.ratio(row.speedup)}×" if row is not None and row.speedup is not None else NOTHING,
+        "efficiency": words.percent(row.efficiency) if row is not None else NOTHING,
+        "state": state_text(view, line, styles, state),
+    }
+    if spec.program is not None:
+        timed = line.timed
+        cells["gpus"], cells["size"] = str(spec.processes), spec.size
+        cells["epoch"] = f"{timed.shown.value:,.2f} {spec.program.shown_in}" if timed is not None else NOTHING
+        if timed is not None:
+            cells["speedup"] = f"{words.ratio(timed.speedup)}×" if timed.speedup is not None else NOTHING
+            cells["efficiency"] = words.percent(timed.weak_efficiency or timed.efficiency)
+    return cells
+
+
+def seconds(value: float) -> str:
+    """``13.60 s``."""
+    return f"{value:,.2f} s" if value < 1000 else f"{value:,.0f} s"
+
+
+def state_text(view: View, line: RunLine, styles: Roles, width: int) -> Text:
+    """The bar with the time left on a run that trains; else the state, and why its numbers do not count."""
+    role = getattr(styles, PHASE_ROLES.get(line.phase, "quiet"))
+    if line.phase is RunPhase.RUNNING and line.run.spec.program is None:
+        full, empty = words.bar(line.share, min(MAX_BAR, width - 12))
+        text = ink(full, styles.busy).append(empty, styles.axis)
+        left = (
+            f"{words.clock_span(line.left_s)} left"
+            if line.left_s is not None
+            else f"epoch {len(line.run.epochs) + 1}"
+        )
+        return text.append(f"  {left}", "bold")
+    head, _, rest = line.word.partition(": ")
+    text = ink(head, role).append(f": {rest}" if rest else "", styles.soft)
+    if line.phase is RunPhase.DONE:
+        job = line.submission.job if line.submission is not None else None
+        alone = line.submission is not None and len(line.submission.run_ids) == 1
+        if job is not None and alone and (ran := job.ran_s(words.cluster_now(view))):
+            text.append(f" in {words.clock_span(ran)}", styles.soft)
+        if line.why_not:
+            text.append(f", {line.why_not}", styles.warn)
+    return text
+
+
+# ------------------------------------------------------------------ sentences
+
+
+def sentence_of(view: View) -> str:
+    """Above the table while there is no speedup: what is missing for numbers."""
+    if not view.lines:
+        return no_run_yet(view)
+    training = [line for line in view.live if line.phase is RunPhase.RUNNING]
+    if training and not any(
+        line.row is not None and line.row.epoch_seconds is not None for line in view.lines
+    ):
+        return "Epoch 1 is warm-up and is not counted."
+    return ""
+
+
+def failed_line(view: View) -> RunLine | None:
+    """The run whose failure is to be explained: the selected one, or the one that ended the selected one's job."""
+    line = view.line
+    if line is None or line.phase not in (RunPhase.FAILED, RunPhase.CANCELLED):
+        return None
+    if line.phase is RunPhase.FAILED:
+        return line
+    same = (other for other in view.lines if other.run.token == line.run.token)
+    return next((other for other in same if other.phase is RunPhase.FAILED), None)
+
+
+def error_card(view: View, line: RunLine, styles: Roles) -> Text:
+    """The log's own error line with its place, one sentence, one advice, the keys."""
+    ground = f" on {styles.bad_ground}"
+    text = Text()
+    found = line.run.diagnosis[0] if line.run.diagnosis else None
+    where = f"{line.run.spec.n_gpus} GPUs" if line.run.spec.n_gpus != 1 else "1 GPU"
+    if found is not None:
+        text.append("▌ ", styles.bad).append(f"{found.text}\n", f"bold{ground}")
+        stream = "standard error" if found.stream == "err" else "the log"
+        text.append("▌ ", styles.bad).append(
+            f"line {found.line} of {stream}, run {line.run_id} on {where}\n\n", styles.quiet
+        )
+    sentence, advice = explained(line, found.advice if found is not None else "")
+    text.append(f"{line.sign} ", styles.bad).append(f"{sentence}\n", "bold")
+    if advice:
+        text.append(f"  {advice}\n", styles.soft)
+    keys = [("R", "Run again", "screen.retry_run"), ("l", "Open the log", "screen.pane('log')")]
+    if line.run.gpu_memory_ran_out:
+        keys.insert(0, ("h", "Halve the batch", "screen.halve_batch"))
+    text.append("\n")
+    for at, (name, label, action) in enumerate(keys):
+        style = styles.chip if at == 0 else f"bold {styles.busy}"
+        text.append(f" {name}  {label} ", Style.parse(style) + Style(meta={"@click": action})).append("  ")
+    return text
+
+
+def explained(line: RunLine, advice: str) -> tuple[str, str]:
+    """What happened to a run in one sentence, and one advice."""
+    run, spec = line.run, line.run.spec
+    if run.gpu_memory_ran_out:
+        size = f" at {spec.per_gpu_batch:,} images per GPU" if "batch_size" not in spec.unknown else ""
+        return (
+            f"Run {run.run_id} ran out of GPU memory{size}.",
+            "Halve the batch on every size, then run all again.",
+        )
+    if run.outcome == "oom":
+        return f"Run {run.run_id} ran out of the node's main memory.", advice
+    if run.outcome == "time-limit" or line.cause == "time limit":
+        epoch = min(len(run.epochs) + 1, spec.epochs)
+        return f"Run {run.run_id} reached its time limit in epoch {epoch} of {spec.epochs}.", limit_advice(
+            line
+        )
+    if line.submission is not None and line.submission.sentence and run.outcome is None:
+        return line.submission.sentence, line.submission.hint
+    return (
+        f"Run {run.run_id} stopped: {line.cause or 'its log does not say why'}.",
+        advice or "Press l for the log.",
+    )
+
+
+def run_facts(view: View, line: RunLine, busy: tuple[float, ...], styles: Roles) -> Text:
+    """What the selected run does now: epoch, loss, GPU use; while it waits, why."""
+    run, spec, submission = line.run, line.run.spec, line.submission
+    job = submission.job if submission is not None else None
+    where = f" on {job.node}" if job is not None and job.node else ""
+    size = "CPU" if spec.device == "cpu" else words.plural(spec.n_gpus, "GPU")
+    if spec.program is not None:
+        size = spec.program.counted(spec.processes)
+    text = ink(f"Run {run.run_id}", "bold").append(f"  {size}{where}", styles.quiet)
+    facts: list[tuple[str, str, str]] = []
+    if spec.program is None and (run.epochs or line.phase is RunPhase.RUNNING):
+        planned = "" if "epochs" in spec.unknown else f" of {spec.epochs}"
+        epoch = len(run.epochs) + (
+            1 if line.phase is RunPhase.RUNNING and len(run.epochs) < spec.epochs else 0
+        )
+        facts.append(("epoch", str(epoch), planned))
+    for name in ("loss", "accuracy"):
+        values = [epoch.metrics[name] for epoch in run.epochs if name in epoch.metrics]
+        if values:
+            before = f" from {values[0]:.2f}" if len(values) > 1 else ""
+            facts.append((name, f"{values[-1]:.2f}", before))
+    if busy and line.live:
+        recent = busy[-12:]
+        facts.append(("GPU use", f"{100 * sum(recent) / len(recent):.0f} %", " lately"))
+    if facts:
+        text.append("\n")
+    for name, value, rest in facts[:4]:
+        text.append(f"\n{name:<9}", styles.soft).append(value, "bold").append(rest, styles.soft)
+    if busy and line.live:
+        sparks = "".join(_SPARKS[min(7, int(each * 8))] for each in busy[-26:])
+        text.append(f"\n{sparks}", styles.busy)
+    if job is not None and submission is not None and line.phase is RunPhase.RUNNING:
+        warning = [sentence for sentence in words.job_sentences(submission, job, view)[1:] if sentence]
+        text.append("".join(f"\n{sentence}" for sentence in warning), styles.warn)
+    return text
+
+
+def why_it_waits(view: View, line: RunLine | None) -> str:
+    """Where the job of a run stands that waits, or that nobody knows of."""
+    submission = line.submission if line is not None else None
+    if line is None or submission is None or line.phase not in (*LIVE[:2], RunPhase.UNKNOWN):
+        return ""
+    if submission.job is None:
+        said = words.submission_sentences(submission, view.state)
+    else:
+        said = words.job_sentences(submission, submission.job, view)
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def glance_chart(view: View) -> ChartSpec | None:
+    """What the runs show by now: scaling, else CPU against GPU, else times."""
+    several = any(line.run.spec.n_gpus > 1 for line in view.lines)
+    wanted = ("speedup", "time") if several else ("time",)
+    for name in wanted:
+        for chart in view.charts:
+            if chart.view == name and not chart.empty:
+                return chart
+    return None

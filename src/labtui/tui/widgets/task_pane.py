@@ -1,0 +1,186 @@
+"""A task in words: what, why, then a line each for runs, charts and answers; the rest is folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.style import Style
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.events import Click
+from textual.widgets import Static
+
+from labtui.lab.runs import RunPlan
+from labtui.tui import format as words
+from labtui.tui.themes import Roles, ink, roles
+from labtui.tui.view import View, result_line, spent_words
+from labtui.tui.widgets.frame import ends
+
+Section = tuple[str, str, str, str, str, list[Text]]
+"""Name, count, sentence, key, the action of the key, details."""
+KINDS = {"runs": "Runs", "charts": "Charts", "answers": "Answers"}
+
+
+class TaskPane(VerticalScroll, can_focus=True):
+    """One scrolling page; a click on a section opens or closes it."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._view: View | None = None
+        self._turned: dict[str, bool] = {}  # sections the student opened or closed
+        self._task_id = ""
+        self._shown: Text | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="task-page", markup=False)
+
+    def show(self, view: View) -> None:
+        self._view = view
+        if not self.display or not self.size.width:
+            return
+        other = view.task_id != self._task_id
+        if other:
+            self._turned, self._task_id = {}, view.task_id
+        page = task_page(view, roles(self.app), self.size.width - 1, self._turned)
+        if self._shown is None or page.spans != self._shown.spans or page.plain != self._shown.plain:
+            self._shown = page
+            self.query_one(Static).update(page)
+        if other:
+            self.scroll_home(animate=False)
+
+    def on_resize(self) -> None:
+        """Lines have two ends."""
+        if self._view is not None:
+            self.show(self._view)
+
+    def on_click(self, event: Click) -> None:
+        section = event.style.meta.get("section")
+        if section and self._view is not None:
+            opened = section in open_sections(self._view, self._turned)
+            self._turned[section] = not opened
+            self.show(self._view)
+
+
+def open_sections(view: View, turned: dict[str, bool]) -> set[str]:
+    """The first unfinished of runs, charts and answers, and what was opened by hand."""
+    first = next((name for kind, name in KINDS.items() if view.count(kind).done < view.count(kind).of), "")
+    shown = {first} | {name for name, is_open in turned.items() if is_open}
+    return shown - {name for name, is_open in turned.items() if not is_open} - {""}
+
+
+def task_page(view: View, styles: Roles, width: int, turned: dict[str, bool]) -> Text:
+    """The page as text; `turned` are sections opened or closed by hand."""
+    task = view.task
+    if task is None:
+        return Text(
+            "" if view.loading else "This lab's edition could not be read. Runs, logs and charts still work."
+        )
+    page = Text(" ".join(task.what.split()), "bold")
+    if task.why.strip():
+        page.append("\n\n").append(" ".join(task.why.split()), styles.soft)
+    facts = [f"{task.weight:g} % of the mark" if task.weight else "", spent_words(view)]
+    if any(facts):
+        page.append("\n\n").append("   ".join(filter(None, facts)), styles.quiet)
+    shown = open_sections(view, turned)
+    rule = Text("─" * max(0, width), styles.axis)
+    page.append("\n\n").append_text(rule)
+    for at, section in enumerate(sections(view, styles)):
+        if at and section[0] == "Other":
+            page.append("\n\n").append_text(rule)
+            continue
+        page.append("\n\n").append_text(_heading(view, section, styles, width, is_open=section[0] in shown))
+        if section[0] in shown:
+            page.append("\n")
+            for line in section[5]:
+                line.truncate(max(8, width - 4), overflow="ellipsis")
+                page.append("\n    ").append_text(line)
+    return page
+
+
+def _heading(view: View, section: Section, styles: Roles, width: int, *, is_open: bool) -> Text:
+    name, count, sentence, key, action, details = section
+    done, _, of = count.partition("/")
+    full = bool(of) and done == of
+    meta = Style(meta={"section": name})
+    left = Text("▾ " if is_open else "▸ " if details else "  ", Style.parse(styles.quiet) + meta)
+    left.append("✔ " if full else "○ " if of else "  ", styles.good if full else styles.quiet)
+    left.append(f"{name:<10}", Style.parse("bold") + meta)
+    left.append(f"{count:>6}   ", f"bold {styles.good if full else styles.busy}" if of else styles.quiet)
+    left.append(sentence, styles.soft)
+    chip = (
+        Text(f"{key} ", Style.parse(f"bold {styles.busy}") + Style(meta={"@click": action}))
+        if key
+        else Text("")
+    )
+    label = {"r": "Runs", "s": "Submit", "x": "Export", "a": "Answer", "e": "Edit"}.get(key, "")
+    return ends(left, chip.append(label, styles.soft), width)
+
+
+def sections(view: View, styles: Roles) -> Iterator[Section]:
+    """What the task has, in the order of the page; "Other" stands for the second rule."""
+    task, check = view.task, view.check
+    if task is None:
+        return
+    items = check.items if check is not None else ()
+    other = [item for item in items if item.kind not in KINDS]
+    for item_kind, name in KINDS.items():
+        mine = [item for item in items if item.kind == item_kind]
+        plans = item_kind == "runs" and task.runs
+        if not mine and not plans:
+            continue
+        details = [_condition(item.met, item.sentence, styles) for item in mine]
+        if plans and not mine:
+            details = [ink(plan_words(run), styles.soft) for run in task.runs]
+        key, action = {"runs": ("r", "screen.pane('runs')"), "charts": ("x", "screen.export")}.get(
+            item_kind, ("a", "screen.pane('answers')")
+        )
+        if plans and not view.lines:
+            key, action = "s", "screen.plan"
+        yield name, str(view.count(item_kind)), _sentence(view, item_kind), key, action, details
+    if other:
+        details = [_condition(item.met, item.sentence, styles) for item in other]
+        met = sum(item.met for item in other)
+        unmet = next((item.missing for item in other if not item.met), "")
+        yield "Checks", f"{met}/{len(other)}", unmet, "", "", details
+    yield "Other", "", "", "", "", []
+    notes = tuple(check.notes) if check is not None else ()
+    for name, lines, key in (
+        ("Hints", task.hints, ""),
+        ("Files", tuple(f"scripts/{file}" for file in task.files), "e"),
+        ("Hand in", task.deliverables, ""),
+        ("Notes", notes, ""),
+    ):
+        if lines:
+            details = [Text(" ".join(line.split()), styles.soft) for line in lines]
+            yield name, str(len(lines)), lines[0], key, "screen.edit", details
+
+
+def _condition(met: bool, sentence: str, styles: Roles) -> Text:
+    text = ink("✔ " if met else "○ ", styles.good if met else styles.quiet)
+    return text.append(" ".join(sentence.split()), styles.soft)
+
+
+def _sentence(view: View, kind: str) -> str:
+    """What a section says in one line."""
+    task = view.task
+    if kind == "runs":
+        if text := result_line(view):
+            return text
+        return words.plural(len(view.lines), "run") if view.lines else "not sent yet"
+    if kind == "charts":
+        return "none exported yet" if not view.count("charts").done else "exported"
+    done = view.count("answers").done
+    questions = task.questions if task is not None else ()
+    return " ".join(questions[done].text.split()) if done < len(questions) else "all written"
+
+
+def plan_words(run: RunPlan) -> str:
+    """A planned run in words."""
+    if run.form == "mpi":
+        many = "GPU" if run.gpus else "process"
+        plural = "" if run.processes == 1 else "s" if run.gpus else "es"
+        return f"{run.model}, size {run.size}, on {run.processes} {many}{plural}"
+    where = "the CPU" if run.device == "cpu" else words.plural(run.gpus, "GPU")
+    batch = f"{run.batch_size:,} images a step"
+    return f"{run.model} on {where}, {batch}, {run.epochs} epochs, {run.script}"

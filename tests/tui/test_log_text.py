@@ -1,0 +1,81 @@
+"""The kept end of a log: any way of arriving gives the same lines, under their numbers in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from labtui.tui.widgets import log_text
+from labtui.tui.widgets.log_text import LogText
+
+PIECES = st.lists(
+    st.sampled_from([b"a\n", b"bc", b"\n", b":::MLLOG {}\n", b"x" * 40 + b"\n", b"d\r\n"]), max_size=30
+)
+
+
+def shown(text: LogText) -> list[str]:
+    return [text.line(text.number(row)) for row in range(text.rows())]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PIECES)
+def test_any_chunking_gives_the_same_lines(tmp_path: Path, pieces: list[bytes]) -> None:
+    whole, grown = tmp_path / "whole", tmp_path / "grown"
+    whole.write_bytes(b"".join(pieces))
+    grown.write_bytes(b"")
+    at_once, bit_by_bit = LogText(whole), LogText(grown)
+    at_once.refresh()
+    for piece in pieces:
+        with grown.open("ab") as file:
+            file.write(piece)
+        bit_by_bit.refresh()
+    assert shown(bit_by_bit) == shown(at_once)
+    raw = b"".join(pieces).split(b"\n")
+    lines = raw if raw[-1] else raw[:-1]
+    assert at_once.last == len(lines)
+    assert at_once.hidden == sum(line.startswith(b":::MLLOG") for line in lines)
+
+
+@pytest.mark.parametrize("count", [10, 400, 5000])
+def test_of_a_large_log_the_end_is_kept_under_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(log_text, "MAX_BYTES", 4096)
+    monkeypatch.setattr(log_text, "SLACK_BYTES", 512)
+    path = tmp_path / "log"
+    path.write_text("".join(f"line {number}\n" for number in range(1, count + 1)))
+    text = LogText(path)
+    text.refresh()
+    assert text.last == count and text.line(count) == f"line {count}"
+    with path.open("a") as file:
+        file.write("".join(f"line {number}\n" for number in range(count + 1, count + 900)))
+    text.refresh()
+    assert all(line == f"line {text.number(row)}" for row, line in enumerate(shown(text)))
+    assert text.last == count + 899 and text.rows() < 700
+
+
+def test_records_are_folded_away_and_found_last(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("needle one\n:::MLLOG needle\nother\n")
+    text = LogText(path)
+    text.refresh()
+    assert shown(text) == ["needle one", "other"]
+    assert text.find("NEEDLE", 3, backwards=True) == 1
+    assert text.find("mllog", 3, backwards=True) == 2
+    text.turn_folding()
+    assert text.rows() == 3 and text.row(2) == 1
+
+
+def test_a_file_that_began_anew_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("old\n" * 50)
+    text = LogText(path)
+    text.refresh()
+    path.write_text("new\n")
+    assert text.refresh().restarted
+    assert shown(text) == ["new"]
+    path.unlink()
+    assert not text.refresh().added

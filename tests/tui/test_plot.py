@@ -1,0 +1,168 @@
+"""Charts drawn in cells, read back: marks stand on their rows, names are whole, nothing crosses a missing size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labtui.results.charts import ChartSpec, Point, Series, doubling_axes
+from labtui.tui.widgets.plot import (
+    MARKS,
+    Cursor,
+    Look,
+    braille,
+    draw,
+    drawable,
+    empty_chart,
+    row_scale,
+    value_text,
+)
+
+LOOK = Look(*["white"] * 7)
+SIZES = (1, 2, 4, 8, 16, 24, 32)
+
+
+def chart(*lines: dict[float, float], live: bool = False, kind: Any = "lines", **more: Any) -> ChartSpec:
+    series = tuple(
+        Series(
+            name=f"network {at}",
+            short=f"net{at}",
+            points=tuple(
+                Point(x=x, y=y, label=f"{y:.2f}", live=live and x == max(line))
+                for x, y in sorted(line.items())
+            ),
+        )
+        for at, line in enumerate(lines)
+    )
+    ticks = tuple((float(x), f"{x:g}") for x in sorted({x for line in lines for x in line}))
+    spec = ChartSpec(
+        key="speedup", title="Speedup", x_label="GPUs", y_label="times one GPU", series=series, unit="×", kind=kind,
+        x_ticks=ticks, view="speedup", **more,
+    )  # fmt: skip
+    return doubling_axes(spec)
+
+
+def rows_of(spec: ChartSpec, width: int = 86, height: int = 25, cursor: Cursor | None = None) -> list[str]:
+    drawn = draw(spec, width, height, LOOK, cursor or Cursor())
+    assert drawn is not None
+    return [line.plain for line in drawn]
+
+
+LINES = st.lists(
+    st.dictionaries(st.sampled_from(SIZES), st.floats(0.5, 40), min_size=1, max_size=7),
+    min_size=1,
+    max_size=15,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(LINES, st.integers(24, 170), st.integers(8, 40), st.integers(0, 14))
+def test_many_series_stand_where_their_values_are(
+    lines: list[dict[float, float]], width: int, height: int, chosen: int
+) -> None:
+    spec = chart(*lines)
+    chosen %= len(lines)
+    rows = rows_of(spec, width, height, Cursor(chosen, max(lines[chosen])))
+    assert {len(row) for row in rows} == {width} and len(rows) == height
+    # the chosen series is drawn last: all its marks are there, the larger value never below the smaller one
+    points = sorted(lines[chosen].items(), key=lambda point: point[1])
+    mark = MARKS[chosen % len(MARKS)]
+    marks = {mark, {"●": "◉", "◆": "◈"}.get(mark, mark)}
+    found = [at for at, row in enumerate(rows) if marks & set(row)]
+    assert found and found == sorted(found)
+    if len(points) > 1 and points[-1][1] / points[0][1] > 30:
+        assert found[0] < found[-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "rows"), [(2.0, 1.0, 4.0, 22), (0.5, 0.0, 1.0, 9), (40, 0, 40, 30)]
+)
+def test_ticks_lie_in_the_middle_of_rows(value: float, low: float, high: float, rows: int) -> None:
+    scale = row_scale(low, high, rows)
+    height = (scale.high - scale.low) / rows
+    for tick in scale.ticks:
+        assert math.isclose(math.modf((tick - scale.low) / height)[0], 0.5, abs_tol=1e-6)
+    assert scale.low <= low and high <= scale.high
+    assert 0 <= scale.row(value, rows) < rows
+
+
+def test_no_line_crosses_a_size_without_a_run() -> None:
+    """The naive way has 1, 2 and 16 GPUs, others 4 and 8: between 2 and 16 there is nothing of it."""
+    naive = {1: 1.0, 2: 1.9, 16: 13.0}
+    spec = chart({1: 1.0, 2: 2.0, 4: 3.9, 8: 7.6, 16: 15.0}, naive)
+    alone = ChartSpec(
+        **{name: getattr(spec, name) for name in spec.__slots__} | {"series": (spec.series[1],)}
+    )
+    rows = rows_of(alone, 100, 25)
+    ticks = next(row for row in rows if " 1 " in row and "16" in row)
+    left, right = ticks.index("2"), ticks.index("16")
+    between = {row[column] for row in rows[:22] for column in range(left + 3, right - 3)}
+    assert not any("\u2800" <= sign <= "\u28ff" for sign in between)
+
+
+def test_more_than_eight_gpus_are_drawn_on_logarithmic_axes() -> None:
+    rows = rows_of(chart({x: float(x) ** 0.95 for x in SIZES}), 100, 30)
+    labels = [row.split("┼")[0].strip() for row in rows if "┼" in row]
+    assert labels[:3] == ["32×", "16×", "8×"]
+    steps = [b - a for a, b in itertools.pairwise(at for at, row in enumerate(rows) if "┼" in row)]
+    assert len(set(steps)) == 1
+
+
+def test_what_still_runs_is_hollow_and_so_far() -> None:
+    rows = rows_of(chart({1: 1.0, 2: 1.68, 4: 2.53}, live=True))
+    text = "\n".join(rows)
+    assert "○" in text and "2.53× so far" in text and text.count("●") == 2 and "1.68×" in text
+
+
+def test_the_cursor_has_a_mark_a_line_and_a_table() -> None:
+    spec = chart({1: 1.0, 32: 29.4}, {1: 1.0, 32: 27.5}, {1: 1.0, 32: 22.7})
+    text = "\n".join(rows_of(spec, 86, 26, Cursor(0, 32.0)))
+    assert "◉" in text and "┊" in text
+    squeezed = re.sub(" +", " ", text)
+    assert "on 32 GPUs" in text and "● net0 29.40×" in squeezed and "▲ net2 22.70×" in squeezed
+
+
+@pytest.mark.parametrize("kind", ["bars", "stacked"])
+def test_bars_rise_from_the_axis_and_carry_their_values(kind: str) -> None:
+    rows = rows_of(chart({1: 13.6, 2: 8.1, 4: 5.38}, kind=kind), 86, 25)
+    heights = [sum(row[column] in "█▄" for row in rows) for column in range(86)]
+    assert max(heights) > 10 and "█" in rows[21]
+    assert kind == "stacked" or all(value in "\n".join(rows) for value in ("13.60×", "8.10×", "5.38×"))
+
+
+def test_a_task_without_runs_has_empty_axes_with_its_sizes() -> None:
+    rows = rows_of(empty_chart([1, 2, 4], "Speedup", "×"))
+    assert all(f" {size} " in rows[23] for size in (1, 2, 4))
+
+
+def test_what_cannot_be_drawn_is_refused_and_small_windows_too() -> None:
+    assert not drawable(chart({1: 1e13}))
+    assert draw(chart({1: 1.0}), 20, 25, LOOK) is None
+    assert draw(chart({1: 1.0}), 80, 7, LOOK) is None
+    assert draw(chart({1: 1.0}), 80, 8, LOOK) is not None
+
+
+def test_plotext_draws_lines_within_their_cells() -> None:
+    cells = list(braille(20, 6, [0.0, 6.0], (0.0, 6.0), (0.0,)))
+    assert cells and all(0 <= column < 20 and 0 <= row < 6 for column, row, _ in cells)
+    assert {row for _, row, _ in cells} == set(range(6))
+
+
+@pytest.mark.parametrize(
+    ("unit", "percent", "label", "text"),
+    [
+        ("×", False, "2.53", "2.53×"),
+        ("s", False, "13.6", "13.6 s"),
+        ("%", True, "63.2 %", "63.2 %"),
+        ("", False, "", "5"),
+    ],
+)
+def test_values_have_their_unit(unit: str, percent: bool, label: str, text: str) -> None:
+    spec = ChartSpec(key="k", title="", x_label="GPUs", y_label="", series=(), unit=unit, percent=percent)
+    assert value_text(spec, Point(x=1, y=5.0, label=label)) == text
