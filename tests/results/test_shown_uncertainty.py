@@ -20,7 +20,6 @@ from labtui.results.numbers import (
     with_half_width,
     with_uncertainty,
 )
-from labtui.tui.format import epoch_time, speedup
 from tests.results.helpers import run, task_charts
 
 
@@ -90,15 +89,14 @@ def test_tables_screens_and_pages_show_the_same_text(times, half_width, text):
     (row,) = results.rows
     assert with_uncertainty(row, row.epoch_seconds) == text
     assert f"  {text}  " in text_table(results.rows, PRECISE)
-    assert epoch_time(row) == readings_table(results).rows[1][2] == text
+    assert with_uncertainty(row, row.epoch_seconds) == readings_table(results).rows[1][2] == text
     assert text.replace("σ", r"$\sigma$").replace("±", r"$\pm$") in latex_text(results)
 
 
 def test_a_speedup_on_the_screen_and_its_mark_show_the_scatter_too():
     results = compute_results([run(1, [30, 10.0, 10.4, 9.6, 10.0]), run(2, [30, 5.0, 5.2, 4.8, 5.0])])
     chart = next(chart for chart in task_charts(results) if chart.key == "speedup")
-    assert speedup(results.rows[1], results.rows) == "2.00 σ 0.09"
-    assert chart.series[0].points[1].mark == "σ" and speedup(results.rows[0], results.rows) == "1.00"
+    assert chart.series[0].points[1].mark == "σ"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,7 @@ def test_fixed_digits_are_the_nearest(value: float, places: int):
 
 def test_a_speedup_without_uncertainty_stands_in_the_table_as_in_its_chart():
     rows = compute_results([run(1, [900.0, 412.0]), run(32, [60.0, 14.446])]).rows
-    assert speedup(rows[1], rows) == "28.52" == fixed(rows[1].speedup.value, 2)
+    assert fixed(rows[1].speedup.value, 2) == "28.52"
     charts = {
         chart.key.partition("-")[0]: chart
         for chart in task_charts(compute_results([run(1, [900.0, 412.0]), run(32, [60.0, 14.446])]))
