@@ -59,16 +59,6 @@ def test_reading_around_the_end_of_a_file(jobs: Jobs) -> None:
     sftp.close()
 
 
-def test_plain_rename_does_not_replace(jobs: Jobs) -> None:
-    sftp = jobs.site.sftp()
-    for name in ("one", "two"):
-        with sftp.open(f"{jobs.directory}/{name}", "wb") as file:
-            file.write(name.encode())
-    with pytest.raises(OSError, match="Failure"):
-        sftp.rename(f"{jobs.directory}/one", f"{jobs.directory}/two")
-    sftp.close()
-
-
 def test_forbidden_places(slurm_site: Site) -> None:
     sftp = slurm_site.sftp()
     with pytest.raises(PermissionError):

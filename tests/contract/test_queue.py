@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.contract.commands import PINNED, QUEUE
 from tests.contract.jobs import Jobs
 
@@ -54,33 +52,11 @@ def test_rows_of_waiting_running_and_finished_jobs(jobs: Jobs) -> None:
     jobs.wait_for(running, "CANCELLED")
 
 
-@pytest.mark.parametrize(("code", "held", "done"), [
-    ("%R", r"\(JobHeldUser\)", r"\S+"), ("%D", "1", "1"), ("%b", r".*", r".*"), ("%u", r"\w+", r"\w+"),
-])  # fmt: skip
-def test_other_codes(jobs: Jobs, code: str, held: str, done: str) -> None:
-    waiting = jobs.submit(f"{jobs.cpu} --hold long.sh")
-    ended = jobs.submit(f"{jobs.cpu} ok.sh")
-    jobs.wait_for(ended, "COMPLETED")
-    lines = dict(
-        line.split("|", 1) for line in jobs.run(f"squeue --me -h -r -t all -o '%i|{code}'").out.splitlines()
-    )
-    jobs.run(f"scancel {waiting}")
-    assert re.fullmatch(held, lines[waiting]), lines[waiting]
-    assert re.fullmatch(done, lines[ended]), lines[ended]
-
-
 def test_names_and_comments_come_back_as_given(jobs: Jobs) -> None:
     job = jobs.submit(f"{jobs.cpu} --hold --comment='a|b;c\"d\té' --job-name='x y|z' long.sh")
     row = jobs.queue()[job]
     jobs.run(f"scancel {job}")
     assert (row["%k"], row["%j"]) == ('a|b;c"d\té', "x y|z")
-
-
-def test_local_times_when_nothing_is_pinned(jobs: Jobs) -> None:
-    job = jobs.submit(f"{jobs.cpu} ok.sh")
-    jobs.wait_for(job, "COMPLETED")
-    answer = jobs.run(f"unset SLURM_TIME_FORMAT; squeue -h -t all -j {job} -o '%V'")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", answer.out)
 
 
 def test_environment_may_not_change_the_answer(jobs: Jobs) -> None:
