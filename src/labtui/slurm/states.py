@@ -146,7 +146,7 @@ _KNOWN = {
     "DependencyNeverSatisfied": "The job it depends on ended in a way that can never satisfy it. Cancel it.",
     "BeginTime": "It asks to start at a later time, or was just put back into the queue. Wait until then.",
     "SchedDefer": "Slurm puts off starting jobs right after they are submitted. Wait half a minute.",
-    "JobHeldUser": "You hold it yourself. Release it with `scontrol release` and its number.",
+    "JobHeldUser": "You hold it. `labtui release RUN` lets it go on.",
     "JobHeldAdmin": "The operators hold it. Ask the site's support why.",
     "JobHoldMaxRequeue": "It was restarted too often and is held. Look at its log, then submit it again.",
     "JobArrayTaskLimit": "The array runs as many tasks as its own limit allows. Wait.",
