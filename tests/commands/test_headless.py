@@ -10,7 +10,6 @@ import pytest
 
 from labtui.domain.model import SubmissionStatus
 from labtui.session.session import Session
-from tests.commands.by_hand import by_hand
 from tests.commands.conftest import Labtui, init_arguments, remote_file
 from tests.real_cluster import Cluster, Student
 from tests.real_cluster.cluster import wait_until
@@ -193,31 +192,6 @@ def test_a_changed_host_key_is_refused(lab: Labtui, cluster: Cluster) -> None:
     cluster.change_host_keys()
     refused = lab("push", code=2)
     assert "key" in refused.stderr.lower()
-
-
-def test_the_commands_of_the_verbs_do_the_same_by_hand(lab: Labtui, student: Student) -> None:
-    def commands(*arguments: str) -> str:
-        return lab(*arguments, "--show-commands").stdout
-
-    by_hand(lab.folder, commands("push"))
-    assert lab.json("push")["sent"] == [], "by hand everything came to the same place"
-    shown = commands("doctor")
-    assert "/apps/modules/bsc/bin/bsc_quota" in shown, "the site's own program, which is not here"
-    here = "\n".join(line for line in shown.splitlines() if "bsc_quota" not in line)
-    assert student.account in by_hand(lab.folder, here)
-    job = ("submit", "10.4", "--epochs", "5", "--script-args", "--pace 60", "--yes", "--force")
-    (sent,) = lab.json(*job)["submissions"]
-    number = sent["job_id"]
-    assert number in by_hand(lab.folder, commands("queue"))
-    by_hand(lab.folder, commands("cancel", "1", "--after", "7"))
-    (row,) = lab.json("queue")["runs"]
-    assert row["job"]["time_limit_s"] == 7 * 60
-    by_hand(lab.folder, commands("cancel", "1"))
-    assert "CANCELLED" in by_hand(lab.folder, commands("queue"))
-    (item,) = lab.json("submit", "10.4", "--dry-run", "--force")["submissions"]
-    found = {file["path"]: (file["since"], file["since_job"]) for file in item["files"]}
-    assert found["ResNet50.py"] == ("unchanged", number)
-    by_hand(lab.folder, commands("submit", "10.4", "--epochs", "1"))
 
 
 def test_commands_beside_an_open_window_are_done_by_it(lab: Labtui, cluster: Cluster) -> None:

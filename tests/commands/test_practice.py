@@ -84,19 +84,6 @@ def test_after_an_out_of_memory_half_the_batch_on_all_sizes(folder: LabFolder, c
     assert answer_of(capsys, "check", "7", code=1)["spent"]["total"]["jobs"] == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["submit", "7", "--halve", "9"], "no run 9"),
-    ],
-)
-def test_what_cannot_be_proposed_is_a_sentence(folder: LabFolder, capsys, arguments, says) -> None:
-    code = main(arguments)
-    text = capsys.readouterr().err
-    assert code == 2
-    assert says in text or "trains nothing on a GPU" in text
-
-
 def test_what_is_not_on_the_cluster_stops_a_submission_and_shows_in_the_dry_run(
     folder: LabFolder, cluster: PracticeCluster, capsys
 ) -> None:

@@ -24,7 +24,6 @@ from tests.commands.test_own_job_files import PRINTED
 from tests.real_cluster import Cluster, ClusterSettings
 from tests.real_cluster.settings import Node
 from tests.real_cluster.sites import SiteName
-from tests.remote.small_network import use_small_network
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("foreign-sites")]
 
@@ -156,25 +155,6 @@ def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], la
     assert (run["outcome"], run["job"]["node"], run["job"]["time_limit_s"]) == ("completed", "p9r2n12", 300)
     (row,) = labtui.json("results")["rows"]
     assert (row["model"], row["n_gpus"]) == ("ResNet50", 0) and row["epoch_seconds"]["value"] > 0
-
-
-@pytest.mark.tensorflow
-@pytest.mark.timeout(900)
-def test_a_real_training(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:
-    """Nothing is asked where there is no terminal; every answer is an option."""
-    labtui(
-        "init", str(labtui.folder), "--lab", "hpc4ai-ch10", *connection_options(site[1]),
-        "--data-dir", site[1].student.data_dir, "--python", PYTHON,
-    )  # fmt: skip
-    use_small_network(labtui.folder / "scripts")
-    small = "--device cpu --images 64 --image-size 32"
-    labtui(
-        "submit", "10.5", "--form", "one-job", "--gpus", "1", "--epochs", "2", "--batch-size", "16",
-        "--script-args", small,
-    )  # fmt: skip
-    labtui("watch", timeout_s=900)
-    rows = labtui.json("results")["rows"]
-    assert [row["n_gpus"] for row in rows] == [1]
 
 
 def test_the_doctor_on_a_partition_that_refuses(site: tuple[SiteName, Cluster], labtui: Labtui) -> None:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from labtui.commands.cli import trusted
 from labtui.commands.terminal import (
+    CONNECTION_KEYS,
     TerminalPrompter,
+    add_connection_arguments,
     add_folder_argument,
     add_show_commands,
     add_trust_argument,
@@ -36,49 +38,6 @@ if TYPE_CHECKING:
     from labtui.domain.profile import Profile
     from labtui.session.folder import LabFolder
     from labtui.session.manual_commands import ManualCommands
-
-
-def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options for everything the wizard asks about the cluster."""
-    group = parser.add_argument_group("the cluster")
-    group.add_argument(
-        "--cluster",
-        "--profile",
-        dest="cluster",
-        metavar="PROFILE",
-        help="cluster profile: an id, or a .toml file",
-    )
-    group.add_argument("--host", metavar="H", help="login host, or its name in your SSH configuration")
-    group.add_argument("--port", metavar="N", type=int, help="its SSH port")
-    group.add_argument("--user", metavar="U", help="your user name there")
-    group.add_argument("--identity", metavar="FILE", help="the private key to use")
-    group.add_argument("--host-key", metavar="SHA256:...", help="the fingerprint the host must show")
-    group.add_argument("--account", metavar="A", help="the account jobs are charged to")
-    group.add_argument("--qos", metavar="Q", help="the QoS for GPU jobs")
-    group.add_argument("--partition", metavar="P", help="the partition for GPU jobs")
-    group.add_argument("--root", metavar="DIR", help="the remote folder to work under")
-
-
-def overrides_of(args: argparse.Namespace) -> Overrides:
-    """The connection part of the options."""
-    from labtui.cluster.target import Overrides
-
-    return Overrides(
-        hosts=(args.host,) if args.host else (),
-        port=args.port,
-        user=args.user or "",
-        identity_file=args.identity or "",
-        host_key=args.host_key or "",
-    )
-
-
-def wanted_of(args: argparse.Namespace) -> Requirements:
-    """The Slurm part of the options."""
-    from labtui.doctor.findings import Requirements
-
-    return Requirements(
-        account=args.account or "", qos=args.qos or "", partition=args.partition or "", root=args.root or ""
-    )
 
 
 _GLYPHS = {"ok": "✔", "warning": "!", "problem": "✘", "skipped": "–"}
@@ -158,36 +117,17 @@ def meant_cluster(
     """The lab folder's settings with the options put on top; without a folder, the options and a profile."""
     from labtui.session.folder import LabFolder
     from labtui.session.lab_cluster import requirements_of
-    from labtui.session.settings import load_profile
-    from labtui.session.settings import overrides_of as overrides_of_settings
+    from labtui.session.settings import Settings, changed, load_profile, overrides_of
 
-    overrides, wanted = overrides_of(args), wanted_of(args)
     path = Path(args.folder) if args.folder else _here(args)
-    if path is None:
-        return load_profile(args.cluster or DEFAULT_PROFILE), overrides, wanted, None
-    folder = LabFolder.open(path)
-    require_trust(folder.path, args)
-    settings = folder.settings()
-    stored = overrides_of_settings(settings)
-    overrides = dataclasses.replace(
-        stored, **{key: value for key, value in _given(overrides).items() if value}
-    )
-    required = requirements_of(folder, settings)
-    wanted = dataclasses.replace(
-        required,
-        **{
-            key: getattr(wanted, key)
-            for key in ("account", "qos", "partition", "root")
-            if getattr(wanted, key)
-        },
-    )
-    return load_profile(args.cluster or settings.profile, folder.path), overrides, wanted, folder
-
-
-def _given(overrides: Overrides) -> dict[str, Any]:
-    """What the command line says of the connection; what it leaves out is empty."""
-    names = ("hosts", "port", "user", "identity_file", "host_key")
-    return {name: getattr(overrides, name) for name in names}
+    folder = LabFolder.open(path) if path is not None else None
+    if folder is not None:
+        require_trust(folder.path, args)
+    settings = folder.settings() if folder is not None else Settings(edition="", profile=DEFAULT_PROFILE)
+    given = {"profile": args.cluster, **{key: getattr(args, key) for key in CONNECTION_KEYS}}
+    settings = changed(settings, **{key: value for key, value in given.items() if value})
+    profile = load_profile(settings.profile, folder.path if folder is not None else None)
+    return profile, overrides_of(settings), requirements_of(folder, settings), folder
 
 
 def _by_hand(profile: Profile, overrides: Overrides, wanted: Requirements) -> tuple[ManualCommands, ...]:
@@ -219,10 +159,9 @@ def _print(check: Check) -> None:
         glyph = f"\x1b[{_COLOURS[check.status]}m{glyph}\x1b[0m"
     word = "" if check.status == "ok" else f" ({check.status})"
     line = f"{glyph} {check.title}{word}: {plain(check.sentence)}"
-    encoding = sys.stdout.encoding or "utf-8"
-    print(line.encode(encoding, "replace").decode(encoding), file=trusted(sys.stdout))
+    print(line, file=trusted(sys.stdout))
     if check.fix:
-        print(f"    fix: {plain(check.fix)}".encode(encoding, "replace").decode(encoding), flush=True)
+        print(f"    fix: {plain(check.fix)}", flush=True)
 
 
 def _summary(checks: Iterable[Check]) -> None:

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.commands.terminal import TerminalPrompter, plain, print_wrapped, say, window_width
+from labtui.commands.terminal import (
+    CONNECTION_KEYS,
+    TerminalPrompter,
+    add_connection_arguments,
+    plain,
+    print_wrapped,
+    say,
+    window_width,
+)
 from labtui.domain.errors import DataError, LabError, UsageError
 
 if TYPE_CHECKING:
@@ -29,24 +37,7 @@ def init_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lab", metavar="ID", help="the lab edition, or a .toml file (`labtui labs` lists them)"
     )
-    parser.add_argument("--cluster", metavar="PROFILE", help="the cluster profile, or a .toml file")
-    parser.add_argument(
-        "--host",
-        default="",
-        help="login host (a name in ~/.ssh/config works); without --cluster labtui reads the site's settings there",
-    )
-    parser.add_argument("--port", type=int, help="SSH port")
-    parser.add_argument("--user", default="", help="your user name on the cluster")
-    parser.add_argument(
-        "--identity", default="", metavar="FILE", help="private key file (its path is stored, not the key)"
-    )
-    parser.add_argument(
-        "--host-key", default="", metavar="SHA256:...", help="the host key's fingerprint, to be checked"
-    )
-    parser.add_argument("--account", default="", metavar="A", help="Slurm account")
-    parser.add_argument("--qos", default="", metavar="Q", help="Slurm QoS for GPU jobs")
-    parser.add_argument("--partition", default="", metavar="P", help="Slurm partition for GPU jobs")
-    parser.add_argument("--root", default="", metavar="REMOTE_DIR", help="remote directory to work under")
+    add_connection_arguments(parser)
     parser.add_argument(
         "--data-dir", default="", metavar="REMOTE_DIR", help="the CIFAR-10 pickles on the cluster"
     )
@@ -81,7 +72,8 @@ def run_init(args: argparse.Namespace) -> int:
         )
     edition = load_edition(args.lab)
     cluster = _kept(args.cluster) if args.cluster else profile_of_host(args.host)
-    values = {key: getattr(args, key) for key in _KEYS}
+    keys = (*CONNECTION_KEYS, "data_dir", "container", "reservation", "group")
+    values = {key: getattr(args, key) for key in keys}
     withheld = withheld_scripts(edition)
     if cluster:
         profile = load_profile(cluster)
@@ -108,23 +100,6 @@ def run_init(args: argparse.Namespace) -> int:
         say(f"Still missing: {error.sentence} {error.hint}")
     say(f"Next: cd {folder.path} && labtui doctor")
     return 0
-
-
-_KEYS = (
-    "host",
-    "port",
-    "user",
-    "identity",
-    "host_key",
-    "account",
-    "qos",
-    "partition",
-    "root",
-    "data_dir",
-    "container",
-    "reservation",
-    "group",
-)
 
 
 def _kept(name: str) -> str:

@@ -187,6 +187,31 @@ def require_trust(folder: Path, args: argparse.Namespace) -> None:
         raise why
 
 
+CONNECTION_KEYS = (*("host", "port", "user", "identity", "host_key", "account", "qos", "partition", "root"),)
+"""The options of `add_connection_arguments` that are settings of lab.toml."""
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options for everything the wizard asks about the cluster."""
+    group = parser.add_argument_group("the cluster")
+    group.add_argument(
+        "--cluster", metavar="PROFILE", help="cluster profile: an id, or a .toml file (see --host for others)"
+    )
+    group.add_argument("--host", default="", help="login host, or its name in your SSH configuration")
+    group.add_argument("--port", metavar="N", type=int, help="its SSH port")
+    group.add_argument("--user", default="", help="your user name there")
+    group.add_argument(
+        "--identity", default="", metavar="FILE", help="private key file; only its path is stored"
+    )
+    group.add_argument(
+        "--host-key", default="", metavar="SHA256:...", help="the fingerprint the host must show"
+    )
+    group.add_argument("--account", default="", metavar="A", help="the account jobs are charged to")
+    group.add_argument("--qos", default="", metavar="Q", help="the QoS for GPU jobs")
+    group.add_argument("--partition", default="", metavar="P", help="the partition for GPU jobs")
+    group.add_argument("--root", default="", metavar="DIR", help="the remote folder to work under")
+
+
 class Open:
     """A session for the length of a command, with its updates as a queue."""
 

@@ -95,8 +95,8 @@ def make_worker(
     return ClusterWorker(context, remote, session.only_follow)
 
 
-def requirements_of(folder: LabFolder, settings: Settings) -> Requirements:
-    """What the folder's settings and its lab need of the cluster."""
+def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirements:
+    """What settings and their lab need of the cluster."""
     from labtui.doctor.findings import Requirements
     from labtui.session.labs import load_edition
 
