@@ -60,13 +60,17 @@ def with_batch(batch: int):
         (
             "10.5",
             first_epochs(4, 3, outcome=None, phase=RunPhase.RUNNING),
-            "it is running, 3 of 5 epochs read",
+            "run 5 is running: 3 of 5 epochs read.",
         ),
-        ("10.5", first_epochs(2, 1), "its log shows 1 epoch and 2 are needed (the first one is warm-up)"),
-        ("10.5", of(2, outcome="oom", epochs=()), "it ran out of memory"),
-        ("10.5", of(2, outcome="cancelled"), "it was cancelled; the task wants a run that ran to its end"),
-        ("10.5", of(2, outcome="time-limit"), "it was stopped by its time limit"),
-        ("10.5", with_batch(2048), "it used a global batch of 2,048 where 4,096 is planned"),
+        ("10.5", first_epochs(2, 1), "run 4 has 1 epoch in its log; 2 are needed, as the first is warm-up."),
+        (
+            "10.5",
+            of(2, outcome="oom", epochs=()),
+            "ResNet50 · 2 GPUs: run 4 ran out of memory. Press R (`labtui retry`) to run it again.",
+        ),
+        ("10.5", of(2, outcome="cancelled"), "run 4 was cancelled. Press R"),
+        ("10.5", of(2, outcome="time-limit"), "run 4 was stopped by its time limit."),
+        ("10.5", with_batch(2048), "run 4 used a global batch of 2,048; 4,096 is planned."),
         ("10.5", with_batch(0), "ResNet50: the log of run 4 names no batch, so it cannot be compared."),
     ],
 )
@@ -81,7 +85,7 @@ def test_what_slurm_never_took_is_no_run(status):
     box = check(
         "10.5", with_submissions(with_runs(full(), lambda run: replace(run, epochs=())), status=status)
     )
-    assert not any("does not count yet" in item.missing for item in box.items)
+    assert not any(": run " in item.missing for item in box.items)
     assert any("has not been run yet" in item.missing for item in box.items)
 
 
@@ -361,7 +365,7 @@ def test_exercise_12_wants_the_job_killed_and_an_accuracy_reached():
         return replace(run, outcome="completed") if run.task_id == "3" else run
 
     box = check("3", with_runs(evidence, survived), edition)
-    assert "the task wants a run that was stopped by its time limit or was cancelled" in box.missing
+    assert "this task wants one that was stopped by its time limit or was cancelled" in box.missing
 
     def dull(run):
         epochs = tuple(replace(e, metrics={"accuracy": 0.6}) for e in run.epochs)

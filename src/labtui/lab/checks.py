@@ -199,7 +199,7 @@ def _run_item(
         return _item(sentence, f"{name} has not been run yet{elsewhere}.")
     missing = ""
     if match.why_not:
-        missing = f"{match.spec.label}: run {match.run.run_id} does not count yet, {match.why_not}."
+        missing = f"{match.spec.label}: run {match.run.run_id} {match.why_not}"
     return _item(sentence, missing, cite_run(match.run, evidence), stale=stale, practice=match.practice)
 
 

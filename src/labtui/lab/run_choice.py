@@ -229,28 +229,27 @@ def _match(task: Task, spec: RunSpec, check: RunsCheck, evidence: Evidence, batc
 
 
 def _why_not(run: RunState, spec: RunSpec, check: RunsCheck, batch: int | None) -> str:
-    """In words, why a run of the right model and devices does not count; "" when it does."""
+    """Why a run of the right model and devices does not count, its number being the subject; "" when it does."""
+    read = len(run.epochs)
     if batch is not None and run.spec.batch_size not in (0, batch):  # 0: no log names one
-        return f"it used a global batch of {run.spec.batch_size:,} where {batch:,} is planned"
+        return f"used a global batch of {run.spec.batch_size:,}; {batch:,} is planned."
     if run.outcome is None:
-        read = len(run.epochs)
-        return (
-            f"it is {run.phase.value}, {read} of {run.spec.epochs} epochs read"
-            if read
-            else f"it is {run.phase.value}"
-        )
+        return f"is {run.phase.value}{f': {read} of {run.spec.epochs} epochs read' if read else ''}."
     if run.outcome not in check.outcomes:
         wanted = " or ".join(DEEDS[outcome] for outcome in check.outcomes)
-        return f"it {DEEDS[run.outcome]}; the task wants a run that {wanted}"
-    if len(run.epochs) < check.min_epochs:
-        one = len(run.epochs) == 1
-        if run.spec.program is not None:
-            return "its log shows no line with its time"
-        return (
-            f"its log shows {len(run.epochs)} epoch{'' if one else 's'} and {check.min_epochs} are needed"
-            f"{' (the first one is warm-up)' if one else ''}"
+        again = check.outcomes == ("completed",)
+        then = (
+            ". Press R (`labtui retry`) to run it again."
+            if again
+            else f"; this task wants one that {wanted}."
         )
-    return ""
+        return f"{DEEDS[run.outcome]}{then}"
+    if read >= check.min_epochs:
+        return ""
+    if run.spec.program is not None:
+        return "has no line with its time in its log."
+    few = f"has {read} epoch{'s' * (read != 1)} in its log"
+    return f"{few}; {check.min_epochs} are needed, as the first is warm-up."
 
 
 def plan_words(spec: RunSpec) -> str:
