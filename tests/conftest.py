@@ -46,13 +46,6 @@ TORCH_PYTHON = Path(
 """The interpreter that trains with PyTorch; it has an environment of its own."""
 
 
-@pytest.fixture(autouse=True)
-def _no_job_is_certain_sooner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a real cluster nobody waits five minutes to be sure that a request died; tests/slurm has the real figure."""
-    if request.node.get_closest_marker("cluster") is not None:
-        monkeypatch.setattr("labtui.slurm.submit.NO_JOB_S", 20.0)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """With ``-n``, keep the tests of one cluster on one worker unless another ``--dist`` was asked for."""
@@ -64,8 +57,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 LONGEST_FIRST = (
-    *("reliability", "campaign", "cluster-session", "two-nodes", "foreign-sites", "cluster-commands"),
-    *("torch", "tensorflow", "contract-practice", "cluster-contract", "cluster-cluster", "sbatch-dies"),
+    *(
+        "cluster-commands",
+        "foreign-sites",
+        "reliability",
+        "cluster-session",
+        "tensorflow",
+        "two-nodes",
+        "torch",
+    ),
+    *("campaign", "cluster-cluster", "cluster-contract", "contract-practice", "requeue", "sbatch-dies"),
 )
 """Groups of more than about two minutes. One that is missing here begins later, and costs time, nothing else."""
 AT_ONCE = 3
@@ -156,6 +157,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
                 counted[f"{kind} tests were SKIPPED ({text.split(missing, 1)[1]})"] += 1
     for line, number in counted.items():
         terminalreporter.write_line(f"{number} {line}", yellow=True, bold=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_job_is_certain_sooner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a real cluster nobody waits five minutes to be sure that a request died; tests/slurm has the real figure."""
+    if request.node.get_closest_marker("cluster") is not None:
+        monkeypatch.setattr("labtui.slurm.submit.NO_JOB_S", 20.0)
 
 
 @pytest.fixture(scope="session")
