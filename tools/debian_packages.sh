@@ -7,8 +7,7 @@ set -eu
 # The real cluster on loopback, its submit plugin and its PAM module, MPI programs; terminals and processes; documents.
 packages="slurm-wlm slurmdbd munge mariadb-server openssh-server openssh-client openssl gcc libc6-dev
     iproute2 openmpi-bin libopenmpi-dev
-    tmux procps shellcheck poppler-utils libreoffice-impress-nogui fontconfig fonts-dejavu-core
-    texlive-latex-recommended texlive-science"
+    tmux procps shellcheck poppler-utils fontconfig fonts-dejavu-core"
 missing=
 for package in $packages; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
