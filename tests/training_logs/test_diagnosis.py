@@ -28,14 +28,14 @@ TEXTS = {
         "slurmstepd: error: Detected 1 oom_kill event in StepId=123.batch. Some of the step tasks have been OOM Killed.",
         "slurmstepd: error: Detected 1 oom-kill event(s) in step 123.batch cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.",
         "slurmstepd: error: Exceeded job memory limit at some point.",
-        "Killed",
         "srun: error: as01r1b09: task 0: Out Of Memory",
-        "/var/spool/slurmd/job123/slurm_script: line 30: 12345 Killed                  python ResNet50.py --epochs 5",
         "MemoryError",
         "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 9.16 GiB for an array with shape (50000, 128, 128, 3)",
         "terminate called after throwing an instance of 'std::bad_alloc'",
     ),
     "process-lost": (
+        "Killed",
+        "/var/spool/slurmd/job123/slurm_script: line 30: 12345 Killed                  python ResNet50.py --epochs 5",
         "error: Rank 1 on node2 exited without an error message (killed, or its node failed); reported by rank 0 on node1.",
         "error: Rank 1 on node2 ended without a word (killed, or its node was lost); rank 0 on node1 says so.",
         "error: Rank 2-3 did not answer within 300 s about its data. Here: rank 0-1 on node1.",
@@ -297,7 +297,7 @@ def test_the_first_process_that_a_signal_ended_is_named_from_torchruns_tables() 
     (found,) = diagnose((trace + text).encode())
     assert found.kind == "process-lost" and "exitcode  : -9" in found.text
     assert found.advice.startswith(
-        "Rank 1 on node2 was ended by SIGKILL, often because the node's memory was full"
+        "Rank 1 on node2 was ended by signal 9: by you, by the system, or because the memory was full"
     )
     mixed = text.replace("  rank      : 1", "  host      : node1\n  rank      : 1")
     assert "Rank" not in "".join(each.advice for each in diagnose(mixed.encode())), (
@@ -326,7 +326,7 @@ def test_a_worker_of_tensorflow_that_was_killed_is_named_and_not_what_the_others
         "/job:worker/task:1: The following tasks are unhealthy (stopped sending heartbeats):\n"
     )
     (found,) = diagnose((killed + raised + "srun: error: node1: task 0: Exited with exit code 1\n").encode())
-    assert found.advice.startswith("Killed on node2: task 1, most often because that node's memory was full.")
+    assert found.advice.startswith("task 1 on node2: killed (signal 9), by you, by the system, or because")
     (alone,) = diagnose(raised.encode())
     assert (alone.kind, "/job:worker/task:1" in alone.text) == ("traceback", True)
 
@@ -339,5 +339,24 @@ def test_a_step_that_the_student_cancels_did_not_fail() -> None:
         for found in diagnose(("srun: error: n1: task 0: Exited with exit code 1\n" + text).encode())
     ] == []
     killed = "srun: error: n1: task 0: Killed\n"
-    assert [found.kind for found in diagnose(killed.encode())] == ["host-memory"]
+    assert [found.kind for found in diagnose(killed.encode())] == ["process-lost"]
     assert diagnose(("srun: forcing job termination\n" + killed).encode()) == ()
+
+
+def test_a_container_is_advised_only_where_there_is_one() -> None:
+    sign = "WARNING: There are non-GPU devices in `tf.distribute.Strategy`, not using nccl allreduce.\n"
+    (found,) = diagnose(sign.encode())
+    assert "--gres" in found.advice and "container" not in found.advice
+    (found,) = diagnose(b"+ singularity exec x.sif python ResNet50.py --epochs 5\n" + sign.encode())
+    assert "singularity exec --nv" in found.advice
+    (found,) = diagnose(b"This TensorFlow was built without GPU support.\n")
+    assert found.advice.startswith("This build has no GPU support")
+
+
+def test_a_kill_without_slurms_word_is_not_called_a_full_memory() -> None:
+    report = parse_log((UNFINISHED + "slurm_script: line 30: 12345 Killed    python x.py\n").encode())
+    (found,) = report.diagnosis
+    assert (found.kind, report.runs[0].outcome) == ("process-lost", "failed")
+    assert found.advice.startswith(
+        "Killed (signal 9): by you, by the system, or because the memory was full."
+    )

@@ -8,7 +8,8 @@ import pytest
 
 from labtui.commands.cli import main
 from labtui.domain.errors import DataError
-from labtui.training_logs.patterns import own_pattern, read_bar, read_hand_written, seconds_of
+from labtui.training_logs.own_patterns import own_pattern, suggested_pattern
+from labtui.training_logs.patterns import read_bar, read_hand_written, seconds_of
 from labtui.training_logs.reader import parse_log
 from labtui.training_logs.runs import ParsedRun
 from tools import log_forms
@@ -190,3 +191,43 @@ def test_epochs_without_a_time_are_named(
     shown = capsys.readouterr().out
     assert "No epoch time or rate found." in shown and "Line 2 may contain an epoch or a rate" in shown
     assert "--pattern" in shown and "Hugging Face Trainer" in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Ep 3 [2/10] done after 47.04 s, 812.5 img/s",
+        "epoch 4 finished, time 47.04",
+        "epoch 7: 1234 ms (it's late)",
+        "Epoch=5 speed 31.97 samples/s",
+    ],
+)
+def test_the_pattern_that_is_suggested_matches_the_likeliest_line(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(f"epoch 1\nsee https://x/s\n{line}\n")
+    pattern = suggested_pattern(line)
+    assert pattern is not None and own_pattern(pattern).search(line) is not None
+    main(["parse", str(log)])
+    shown = capsys.readouterr().out
+    assert f"Line 3 may contain an epoch or a rate: {line}" in shown and f"--pattern '{pattern}'" in shown
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+(?P<seconds>\d)",
+        r"(.*a){1,}(?P<seconds>\d)",
+        r"\d+\d+\d+\d+\d+(?P<seconds>x)",
+        r"(?P<seconds>\d)(a)\2",
+    ],
+)
+def test_a_pattern_that_backtracks_without_end_is_refused_or_linear(pattern: str) -> None:
+    line = "a" * 1500 + "1" * 400 + "\n"
+    try:
+        own = own_pattern(pattern)
+    except DataError as error:
+        assert "time" in error.sentence and error.hint
+    else:
+        parse_log((line * 20).encode(), patterns=[own])

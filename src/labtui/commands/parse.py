@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +22,8 @@ from labtui.domain.model import EpochSample, Program, Stream
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
-from labtui.training_logs.patterns import FORMS_READ, own_pattern
+from labtui.training_logs.own_patterns import EXAMPLE_PATTERN, OwnPattern, own_pattern, suggested_pattern
+from labtui.training_logs.patterns import FORMS_READ
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import LogReport, ParsedRun
 
@@ -38,7 +38,7 @@ _INDENT = " " * 4
 class Forms:
     """Forms of lines beside those that labtui knows: a person's own, and the lines of an edition's programs."""
 
-    patterns: tuple[re.Pattern[str], ...] = ()
+    patterns: tuple[OwnPattern, ...] = ()
     programs: tuple[Program, ...] = ()
 
 
@@ -275,6 +275,7 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
 
     report = one.report or LogReport()
     lines = [one.path + (f"  (with {one.beside})" if one.beside else "")]
+    lines += _diagnosis_lines(one, report)
     for number, (run, row) in enumerate(zip(report.runs, _rows(one), strict=True), start=1):
         lines += ["", f"  run {number}: {run_title(run)}"]
         texts = [f"{_INDENT}{text}" for text in (*_steady_lines(row), *notes_of_run(run, row))]
@@ -282,10 +283,19 @@ def file_text(one: ParsedFile, width: int | None = None) -> str:
         lines += _epoch_table(run, width)
     if not _measures(report) and (report.mention is not None or not report.diagnosis):
         lines += _nothing_read(report)
+    return "\n".join(lines)
+
+
+def _diagnosis_lines(one: ParsedFile, report: LogReport) -> list[str]:
+    """What went wrong: the log's own line first, then what to do, each advice once."""
+    lines: list[str] = []
+    advised: set[str] = set()
     for found in report.diagnosis:
         place = f"line {found.line}" + (" of the .err" if found.stream == "err" and one.beside else "")
-        lines += ["", f"  {found.kind}, {place}: {found.text}", f"    {found.advice}"]
-    return "\n".join(lines)
+        lines += ["", f"  {found.kind}, {place}: {found.text}"]
+        lines += [] if found.advice in advised else [f"    {found.advice}"]
+        advised.add(found.advice)
+    return lines
 
 
 def _steady_lines(row: ResultRow) -> list[str]:
@@ -307,17 +317,16 @@ def _measures(report: LogReport) -> bool:
 
 def _nothing_read(report: LogReport) -> list[str]:
     """That no epoch or rate was found, what would have been, and how to describe other lines."""
-    lines = [
-        "  No epoch time or rate found.",
-        f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.",
-    ]
+    lines, pattern = ["  No epoch time or rate found."], None
     if report.mention is not None:
         number, text = report.mention
+        pattern = suggested_pattern(text)
         lines.append(f"{_INDENT}Line {number} may contain an epoch or a rate: {text}")
     lines.append(
-        f"{_INDENT}Describe such a line by a regular expression with named groups, for instance: "
-        r"--pattern 'epoch (?P<epoch>\d+).* took (?P<seconds>[\d.]+) s'"
+        f"{_INDENT}Describe such a line by a regular expression with named groups: "
+        f"--pattern '{pattern or EXAMPLE_PATTERN}'"
     )
+    lines.append(f"{_INDENT}Known log formats: {', '.join(FORMS_READ[:-1])} and {FORMS_READ[-1]}.")
     return lines
 
 

@@ -31,7 +31,7 @@ from labtui.domain.events import (
 from labtui.domain.model import Diagnosis, JobView, Outcome, RunSpec, Stream
 from labtui.domain.reduce import reduce_all
 from labtui.training_logs.diagnosis import join_streams
-from labtui.training_logs.patterns import own_pattern
+from labtui.training_logs.own_patterns import own_pattern
 from labtui.training_logs.reader import LogReader
 from labtui.training_logs.runs import (
     EpochRead,

@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for text in self.log_patterns:
-            from labtui.training_logs.patterns import own_pattern  # most folders have none
+            from labtui.training_logs.own_patterns import own_pattern
 
             try:
                 own_pattern(text)

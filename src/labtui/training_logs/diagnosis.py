@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
-from labtui.training_logs.error_patterns import HARMLESS, RULES, SUSPECT, WEAK_NO_GPU, ErrorPattern
+from labtui.training_logs.error_patterns import (
+    HARMLESS,
+    IN_CONTAINER,
+    NO_GPU,
+    RULES,
+    SUSPECT,
+    WEAK_NO_GPU,
+    ErrorPattern,
+)
 from labtui.training_logs.runs import (
     GRAVITY,
     Failure,
@@ -53,6 +61,8 @@ _ENDING = re.compile(
 _TASK = re.compile(
     r"srun: error: (\S{1,200}): tasks? [\d,-]{1,80}: (Killed|Terminated|Exited with exit code)\b"
 )
+_CONTAINER = re.compile(r"\b(?:singularity|apptainer)\b|^(?:INFO|WARNING|FATAL): {3}")
+_KILLED = re.compile(r"\bKilled\b")
 _STEP_CANCELLED = re.compile(r"\*\*\* STEP \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} \*\*\*")
 _ENDED = re.compile(r"error: this training ended with exit status \d")
 _SPOKEN = re.compile(r"(?:[\w./-]{1,80}: )?error: ")
@@ -119,8 +129,11 @@ class StepEnd:
         """(line, its text, advice) of the first process that a signal ended; torchrun's own SIGTERM is none."""
         for rank, host, code, line, text in self._ends:
             if code < 0 and code != -15:
-                why = "often because the node's memory was full: ask for more CPUs (memory comes with them)"
-                signal = f"signal {-code}" if code != -9 else f"SIGKILL, {why}"
+                signal = (
+                    f"signal {-code}"
+                    if code != -9
+                    else "signal 9: by you, by the system, or because the memory was full"
+                )
                 return (
                     line,
                     text,
@@ -152,6 +165,7 @@ class Diagnoser:
         self._open_failure = False  # the last failure belongs to this episode
         self._step = StepEnd()
         self._failed = False  # a process of this run has failed
+        self._container = False  # the log shows a container
         self._first = 0  # the place in `_found` where this run's begin
 
     @property
@@ -172,6 +186,7 @@ class Diagnoser:
     def take(self, number: int, text: str, run: int) -> LogDiagnosis:
         """Look at one line; `run` is the index of the run it stands in."""
         self._enter(run)
+        self._container = self._container or _CONTAINER.search(text) is not None
         if self._in_trace:
             return self._inside_trace(number, text)
         if not holds(text, SUSPECT):
@@ -203,10 +218,15 @@ class Diagnoser:
             failure = self._fail("failed", number, False)
         return LogDiagnosis(self._settle(), failure)
 
+    def see_command(self, text: str) -> None:
+        """An echoed command: what it runs in decides what is advised."""
+        self._container = self._container or _CONTAINER.search(text) is not None
+
     def without_gpu_flag(self, number: int, text: str, run: int) -> Diagnosis | None:
         """The echoed command starts a container without GPU access although it asks for GPUs."""
         self._enter(run)
-        rule = next(rule for rule in RULES if rule.kind == "no-gpu")
+        self._container = True
+        rule = next(rule for rule in RULES if rule.advice == NO_GPU)
         return self._tell(rule, number, text)
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> Diagnosis | None:
@@ -265,7 +285,9 @@ class Diagnoser:
                 f"The log ends inside a traceback{place}: its last line, which names the error, is missing."
             )
         else:
-            advice = f"The program stopped{place} with this error; the lines above it in the log show how it got there."
+            advice = (
+                f"The program stopped{place}; the lines above the error in the log show how it got there."
+            )
         self._waiting = Diagnosis(
             kind="traceback", line=number, text=text.strip()[:TEXT_LIMIT], advice=advice, stream=self._stream
         )
@@ -327,21 +349,24 @@ class Diagnoser:
         return LogDiagnosis()
 
     def _apply(self, rule: ErrorPattern, number: int, text: str) -> LogDiagnosis:
-        if rule.kind == "process-lost":
+        if rule.kind == "process-lost" and not _KILLED.search(text):
             self._leave_killed_tasks_to_the_ranks()
-        elif rule.kind == "host-memory" and _TASK.match(text) and self._a_rank_was_lost():
+        elif rule.kind == "process-lost" and _TASK.match(text) and self._a_rank_was_lost():
             return LogDiagnosis(failure=self._fail("failed", number, False))
         failure = None if rule.outcome is None else self._fail(rule.outcome, number, rule.job_level)
         return LogDiagnosis(self._tell(rule, number, text), failure)
 
     def _a_rank_was_lost(self) -> bool:
-        return any(found.kind == "process-lost" for found in self._found[self._first :])
+        mine = self._found[self._first :]
+        return any(found.kind == "process-lost" and not _KILLED.search(found.text) for found in mine)
 
     def _leave_killed_tasks_to_the_ranks(self) -> None:
         """Their `Killed` may mean a full memory; the training names the rank, and both reasons."""
         mine = self._found[self._first :]
-        killed = [found for found in mine if found.kind == "host-memory" and _TASK.match(found.text)]
+        killed = [found for found in mine if found.kind == "process-lost" and _TASK.match(found.text)]
         self._found[self._first :] = [found for found in mine if found not in killed]
+        if killed:
+            self._reported.discard(("process-lost", self._episode))
         lines = {found.line for found in killed}
         self._failures = [
             replace(old, outcome="failed") if old.line in lines else old for old in self._failures
@@ -359,7 +384,9 @@ class Diagnoser:
             kind=rule.kind,
             line=number,
             text=text.strip()[:TEXT_LIMIT],
-            advice=rule.advise(text) + raised,
+            advice=rule.advise(text)
+            + (IN_CONTAINER if rule.advice == NO_GPU and self._container else "")
+            + raised,
             stream=self._stream,
         )
         self._found.append(diagnosis)

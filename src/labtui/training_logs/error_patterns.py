@@ -64,9 +64,13 @@ _DASHES = (
     "An option was not understood. If it was pasted, retype its dashes as two plain hyphens with no space after "
     "them, and replace curly quotes with straight ones."
 )
-_NO_GPU = (
-    "The program found no GPU and trains on the CPU. Start the container with `singularity exec --nv ...` and check "
-    "that the job asks for GPUs (--gres=gpu:N)."
+NO_GPU = "The program found no GPU and trains on the CPU. Check that the job asks for GPUs (--gres=gpu:N)."
+IN_CONTAINER = " Start the container with `singularity exec --nv ...`, which gives it the GPUs."
+"""What is added where the log shows a container."""
+_NO_BUILD = "This build has no GPU support: install or load one that has."
+_KILLED = (
+    "Killed (signal 9): by you, by the system, or because the memory was full. Slurm's own line would say that it was "
+    "the memory."
 )
 _MODULE = "Check the `module load` lines of the job script: the program or a module it needs is not loaded."
 _IMAGE = (
@@ -79,7 +83,7 @@ _LOST = (
     "more memory on each node (it comes with the CPUs) and read what that node wrote further up."
 )
 _FILE = (
-    "A file is not where the program looks: compare the path in this line with the one on the cluster "
+    "A file is not where the program looks: compare the path with the one on the cluster "
     "(data directory, account number, working directory)."
 )
 
@@ -156,8 +160,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "no-gpu",
         "TensorFlow sees",
         r"error: .{0,200}TensorFlow sees (?:no GPU|none|only \d)",
-        "Start the container with `singularity exec --nv ...` and ask Slurm for as many GPUs as the training uses "
-        "(--gres=gpu:N).",
+        "Ask Slurm for as many GPUs as the training uses (--gres=gpu:N); a container needs `singularity exec --nv ...`.",
     ),
     _rule(
         "missing-file",
@@ -219,17 +222,17 @@ RULES: tuple[ErrorPattern, ...] = (
         job_level=True,
     ),
     _rule(
-        "host-memory",
+        "process-lost",
         ": Killed",
         r"srun: error: (?P<node>[\w.-]{1,200}): (?P<task>tasks? [\d,-]{1,80}): Killed",
-        "Killed on {node}: {task}, most often because that node's memory was full. Ask for more CPUs (memory comes with "
-        "them), or keep less of the data in memory.",
-        outcome="oom",
+        "{task} on {node}: killed (signal 9), by you, by the system, or because that node's memory was full. Slurm's own "
+        "line would say that it was the memory.",
     ),
+    _rule("process-lost", "Killed", r"(?:^|: line \d+: +\d+ )Killed(?:\s|\Z)", _KILLED),
     _rule(
         "host-memory",
-        "Killed|Out Of Memory|MemoryError|bad_alloc|allocator cpu|allocator mklcpu|allocator mkl_cpu|Allocator (cpu|Allocator (mkl",
-        r"(?:^|: line \d+: +\d+ |: task.{0,80}: )(?:Killed|Out Of Memory)(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
+        "Out Of Memory|MemoryError|bad_alloc|allocator cpu|allocator mklcpu|allocator mkl_cpu|Allocator (cpu|Allocator (mkl",
+        r"(?:^|: line \d+: +\d+ |: task.{0,80}: )Out Of Memory(?:\s|\Z)|^(?:numpy\.\S*)?(?:_Array)?MemoryError\b|TensorFlow says: MemoryError|std::bad_alloc"
         r"|by allocator (?:mkl)?_?cpu|Allocator \((?:mkl)?_?cpu\) ran out of memory",
         _HOST,
         outcome="oom",
@@ -293,19 +296,26 @@ RULES: tuple[ErrorPattern, ...] = (
         "Slurm did not accept the request: compare account, QoS, time, GPUs and CPUs (20 per GPU on MareNostrum 5) "
         "with what your profile allows.",
     ),
-    _rule("no-gpu", "non-GPU devices", NO_GPU_SIGN, _NO_GPU, outcome=None),
+    _rule(
+        "no-gpu",
+        "GPU support|compiled with CUDA|built with CUDA",
+        r"built without GPU support|not built with (?:CUDA|GPU) support|Torch not compiled with CUDA",
+        _NO_BUILD,
+        outcome=None,
+    ),
+    _rule("no-gpu", "non-GPU devices", NO_GPU_SIGN, NO_GPU, outcome=None),
     _rule(
         "no-gpu",
         "cuInit|GPU libraries|dynamic library|CUDA-capable|cuda drivers|nv files",
         WEAK_NO_GPU.pattern,
-        _NO_GPU,
+        NO_GPU,
         outcome=None,
     ),
     _rule(
         "no-gpu",
-        "No CUDA GPUs|Torch not compiled|no NVIDIA driver",
-        r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|Found no NVIDIA driver",
-        _NO_GPU,
+        "No CUDA GPUs|no NVIDIA driver",
+        r"No CUDA GPUs are available|Found no NVIDIA driver",
+        NO_GPU,
     ),
     _rule(
         "missing-module",
@@ -339,7 +349,7 @@ RULES: tuple[ErrorPattern, ...] = (
         "missing-module",
         "load module|module(s)|Lmod has",
         r"Cannot load module .{0,400} without these module\(s\) loaded|Lmod has detected the following error",
-        "Load the modules this line names first, in that order, or correct the module's name.",
+        "Load the modules that the error names first, in that order, or correct the module's name.",
     ),
     _rule(
         "missing-module", "command not found", r"(?:^|: )(?:line \d+: )?[\w./+-]+: command not found", _MODULE

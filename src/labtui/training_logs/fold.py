@@ -160,7 +160,7 @@ class Fold:
 
     def part_twins(self, run: OpenRun) -> bool:
         """Part a training of one epoch from the like one that followed: only its first epoch came twice."""
-        first = min(run.epochs, default=0)
+        first = run.first
         if run.twins.keys() != {first} or run.last <= first:
             return False
         later = OpenRun(run.twins[first].line or run.last_line, run.last_line, run.form, run.facts)

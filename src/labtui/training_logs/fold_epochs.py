@@ -205,7 +205,8 @@ def _bar_of_header(fold: Fold, line: int, run: OpenRun, said: Epoch) -> None:
 
 def _store_printed(fold: Fold, line: int, run: OpenRun, said: Epoch) -> None:
     run.form, run.last_line, run.printed_steps = said.form, line, said.steps
-    run.learn(RunFacts(epochs_planned=said.planned), sure=False)
+    if run.facts.epochs_planned is None and said.planned is not None:
+        run.learn(RunFacts(epochs_planned=said.planned))
     if not run.epochs:
         run.shift = 1 if said.number == 0 else 0
     number = run.last + 1 if said.number is None else int(said.number) + run.shift

@@ -46,7 +46,8 @@ def take_header(fold: Fold, line: int, header: Opens) -> None:
     run.form, run.last_line, run.settle = KERAS, line, settle_end
     keras.open_epoch(number)
     run.epoch_opens()
-    run.learn(RunFacts(epochs_planned=header.planned, framework=run.facts.framework or KERAS))
+    if run.facts.epochs_planned != header.planned or not run.facts.framework:
+        run.learn(RunFacts(epochs_planned=header.planned, framework=run.facts.framework or KERAS))
 
 
 def take_summary(fold: Fold, line: int, summary: Summary, *, continues: bool = False) -> None:
@@ -276,7 +277,8 @@ def _store(
     if summary.seconds == 0 and not summary.units:
         run.note("Epochs printed as 0 s took less than a second; the log does not say how much less.")
     run.form = KERAS
-    run.learn(RunFacts(framework=KERAS), sure=False)
+    if not run.facts.framework:
+        run.learn(RunFacts(framework=KERAS))
     if "sample" in summary.units:
         run.learn(RunFacts(images=summary.total), sure=False)
     sample = EpochSample(

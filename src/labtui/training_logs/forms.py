@@ -10,7 +10,15 @@ import re
 from collections.abc import Sequence
 
 from labtui.domain.model import Program
-from labtui.training_logs import course_script, forms_imagenet, mlperf, patterns, rates, run_headers
+from labtui.training_logs import (
+    course_script,
+    forms_imagenet,
+    mlperf,
+    own_patterns,
+    patterns,
+    rates,
+    run_headers,
+)
 from labtui.training_logs.keras import read_first_step, read_header, read_summary
 from labtui.training_logs.lines import LogLine
 from labtui.training_logs.said import KerasLine, Opens, Said
@@ -43,7 +51,7 @@ _FASTAI = re.compile(r"\d{1,7} +\d")
 class Forms:
     """The forms of one log: those that all logs may have, a person's own, and the lines of an edition's programs."""
 
-    def __init__(self, own: Sequence[patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
+    def __init__(self, own: Sequence[own_patterns.OwnPattern] = (), programs: Sequence[Program] = ()) -> None:
         self._own = tuple(own)
         self._programs = [
             (program, patterns.line_pattern(line)) for program in programs for line in program.lines
@@ -55,7 +63,7 @@ class Forms:
         if self.every_line:
             if (said := patterns.read_program(self._programs, text)) is not None:
                 return said
-            if (one := patterns.read_own(self._own, text)) is not None:
+            if (one := own_patterns.read_own(self._own, text)) is not None:
                 return [one]
         if "Epoch: [" in text or text.startswith("Test: [") or "@1 " in text:
             one = forms_imagenet.read(text)  # by far the most lines of a log of PyTorch's ImageNet example

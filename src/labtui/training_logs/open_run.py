@@ -49,6 +49,7 @@ class OpenRun:
     options: dict[str, str] = field(default_factory=dict)
     samples: int | None = None  # of "Train on N samples"
     epochs: dict[int, EpochSample] = field(default_factory=dict)  # as printed
+    first: int = 0  # the number of the first epoch printed
     last: int = 0
     shift: int = 0  # added to numbers that count from 0
     clocked: dict[int, EpochSample] = field(default_factory=dict)  # by MLPerf's clock
@@ -192,7 +193,7 @@ class OpenRun:
         if said.number is None or self.fresh or self.broken or self.done:
             return False
         number = int(said.number) + self.shift
-        return min(self.epochs, default=1) < number < self.last and number in self.epochs
+        return self.first < number < self.last and number in self.epochs
 
     def clock_may_start(self, number: float | None) -> bool:
         """Whether MLPerf's clock may begin an epoch of this number here."""
@@ -236,6 +237,7 @@ class OpenRun:
         if clock:
             self.last_clocked = max(self.last_clocked, sample.epoch)
         else:
+            self.first = self.first if len(mine) > 1 else sample.epoch
             self.last = max(self.last, sample.epoch)
         self.failure, self.broken = None, False
         self.fresh, self.fresh_header = False, None

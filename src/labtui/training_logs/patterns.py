@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from labtui.domain.errors import DataError
 from labtui.domain.model import Interval, Program, WorkUnit
@@ -39,40 +40,11 @@ FORMS_READ = (
 """What is read, in words; `docs/log-forms.md` has an example of each."""
 
 _PARTS = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3}
-_STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
-_TIMES = (*_PARTS, "clock", *_STEP_TIMES)
-_KNOWN = {*_TIMES, "epoch", "epochs", "steps", "rate", "unit"}
-_LONGEST = 2000
+STEP_TIMES = {"step_seconds": 1.0, "step_milliseconds": 1e-3}
+TIMES = (*_PARTS, "clock", *STEP_TIMES)
+_KNOWN = {*TIMES, "epoch", "epochs", "steps", "rate", "unit"}
+LONGEST = 2000
 """Characters of a person's own pattern, and of a line it is tried on."""
-
-
-OwnPattern = re.Pattern[str]
-
-
-def own_pattern(text: str) -> OwnPattern:
-    """A person's own pattern.
-
-    Raises:
-        DataError: when it is not a valid regular expression, or names neither a time nor a rate.
-    """
-    hint = r"For instance: --pattern 'epoch (?P<epoch>\d+) took (?P<seconds>[\d.]+) s'"
-    shown = text if len(text) <= 80 else text[:79] + "…"
-    try:
-        regex = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise DataError(f"The pattern {shown} is not a valid regular expression: {error}.", hint) from None
-    names = set(regex.groupindex)
-    if not names & {*_TIMES, "rate"}:
-        raise DataError(
-            f"The pattern {shown} names no time and no rate.",
-            f"Name at least one of these groups: {', '.join((*_TIMES, 'rate'))}. {hint}",
-        )
-    if names & set(_STEP_TIMES) and "steps" not in names:
-        raise DataError(
-            f"The pattern {shown} has the time of a step, but not how many steps an epoch has.",
-            "Name the number of steps `steps`.",
-        )
-    return regex
 
 
 # --------------------------------------------------------------------------- what a line holds
@@ -110,12 +82,12 @@ def read_hand_written(text: str) -> Mapping[str, str] | None:
     head = _HEAD.match(text)
     if head is None:
         alone = _UNNUMBERED.match(text)
-        return _given(alone) if alone is not None and _times(_given(alone)) else None
+        return given(alone) if alone is not None and _times(given(alone)) else None
     rest = text[head.end() :]
     if _NOT_AN_EPOCH.search(rest):
         return None
     for found in _KEY.finditer(rest):
-        groups = _given(found)
+        groups = given(found)
         groups.pop("key", None)
         if _times(groups) and not _OTHER_TIME.search(rest[: found.start()]):
             metrics = {
@@ -124,7 +96,7 @@ def read_hand_written(text: str) -> Mapping[str, str] | None:
             }
             return {
                 **{name: value for name, value in metrics.items() if name not in _KNOWN},
-                **_given(head),
+                **given(head),
                 **groups,
             }
     return None
@@ -149,7 +121,7 @@ def read_bar(text: str) -> Mapping[str, str] | None:
     A bar that names no epoch has no `epoch`: it is one only where a header before it opened one.
     """
     if (rich := _RICH_BAR.match(text)) is not None:
-        return {**_given(rich), "epochs": str(int(rich["last"]) + 1)}
+        return {**given(rich), "epochs": str(int(rich["last"]) + 1)}
     bar = _BAR.match(text)
     if bar is None or _BAR_OTHER.search(bar["label"]):
         return None
@@ -159,7 +131,7 @@ def read_bar(text: str) -> Mapping[str, str] | None:
     metrics = {
         name: value for name, value in _POSTFIX.findall(bar["rest"])[:10] if name not in {*_KNOWN, "v_num"}
     }
-    return {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(_given(named) if named else {})}
+    return {**metrics, "steps": bar["steps"], "clock": bar["clock"], **(given(named) if named else {})}
 
 
 _TIMED = (
@@ -199,12 +171,12 @@ _TIMED = (
 references, ``Time taken for epoch 2 is 28.98 sec``, ``training time for epoch 1: 29.37 mins``."""
 
 
-def _given(match: re.Match[str]) -> dict[str, str]:
+def given(match: Any) -> dict[str, str]:
     return {name: value for name, value in match.groupdict().items() if value is not None}
 
 
 def _times(groups: Mapping[str, str]) -> bool:
-    return any(name in groups for name in _TIMES)
+    return any(name in groups for name in TIMES)
 
 
 def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
@@ -218,10 +190,10 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
             numbers = [Decimal(part) for part in groups["clock"].split(":")]
             total = float(sum(number * 60**place for place, number in enumerate(reversed(numbers))))
             decimals = _places(numbers[-1])
-        elif given := [name for name in (*_PARTS, *_STEP_TIMES) if name in groups]:
-            scales = {**_PARTS, **_STEP_TIMES}
-            total = sum(float(Decimal(groups[name])) * scales[name] for name in given)
-            unit, decimals = scales[given[-1]], _places(Decimal(groups[given[-1]]))
+        elif parts := [name for name in (*_PARTS, *STEP_TIMES) if name in groups]:
+            scales = {**_PARTS, **STEP_TIMES}
+            total = sum(float(Decimal(groups[name])) * scales[name] for name in parts)
+            unit, decimals = scales[parts[-1]], _places(Decimal(groups[parts[-1]]))
         else:
             return None
     except (InvalidOperation, ValueError, OverflowError):
@@ -233,7 +205,7 @@ def seconds_of(groups: Mapping[str, str], *, cut: bool) -> Interval | None:
     low = max(0.0, low)
     if not 0 <= low <= high < 1e9:
         return None
-    steps = _count(groups, "steps") if any(name in groups for name in _STEP_TIMES) else 1
+    steps = _count(groups, "steps") if any(name in groups for name in STEP_TIMES) else 1
     return Interval((low + high) / 2, low, high).scaled(steps) if steps else None
 
 
@@ -288,20 +260,12 @@ def read(text: str) -> Said | None:
     """A line of one of the common forms that give an epoch's time."""
     for word, form, regex, cut in _TIMED:
         if word in text and (match := regex.match(text)) is not None:
-            return epoch_of(form, _given(match), cut=cut)
+            return epoch_of(form, given(match), cut=cut)
     if "100%" in text or " \u2022 " in text:
         groups = read_bar(text)
         return None if groups is None else epoch_of("tqdm", groups, cut=True)
     groups = read_hand_written(text) if "poch" in text or "POCH" in text else None
     return None if groups is None else epoch_of("hand-written", groups)
-
-
-def read_own(patterns: Sequence[OwnPattern], text: str) -> Said | None:
-    """A line that one of a person's own patterns describes."""
-    for regex in patterns:
-        if (match := regex.search(text[:_LONGEST])) is not None:
-            return epoch_of("pattern", _given(match))
-    return None
 
 
 # --------------------------------------------------------------------------- programs that are timed without epochs

@@ -63,7 +63,7 @@ from labtui.training_logs.said import (
 
 if TYPE_CHECKING:
     from labtui.domain.model import Diagnosis, Program, Stream
-    from labtui.training_logs.patterns import OwnPattern
+    from labtui.training_logs.own_patterns import OwnPattern
     from labtui.training_logs.runs import ParsedRun
 
 MAX_COMMAND = 4000
@@ -253,6 +253,8 @@ class LogReader:
         if writer and self._chief is not None and writer > self._chief:
             return
         for one in said:
+            if isinstance(one, Begins) and one.by == "command":
+                self._diagnoser.see_command(one.text)
             if isinstance(one, Begins) and one.masked:
                 self._note(self._diagnoser.without_gpu_flag(number, text, self._fold.index))
             if isinstance(one, Ends) and one.launcher:
