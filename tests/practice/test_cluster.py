@@ -55,15 +55,6 @@ def test_the_openssh_client_logs_in_and_runs_commands(cluster):
 
 
 @needs_ssh
-def test_sftp_of_openssh_reads_and_writes(cluster, tmp_path):
-    (tmp_path / "here.txt").write_text("hello\n")
-    batch = f"put {tmp_path}/here.txt there.txt\nls -l there.txt\nget there.txt {tmp_path}/back.txt\nbye\n"
-    done = openssh(cluster, program="sftp", input=batch)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "back.txt").read_text() == "hello\n"
-
-
-@needs_ssh
 def test_an_interactive_shell_has_a_terminal(cluster):
     login = cluster.login
     command = [
@@ -106,14 +97,6 @@ def test_only_our_key_and_our_secret_get_in(cluster):
         connect(cluster, **accepted).close()
 
 
-def test_it_listens_on_loopback_alone(cluster):
-    # 127.0.0.1 is what every listener was bound to; another address of this machine must refuse.
-    listening = Path("/proc/net/tcp").read_text() if Path("/proc/net/tcp").exists() else ""
-    port = f":{cluster.login.port:04X}"
-    lines = [line.split()[1] for line in listening.splitlines()[1:] if line.split()[1].endswith(port)]
-    assert all(address.startswith("0100007F") for address in lines)
-
-
 def test_nobody_elses_command_reaches_the_controller(cluster, tmp_path):
     shim = cluster.layout.programs / "squeue"
     environment = {
@@ -134,13 +117,6 @@ def test_paths_stay_in_the_folder(tmp_path, path):
     (home / "link").symlink_to("/etc")
     with pytest.raises(Outside):
         confined(root, home, path)
-
-
-def test_what_is_inside_stays_reachable(tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    assert confined(tmp_path, home, "a/b.txt") == home / "a" / "b.txt"
-    assert confined(tmp_path, home, str(tmp_path / "scratch" / "x")) == tmp_path / "scratch" / "x"
 
 
 def test_sftp_cannot_leave_the_folder(cluster):
@@ -213,14 +189,6 @@ def test_nothing_stays_behind(how):
     for port in (ssh_port, control_port):
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", int(port)), timeout=5)
-
-
-def test_a_kept_folder_is_used_again(tmp_path):
-    with PracticeCluster.start(tmp_path / "kept") as first:
-        (first.layout.home / "mine.txt").write_text("kept")
-    with PracticeCluster.start(tmp_path / "kept") as second:
-        assert (second.layout.home / "mine.txt").read_text() == "kept"
-    assert (tmp_path / "kept").is_dir()
 
 
 def test_without_bash_it_says_what_is_missing(monkeypatch):

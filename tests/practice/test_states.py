@@ -17,7 +17,6 @@ from labtui.practice.slurm.job import (
     RUNNING,
     TRANSITIONS,
     Call,
-    Job,
 )
 from labtui.practice.slurm.request import Refused, build_request
 from labtui.practice.slurm.site import practice_site
@@ -155,19 +154,6 @@ def _reachable(start: str, goal: str) -> bool:
 
 TestSlurmUse = SlurmUse.TestCase
 TestSlurmUse.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
-
-
-def test_a_final_state_is_final():
-    job = Job(
-        job_id=1, name="a", user="u", account="a", qos="q", partition="p", cpus=1, gpus=0, time_limit_s=60,
-        work_dir="/", command="c", script=b"", stdout="o", stderr="e", submit_time=0.0, state="COMPLETED",
-    )  # fmt: skip
-    for state in (PENDING, RUNNING, "FAILED"):
-        try:
-            job.move(state)
-        except ValueError:
-            continue
-        raise AssertionError(f"COMPLETED -> {state} was allowed")
 
 
 def test_a_job_that_does_not_stop_at_its_time_limit_is_killed():

@@ -12,9 +12,7 @@ import pytest
 
 from labtui.practice.cluster import PracticeCluster
 from labtui.practice.slurm.job import compressed, expanded
-from labtui.practice.slurm.request import build_request
-from labtui.practice.slurm.site import practice_site
-from labtui.practice.slurm.steps import StepProblem, plan_step, task_ranges
+from labtui.practice.slurm.steps import StepProblem, plan_step
 from tests.practice.test_cluster import alive
 
 needs_posix = pytest.mark.skipif(os.name == "nt" or shutil.which("bash") is None, reason="needs bash")
@@ -23,13 +21,6 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_CPUS_ON_NODE": "8", "SLU
 
 def planned(text, **environment):
     return plan_step([*text.split(), "echo"], {**JOB, **environment})
-
-
-def test_more_tasks_than_cpus_have_to_be_wanted():
-    assert planned("-n 2 -c 3").tasks == 2
-    assert planned("-O -n 50").tasks == 50
-    with pytest.raises(StepProblem, match="More processors requested than permitted"):
-        planned("-n 50")
 
 
 def test_tasks_are_spread_over_the_nodes_of_the_job():
@@ -61,33 +52,6 @@ def test_the_jobs_cpus_per_task_are_not_inherited_but_sruns_own_variable_is():
     assert planned("", SRUN_CPUS_PER_TASK="2").cpus_per_task == 2
     with pytest.raises(StepProblem, match="More processors requested"):
         planned("", SRUN_CPUS_PER_TASK="3")
-
-
-def test_gpus_of_a_job_with_gpus():
-    assert planned("--gres=gpu:1", SLURM_JOB_GPUS="0").tasks == 4
-    assert planned("--gpus=0").tasks == 4
-
-
-@pytest.mark.parametrize(
-    ("numbers", "text"), [([3], "task 3"), ([1, 0], "tasks 0-1"), ([0, 2, 3, 5], "tasks 0,2-3,5")]
-)
-def test_names_of_tasks(numbers, text):
-    assert task_ranges(numbers) == text
-
-
-@pytest.mark.parametrize(
-    ("options", "cpus", "tasks"),
-    [
-        ({"ntasks": "4", "cpus-per-task": "20"}, 80, 4),
-        ({"ntasks-per-node": "3", "cpus-per-task": "2"}, 6, 3),
-        ({"ntasks": "2", "ntasks-per-node": "4"}, 4, 2),
-        ({"cpus-per-task": "20"}, 20, None),
-    ],
-)
-def test_the_cpus_of_an_allocation(options, cpus, tasks):
-    options = {"account": "nct_000", "qos": "gp_training", **options}
-    request = build_request(options, name="j", work_dir="/w", site=practice_site())
-    assert (request.cpus, request.tasks) == (cpus, tasks)
 
 
 HEADER = b"#!/bin/bash\n#SBATCH -A nct_000 -q gp_training -n 2\n"

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from labtui.practice.pace import Training, tables
+from labtui.practice.pace import Training
 
 PUBLISHED = [
     # network, GPUs, global batch, milliseconds per step as printed, steps
@@ -51,15 +51,6 @@ def test_batches_that_do_not_fit_64_gb():
     assert Training("ResNet152V2", 4, 4096).fits
     assert not Training("ResNet152V2", 1, 2048).fits, "the reason why the lab uses 1024 per GPU"
     assert Training("ResNet152V2", 0, 8192).fits, "the CPU has the node's memory"
-
-
-@pytest.mark.parametrize("network", list(tables()["tensorflow"]))
-def test_more_gpus_are_faster_and_less_efficient(network):
-    per_gpu = 1024
-    times = {n: Training(network, n, per_gpu * n).steady_s for n in (1, 2, 4, 8)}
-    assert times[1] > times[2] > times[4]
-    efficiencies = [times[1] / times[n] / n for n in (1, 2, 4)]
-    assert efficiencies[0] == 1 and efficiencies[1] > efficiencies[2]
 
 
 def test_noise_is_small_and_follows_its_seed():
