@@ -169,7 +169,7 @@ def test_pytorch_on_32_gpus_reads_like_the_course(lab):
     (run,) = parse_log(done.stdout.encode()).runs
     assert (run.practice, run.n_gpus, run.batch_size, run.images) == (True, 32, 4096, 12_288)
     assert run.tuning == ("bf16", "10 workers", "compiled")
-    assert run.epochs[0].seconds.value > 290  # compiled
+    assert run.epochs[0].seconds.value > 250  # compiled
     assert 12_288 / run.epochs[1].seconds.value == pytest.approx(5205, rel=0.02)
     assert run.gpu_memory.lo == 53
     # The other nodes wait for the end of the first.
@@ -206,7 +206,7 @@ def test_tokens_of_a_language_model_are_those_of_the_tables(lab, gpus, rate):
     (run,) = parse_log(done.stdout.encode()).runs
     assert (run.unit, run.n_gpus, run.outcome) == ("tokens", gpus, "completed")
     assert run.throughput.value / gpus == pytest.approx(rate, rel=0.01)
-    assert run.gpu_memory.value == 62.34
+    assert run.gpu_memory.value == pytest.approx(62.2, abs=0.3)
 
 
 def test_what_nobody_foresaw_is_recorded_and_the_script_goes_on(lab):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from labtui.practice.rehearse import IMAGES_FILE
 from labtui.practice.slurm.commands import PROGRAMS
+from labtui.practice.torch_pace import DATA_SETS
 
 DATA_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 CONTAINER = "MN5-NGC-TensorFlow-23.03.sif"
@@ -29,10 +30,6 @@ SAME_PROGRAM = {
     "python3": "python",
 }
 """Programs that are another one's file."""
-IMAGE_FOLDERS = {
-    "micro-224": {"train": 12_500, "val": 10_000},
-    "tiny-224": {"train": 100_000, "val": 10_000},
-}
 CLASSES = 200
 
 
@@ -102,7 +99,7 @@ def make_layout(layout: Layout, environment: Mapping[str, str], *, real_data: bo
     for image in (layout.container, layout.pytorch):
         image.write_bytes(b"SIF_FAKE practice image: `singularity exec` runs what follows it\n")
     _write_data(layout.data, real=real_data)
-    for name, images in IMAGE_FOLDERS.items():
+    for name, images in DATA_SETS.items():
         _write_image_folder(layout.data_sets / name, images)
     files = {path.name: path.name for path in SHELL.iterdir() if not path.suffix} | SAME_PROGRAM
     files["srun"] = "srun"

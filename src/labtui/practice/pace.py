@@ -1,4 +1,6 @@
-"""How long trainings and programs would take on MareNostrum 5, and their memory: `pace.toml` as formulas.
+"""How long trainings and programs would take on MareNostrum 5, and their memory.
+
+Programs and PyTorch (`torch_pace`) take what the editions publish; TensorFlow takes the constants of `pace.toml`.
 
 Pure, and of the standard library alone: small programs of the cluster use it.
 """
@@ -22,9 +24,6 @@ NOISE = 0.004
 """Spread between epochs (standard deviation, as a fraction): steady epochs of the course's logs differ by under 1 %."""
 SEQUENTIAL_WARM_UP = {"cpu": 1.023, "gpu": 24 / 14.308}
 """First epoch over steady epoch where the input pipeline, not graph building, is what is warmed up (220 s and 24 s)."""
-
-Options = Mapping[str, str]
-"""Options of a script by name, as `named_options` reads them from its command."""
 
 
 @cache
@@ -138,93 +137,24 @@ class Training:
         return {"loss": max(0.02, 2.42 * (1 - accuracy) ** 0.9 + chance.gauss(0, 0.01)), "accuracy": accuracy}
 
 
-# ---------------------------------------------------------------------------------------------- PyTorch
+# ------------------------------------------------------------------------------ what editions publish
 
 
-def torch_step_s(options: Options, gpus: int, batch: int) -> float:
-    """Seconds of a training step of train_ddp.py on `gpus` GPUs, `batch` images on each, without noise."""
-    known = tables()["torch"]
-    precision = options.get("mixed_precision", "fp32")
-    if precision == "bf16" and "compile" in options and batch == known["per_gpu"]:
-        return _scaled(gpus)[1]
-    workers = int(options.get("num_workers", "0"))
-    loader = interpolated(known["loader"], min(workers, 20)) if workers else math.inf
-    if options.get("model_name", "").startswith("resnet"):
-        return float(batch / known["resnet"] * interpolated(known["horovod"], gpus))
-    if options.get("model_name") == "custom":
-        rate = loader if workers else known["custom"].get(batch) or 1 / (1 / 1864.0 + 0.0036 / batch)
-    else:
-        table = known["vit"].get(precision, known["vit"]["fp32"])
-        rate = table[min(table, key=lambda row: abs(row - batch))]
-        rate *= known["compiled"] if "compile" in options else 1.0
-        rate = min(rate, loader) if workers else 1 / (1 / rate + 1 / known["reads_itself"])
-    spread = _scaled(gpus)[1] / _scaled(1)[1] if gpus > 1 else 1.0
-    return float(spread * batch / rate)
-
-
-def torch_epoch_s(options: Options, gpus: int) -> float:
-    """Seconds that each epoch takes beside its steps: the loader's workers begin anew."""
-    return _scaled(gpus)[0] if "compile" in options else 0.0
-
-
-def torch_first_s(options: Options) -> float:
-    """Seconds that the first epoch takes longer."""
-    return float(tables()["torch"]["compiling_s" if "compile" in options else "first_s"])
-
-
-def torch_memory_gib(options: Options, batch: int) -> float:
-    """GPU memory of train_ddp.py (tables 11.1, 11.5 and 12.1)."""
-    if options.get("model_name") == "custom":
-        return 3.4
-    if options.get("model_name", "").startswith("resnet"):
-        return 1.5 + 0.09 * batch
-    if options.get("mixed_precision", "fp32") in ("fp16", "bf16"):
-        return (7.0 if "compile" in options else 4.2) + 0.36 * batch
-    return 3.6 + 0.67 * batch
-
-
-def _scaled(gpus: int) -> tuple[float, float]:
-    """Seconds once an epoch, and of a step, of ViT-H/14 in bf16, compiled, with chapter 12's batch.
-
-    Both data sets take the same step: their two epochs give both numbers.
-    """
-    known = tables()["torch"]
-    near = min(known["scaled"], key=lambda row: abs(row - gpus))
-    micro, few, tiny, many = known["scaled"][near]
-    short, long = (
-        batches * known["per_gpu"] * near / (rate + 0.5) for rate, batches in ((micro, few), (tiny, many))
-    )
-    step = (long - short) / (many - few)
-    return max(0.0, short - few * step), step
-
-
-def tokens_step_s(options: Options, gpus: int) -> float:
-    """Seconds of a step of benchmark_lm.py."""
-    batch, known = _sequences(options), tables()["tokens"]
-    rate = _near_tokens(options)[5] * interpolated(known["kept"], gpus)
-    return float(batch * int(options.get("sequence_length", "8192")) / rate)
-
-
-def tokens_memory_gib(options: Options) -> float:
-    """GPU memory of benchmark_lm.py; beyond the published rows each sequence takes what it took between two of them."""
-    near = _near_tokens(options)
-    kind = "liger" if near[4] else f"{near[1]} {near[3]}"
-    each = (
-        tables()["tokens"]["sequence_gib"].get(kind, 7.4) * int(options.get("sequence_length", "8192")) / 1024
-    )
-    return float(near[6] + (_sequences(options) - near[0]) * each)
-
-
-def _near_tokens(options: Options) -> list[Any]:
-    """The published row that is next to this training."""
-    given = [("model_precision", "fp32"), ("mixed_precision", "no"), ("attn", "sdpa")]
-    kind = [*(options.get(name, usual) for name, usual in given), "use_liger_kernel" in options]
-    rows: list[list[Any]] = tables()["tokens"]["rows"]
-    return min(rows, key=lambda row: (row[1:5] != kind, abs(row[0] - _sequences(options))))
-
-
-def _sequences(options: Options) -> int:
-    return int(options.get("per_device_train_batch_size", "8"))
+@cache
+def published(*editions: str) -> tuple[dict[str, Any], ...]:
+    """The rows of the tables that these editions publish, each with its table's fields and its trainings' options."""
+    found: list[dict[str, Any]] = []
+    for name in editions:
+        text = (Path(__file__).parents[1] / "labs" / f"{name}.toml").read_text("utf-8")
+        edition = tomllib.loads(text)
+        usual: dict[str, list[str]] = {}
+        for sweep in (each for task in edition["tasks"] for each in task.get("sweeps", ())):
+            usual.setdefault(sweep["model"], sweep.get("options", []))
+        for table in edition.get("published", ()):
+            for row in table.pop("rows"):
+                whole = {"gpus": 1, "options": usual.get(table.get("model", ""), []), **table, **row}
+                found.append(whole)
+    return tuple(found)
 
 
 # --------------------------------------------------------------------------------------------- programs
@@ -232,24 +162,28 @@ def _sequences(options: Options) -> int:
 
 def pi_ms(processes: int, intervals: int, *, sequential: bool, weak: bool) -> float:
     """Milliseconds of pi_seq.c and pi_mpi.c."""
-    known, share = tables()["pi"], intervals / (1 << 32)
+    rows = [row for row in published("hpc4ai-ch4") if row["model"] == ("pi-weak" if weak else "pi")]
+    table = {row["processes"]: 1000 * row["seconds"] for row in rows}
+    alone = table.pop(1)  # another program
+    share = intervals / (1 << 32) / (processes if weak else 1)
     if sequential:
-        return _noisy(known["sequential_ms"] * share)
-    if weak:
-        return random.uniform(*known["weak_ms"]) * share / processes
-    return _noisy(share * _between(known["parallel_ms"], processes))
+        return _noisy(alone * share)
+    return _noisy(share * (_between(table, processes) if processes > 1 else table[2] * (1 if weak else 2)))
 
 
 def jacobi_s(gpus: int, nx: int, ny: int, iterations: int, build: str) -> tuple[float, float]:
     """Seconds of jacobi.c on one GPU and on all of them."""
-    known = tables()["jacobi"]
-    side = min(known["size"], key=lambda row: abs(math.log(row * row / (nx * ny))))
-    share, usual = nx * ny / side**2 * iterations / 100_000, known["size"][16384]
-    ratio = {n: seconds / usual[n] for n, seconds in known["build"].get(build, usual).items()}
-    one = _noisy(known["size"][side][1] * share * ratio[1])
+    sizes: dict[int, dict[int, float]] = {}
+    for row in published("hpc4ai-ch6"):
+        if row["model"] == "jacobi":
+            sizes.setdefault(int(row["size"].partition("x")[0]), {})[row["processes"]] = row["seconds"]
+    side = min(sizes, key=lambda row: abs(math.log(row * row / (nx * ny))))
+    share, usual = nx * ny / side**2 * iterations / 100_000, sizes[16384]
+    ratio = {n: seconds / usual[n] for n, seconds in tables()["jacobi"].get(build, usual).items()}
+    one = _noisy(sizes[side][1] * share * ratio[1])
     if gpus == 1:
         return one, one
-    return one, _noisy(_between(known["size"][side], gpus) * share * ratio.get(gpus, ratio[4]))
+    return one, _noisy(_between(sizes[side], gpus) * share * ratio.get(gpus, ratio[4]))
 
 
 def _between(table: Mapping[int, float], count: int) -> float:

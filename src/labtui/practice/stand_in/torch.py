@@ -15,12 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from labtui.domain.model import named_options
+from labtui.domain.model import named_options, tuning_of
 from labtui.practice import pace
 from labtui.practice.stand_in.gpus import show_load, visible_gpus
 from labtui.practice.stand_in.recorder import Base, Call, Recorded, known
+from labtui.practice.torch_pace import TorchTraining, torch_memory_gib
 
 _VALIDATION = 2.5
 """Validation takes so many times fewer seconds for an image than training."""
@@ -47,24 +49,33 @@ class State:
         return "per_device_train_batch_size" in self.options
 
     @property
-    def memory_gib(self) -> float:
-        """GPU memory that one process holds."""
-        return (
-            pace.tokens_memory_gib(self.options)
-            if self.tokens
-            else pace.torch_memory_gib(self.options, self.batch)
+    def trained(self) -> TorchTraining:
+        """What is trained, as the published tables name it."""
+        model = self.options.get("model" if self.tokens else "model_name", "").lower()
+        tuning = frozenset(tuning_of(self.options))
+        return TorchTraining(
+            model, Path(self.options.get("dataset", "")).name, tuning, self.world, self.batch
         )
 
+    @property
+    def memory_gib(self) -> float:
+        """GPU memory that one process holds."""
+        if not self.tokens:
+            return torch_memory_gib(self.options, self.batch)
+        eager, liger = self.options.get("attn") == "eager", "use_liger_kernel" in self.options
+        each = 7.1 if eager else 1.3 if liger else 3.09  # between two published rows, for 1,024 tokens
+        return self.trained.memory_gib(each * int(self.options.get("sequence_length", "8192")) / 1024)
+
     def step_s(self) -> float:
-        """Seconds of this step, with the noise of a real node."""
-        noise = math.exp(_CHANCE.gauss(0.0, pace.NOISE) / 4)
-        if self.tokens:
-            return pace.tokens_step_s(self.options, self.world) * noise
-        seconds = pace.torch_step_s(self.options, self.world, self.batch) * noise
-        if self.seen == self.batch:  # the first of an epoch
-            seconds += pace.torch_epoch_s(self.options, self.world)
-            seconds += pace.torch_first_s(self.options) if self.epoch == 1 else 0.0
-        return seconds
+        """Seconds of a step of this training, without noise."""
+        each = int(self.options.get("sequence_length", "8192")) if self.tokens else 1
+        return each * self.batch * self.world / self.trained.rate()
+
+    def next_s(self) -> float:
+        """Seconds of the next step, with the noise of a real node."""
+        seconds = self.step_s() * math.exp(_CHANCE.gauss(0.0, pace.NOISE) / 4)
+        first = not self.tokens and self.epoch == 1 and self.seen == self.batch
+        return seconds + (self.trained.first_s() if first else 0.0)
 
     def progress(self) -> tuple[float, float]:
         """Accuracy and loss by now: learning slows with the number of updates."""
@@ -121,7 +132,7 @@ class Optimizer:
         STATE.step += 1
         if STATE.step == 1 or STATE.seen == STATE.batch:
             show_load(visible_gpus(), 96.0, STATE.memory_gib)
-        time.sleep(STATE.step_s())
+        time.sleep(STATE.next_s())
 
     def state_dict(self) -> dict[str, object]:
         return {}
@@ -265,8 +276,7 @@ class DataLoader(Base):
             count = min(self.batch, self.count - place * self.batch)
             STATE.seen += count
             if not self.drop_last:
-                step_s = pace.torch_step_s(STATE.options, STATE.world, STATE.batch)
-                time.sleep(step_s / STATE.batch * count / _VALIDATION)
+                time.sleep(STATE.step_s() / STATE.batch * count / _VALIDATION)
             yield _batch(count), _batch(count)
 
 
