@@ -9,7 +9,6 @@ import shlex
 import pytest
 
 from tests.contract.jobs import Jobs
-from tests.contract.sites import Site
 
 WAITS = (
     "srun: Job JOB step creation temporarily disabled, retrying (Requested nodes are busy)",
@@ -199,18 +198,3 @@ def test_a_job_and_its_tasks_know_their_shape(jobs: Jobs, words: str) -> None:
 
 def _variables(text: str) -> dict[str, str]:
     return dict(line.removeprefix("SLURM_").split("=", 1) for line in text.splitlines() if line)
-
-
-def test_the_site_is_asked_where_there_is_no_job(slurm_site: Site) -> None:
-    refused = slurm_site.run("srun hostname")
-    assert (refused.status, refused.out) == (1, "")
-    assert refused.err.splitlines() == [
-        "srun: error: No account specified, please specify an account",
-        "srun: error: Unable to allocate resources: Unspecified error",
-    ]
-    wrong = slurm_site.run(f"srun -A {slurm_site.account} -q nonsense hostname")
-    assert (wrong.status, wrong.err) == (
-        1, "srun: error: Unable to allocate resources: Invalid qos specification"
-    )  # fmt: skip
-    assert slurm_site.run("srun --nonsense").status == 255
-    assert slurm_site.run("srun --version").out == slurm_site.run("sbatch --version").out

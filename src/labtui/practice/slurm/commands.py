@@ -25,7 +25,6 @@ from labtui.practice.slurm.job import (
 )
 from labtui.practice.slurm.request import Refused, all_options, build_request, minutes_s, read_script
 from labtui.practice.slurm.site import CLUSTER, MAX_PARTITION_S, Site, priority_of
-from labtui.practice.slurm.steps import StepProblem, read_words
 from labtui.practice.slurm.words import OptionProblem, Program, parse_words
 
 
@@ -82,6 +81,8 @@ _LIVING = {PENDING, "RUNNING", "COMPLETING"}
 def squeue(asked: Asked) -> Answer:
     """``squeue`` as Slurm 22.05 answers it for the student."""
     options, jobs = asked.options, asked.control.in_queue(asked.now)
+    if options.get("sort") == "-i":
+        jobs.sort(key=lambda job: -job.job_id)
     wanted = options.get("jobs", "")
     if wanted.isdecimal() and not any(str(job.job_id) == wanted for job in jobs):
         return 1, "", "slurm_load_jobs error: Invalid job id specified\n"
@@ -211,16 +212,8 @@ def sbatch(call: Call, control: Controller, now: float) -> Answer:
     return 0, f"{job.job_id}\n" if "parsable" in options else f"Submitted batch job {job.job_id}\n", ""
 
 
-def srun(call: Call, control: Controller, now: float) -> Answer:
-    """``srun`` where there is no job: the refusal that a job of its own would meet, or the rehearsal's own limit."""
-    try:
-        options, command = read_words(call.words)
-        build_request(options, name=command[0], work_dir=call.folder, site=control.site)
-    except StepProblem as problem:
-        return problem.status, "", problem.text
-    except Refused as refused:
-        final = (f"Unable to allocate resources: {refused.final}",) if refused.final else ()
-        return refused.status, "", "".join(f"srun: error: {line}\n" for line in (*refused.lines, *final))
+def srun(_call: Call, _control: Controller, _now: float) -> Answer:
+    """``srun`` where there is no job."""
     limit = "The practice cluster runs srun only inside a job: write a script and submit it with sbatch."
     return 1, "", f"srun: error: {limit}\n"
 
@@ -229,7 +222,7 @@ def srun(call: Call, control: Controller, now: float) -> Answer:
 
 
 def scontrol(call: Call, control: Controller, now: float) -> Answer:
-    """``show job|config|partition|node|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
+    """``show job|config|partition|hostnames``, ``hold``, ``release``, ``update JobId= TimeLimit=``."""
     words = [word for word in call.words if word not in ("-o", "--oneliner")]
     if words[:1] == ["--version"]:
         return _VERSION
@@ -270,14 +263,6 @@ def _shown(what: str, names: list[str], call: Call, control: Controller, now: fl
     if what.startswith("hostname"):
         text = names[0] if names else call.environment.get("SLURM_JOB_NODELIST", "")
         return "".join(f"{name}\n" for name in expanded(text))
-    if what.startswith("node"):
-        return "".join(
-            f"NodeName={node.name} Arch=x86_64 CoresPerSocket=1 \n   CPUAlloc=0 CPUTot={node.cpus}\n"
-            f"   Gres={node.gres}\n   RealMemory=20000\n   State=IDLE ThreadsPerCore=1\n"
-            f"   Partitions={node.partition} \n\n"
-            for node in site.nodes
-            if not names or node.name == names[0]
-        )
     return _bad_keyword(["show", what, *names])
 
 

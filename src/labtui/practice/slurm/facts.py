@@ -22,12 +22,12 @@ SQUEUE = {
 SACCT = {
     "Account": "account", "AllocCPUS": "allocated_cpus", "AllocTRES": "allocated", "Cluster": "cluster",
     "Comment": "comment", "Elapsed": "used", "ElapsedRaw": "used_s", "End": "end", "ExitCode": "exit_code",
-    "JobID": "id", "JobIDRaw": "id", "JobName": "name", "MaxRSS": "nothing", "NNodes": "nodes", "NTasks": "nothing",
+    "JobID": "id", "JobIDRaw": "id", "JobName": "name", "NNodes": "nodes",
     "NodeList": "node_list_or_none", "Partition": "partition", "QOS": "qos", "ReqMem": "memory",
-    "ReqTRES": "requested", "Start": "start", "State": "state_by_whom", "Submit": "submit", "SubmitLine": "nothing",
-    "Timelimit": "limit", "TimelimitRaw": "limit_minutes", "TotalCPU": "nothing", "User": "user", "WorkDir": "work_dir",
+    "ReqTRES": "requested", "Start": "start", "State": "state_by_whom", "Submit": "submit",
+    "Timelimit": "limit", "TimelimitRaw": "limit_minutes", "User": "user", "WorkDir": "work_dir",
 }  # fmt: skip
-"""By sacct's field. What a rehearsal uses says nothing of a training: as on a cluster that does not gather it."""
+"""By sacct's field."""
 MEMORY = "20000M"
 
 
@@ -83,7 +83,6 @@ def facts(job: Job, environment: Mapping[str, str], control: Controller, now: fl
         "comment_or_null": job.comment or "(null)",
         "work_dir": job.work_dir,
         "command": " ".join((job.command, *job.arguments)),
-        "nothing": "",
     }
 
 
