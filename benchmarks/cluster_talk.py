@@ -1,12 +1,13 @@
 """What labtui costs a cluster and how late it is, beside what a student would use instead. One run, one cluster.
 
 * a line written by a job to labtui's mirror, beside `ssh host tail -F` without inotify (GPFS has none)
-* controller requests a minute while two jobs run (counted by sdiag), beside `watch -n2 squeue --me`
+* controller requests a minute while a job runs and its log is open (counted by sdiag), beside `watch -n2 squeue --me`
 * fetching a large log, beside `sftp get`: on loopback, and over a line of 200 Mbit/s with 30 ms there and back
 
 `python benchmarks/cluster_talk.py [--log-mb 1000]`, as root on Debian: it starts a real OpenSSH and a real Slurm.
-Exit status 1 when a budget is missed: a line within 250 ms (median), at most 10 requests a minute, fetching at least
-0.8 times as fast as `sftp get`. Where no cluster can be started nothing is measured, and nothing is missed.
+Exit status 1 when a budget is missed: a line within 100 ms (median; 150 ms for 95 of 100), at most 6 requests a minute
+with one job and its log open, fetching at least 0.8 times as fast as `sftp get`. Where no cluster can be started
+nothing is measured, and nothing is missed.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def remote_path(session: Session, token: str) -> str:
     return item.remote_logs["out"].replace("%j", item.job.job_id)
 
 
-def delay_of_a_line(session: Session, student: Student) -> tuple[float, float]:
-    """Median seconds from a job's write to labtui's mirror, and to the output of `tail -F` over ssh."""
+def delay_of_a_line(session: Session, student: Student) -> tuple[float, float, float]:
+    """Seconds from a job's write to labtui's mirror (median, 95th percentile), and to `tail -F` over ssh (median)."""
     token = submit(
         session, student, f"sleep 3; for i in $(seq 1 {LINES}); do date +%s.%N; sleep 0.31; done; sleep 2\n"
     )
@@ -99,13 +100,14 @@ def delay_of_a_line(session: Session, student: Student) -> tuple[float, float]:
         time.sleep(0.003)
     tail.kill()
     # The first lines were there before tail began.
-    return statistics.median(ours[5:]), statistics.median(theirs[5:])
+    late = statistics.quantiles(ours[5:], n=20)[-1]
+    return statistics.median(ours[5:]), late, statistics.median(theirs[5:])
 
 
 def requests_a_minute(cluster: Cluster, session: Session, student: Student) -> tuple[float, float]:
-    """Controller requests a minute with two running jobs: labtui's, and those of `watch -n2 squeue --me`."""
-    for _ in range(2):
-        submit(session, student, "for i in $(seq 1 600); do echo $i; sleep 0.5; done\n")
+    """Controller requests a minute with one running job and its log open, and those of `watch -n2 squeue --me`."""
+    submit(session, student, "for i in $(seq 1 600); do echo $i; sleep 0.5; done\n")
+    time.sleep(15)  # a job that just began is asked about sooner
     before = cluster.student_requests()
     time.sleep(60)
     ours = cluster.student_requests() - before
@@ -159,14 +161,18 @@ def report(what: str, ours: float, other: str, theirs: float, ratio: float) -> N
     print(f"{what:<34} labtui {ours:9.2f}   {other:<17}{theirs:9.2f}   ratio {ratio:.2f}", flush=True)
 
 
-def budgets(line_s: float, requests: float, fetching_ratio: float, afar_ratio: float) -> list[Budget]:
-    """The promises: a line's median delay in seconds, requests a minute, fetching time over that of `sftp get`.
+def budgets(
+    line_s: float, late_s: float, requests: float, fetching_ratio: float, afar_ratio: float
+) -> list[Budget]:
+    """The promises: a line's median delay and its 95th percentile in seconds, requests a minute, fetching time over that
+    of `sftp get`.
 
     `fetching_ratio` is on loopback, `afar_ratio` over a line.
     """
     return [
-        Budget("a line on its way, median, ms", 1000 * line_s, 250.0),
-        Budget("controller requests a minute", requests, 10.0),
+        Budget("a line on its way, median, ms", 1000 * line_s, 100.0),
+        Budget("a line on its way, 95 of 100, ms", 1000 * late_s, 150.0),
+        Budget("controller requests a minute, one job, open log", requests, 6.0),
         Budget("fetching a large log over a line, times `sftp get`", afar_ratio, 1 / 0.8),
         Budget("fetching a large log on loopback, times `sftp get`", fetching_ratio, 1 / 0.8),
     ]
@@ -182,8 +188,9 @@ def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
         return opened
 
     with session("line") as opened:
-        line, theirs = delay_of_a_line(opened, student)
+        line, late, theirs = delay_of_a_line(opened, student)
         report("a line on its way, median, ms", 1000 * line, "ssh tail -F", 1000 * theirs, line / theirs)
+        print(f"  95 of 100 lines within {1000 * late:.0f} ms")
     requests, theirs = requests_a_minute(cluster, session("requests"), student)
     report("controller requests a minute", requests, "watch -n2 squeue", theirs, requests / theirs)
     cluster.cancel_all()
@@ -197,7 +204,7 @@ def measured(cluster: Cluster, folder: Path, log_mb: int) -> list[Budget]:
     fetch, theirs = fetching(cluster, session("afar", afar.port), replace(student, port=afar.port), AFAR_MB)
     afar.close()
     report(f"the same, {AFAR_MB} MB over a line, s", fetch, "sftp get", theirs, fetch / theirs)
-    return budgets(line, requests, on_loopback, fetch / theirs)
+    return budgets(line, late, requests, on_loopback, fetch / theirs)
 
 
 def main() -> int:

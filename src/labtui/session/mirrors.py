@@ -70,15 +70,6 @@ def segments_on_disk(folder: LabFolder, submission: SubmissionState, stream: Str
     return sorted(int(match[1] or 0) for match in matches if match)
 
 
-def segment_paths(folder: LabFolder, submission: SubmissionState, stream: Stream) -> tuple[Path, ...]:
-    """The segments that exist, oldest first."""
-    paths = (
-        segment_path(folder, submission, stream, segment)
-        for segment in range(current_segment(submission, stream) + 1)
-    )
-    return tuple(path for path in paths if path is not None and folder.has(path))
-
-
 def remote_path(submission: SubmissionState, stream: Stream, unknown_id: str = "") -> str | None:
     """The remote file that a stream mirrors; None while its name is not known, or there is no such stream.
 

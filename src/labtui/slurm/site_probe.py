@@ -72,11 +72,6 @@ class SiteProbe:
         """The name Slurm gives the cluster."""
         return self.config.get("ClusterName", "")
 
-    @property
-    def enforces_qos(self) -> bool:
-        """Whether a job has to have a QoS of its user's."""
-        return "qos" in self.config.get("AccountingStorageEnforce", "").lower()
-
 
 def site_command(nonce: str) -> RemoteCommand:
     """Ask for all of it. Nothing is changed, and each program is ended after some seconds."""
