@@ -164,8 +164,9 @@ def report(what: str, ours: float, other: str, theirs: float, ratio: float) -> N
 def budgets(
     line_s: float, late_s: float, requests: float, fetching_ratio: float, afar_ratio: float
 ) -> list[Budget]:
-    """The promises: a line's median delay and its 95th percentile in seconds, requests a minute, fetching time over that
-    of `sftp get`.
+    """The promises: a line's median delay and its 95th percentile in seconds, requests a minute, fetching time.
+
+    The time is over that of `sftp get`.
 
     `fetching_ratio` is on loopback, `afar_ratio` over a line.
     """

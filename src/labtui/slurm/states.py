@@ -6,6 +6,10 @@ An unknown state counts as alive: a job is finished only on Slurm's own, known w
 from __future__ import annotations
 
 import re
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from labtui.domain.events import SubmissionState
 from labtui.domain.model import JobPhase, JobView, SubmissionStatus
@@ -138,84 +142,11 @@ def phase_of(state: str) -> JobPhase:
     return JobPhase.QUEUED if word in QUEUED else JobPhase.RUNNING
 
 
-_KNOWN = {
-    "None": "Slurm has not looked at this job yet. Wait half a minute.",
-    "Priority": "Jobs with a higher priority go first. Nothing is wrong; a shorter time limit helps.",
-    "Resources": "It is first in line and waits for nodes to become free. Nothing is wrong.",
-    "Dependency": "It waits for another job to end first.",
-    "DependencyNeverSatisfied": "The job it depends on ended in a way that can never satisfy it. Cancel it.",
-    "BeginTime": "It asks to start at a later time, or was just put back into the queue. Wait until then.",
-    "SchedDefer": "Slurm puts off starting jobs right after they are submitted. Wait half a minute.",
-    "JobHeldUser": "You hold it. `labtui release RUN` lets it go on.",
-    "JobHeldAdmin": "The operators hold it. Ask the site's support why.",
-    "JobHoldMaxRequeue": "It was restarted too often and is held. Look at its log, then submit it again.",
-    "JobArrayTaskLimit": "The array runs as many tasks as its own limit allows. Wait.",
-    "Licenses": "It waits for a software licence. Wait.",
-    "Reservation": "It waits for its reservation to begin, or the reservation is full.",
-    "ReservationDeleted": "The reservation it asks for is gone. Cancel it and submit without a reservation.",
-    "InvalidReservation": "The reservation does not exist. Cancel it and submit without it.",
-    "ReqNodeNotAvail": (
-        "The nodes it needs are down or reserved for maintenance. It starts automatically "
-        "afterwards; a shorter time limit may let it start earlier."
-    ),
-    "PartitionDown": "The partition takes no jobs at the moment. Wait, or read the site's news.",
-    "PartitionInactive": "The partition does not start jobs at the moment. Wait, or read the site's news.",
-    "PartitionNodeLimit": (
-        "It asks for more (or fewer) nodes than the partition allows. Cancel it and ask for less."
-    ),
-    "PartitionTimeLimit": "It asks for more time than the partition allows. Cancel it and ask for less.",
-    "PartitionConfig": (
-        "It asks for something the partition does not give. Cancel it and correct the request."
-    ),
-    "AccountNotAllowed": (
-        "Your account may not use this partition. Cancel it and choose another QoS or account."
-    ),
-    "InvalidAccount": "The account is not valid. Cancel it and use your own group's account.",
-    "InvalidQOS": "The QoS is not valid for you. Cancel it and choose one of yours.",
-    "QOSNotAllowed": "This QoS may not be used in this partition. Cancel it and choose another one.",
-    "QOSUsageThreshold": "Your use of the machine is above what this QoS allows. Wait, or use another QoS.",
-    "QOSJobLimit": "Jobs of this QoS have reached its limit. It starts when one of them ends.",
-    "QOSResourceLimit": "Jobs of this QoS use as much as it allows. It starts when one of them ends.",
-    "QOSTimeLimit": "It asks for more time than the QoS allows. Cancel it and ask for less.",
-    "AssociationJobLimit": "Your account runs as many jobs as it is allowed. It starts when one of them ends.",
-    "AssociationResourceLimit": "Your account uses as much as it is allowed. It starts when one of its jobs ends.",
-    "AssociationTimeLimit": "It asks for more time than your account may use. Cancel it and ask for less.",
-    "AccountingPolicy": "A limit of your account or QoS is reached. Wait, or ask for less.",
-    "BadConstraints": "No node can ever give what it asks for. Cancel it and correct the request.",
-    "Constraints": "It waits for nodes with the features it asks for.",
-    "MaxMemPerLimit": "It asks for more memory than a node or CPU may give. Cancel it and ask for less.",
-    "NodeDown": "A node it needs is down. Wait, or submit it again without naming nodes.",
-    "FrontEndDown": "A front-end node is down. Wait.",
-    "SystemFailure": "Slurm or the machine failed. Wait; if it persists, ask the site's support.",
-    "JobLaunchFailure": (
-        "It could not be started: a bad node or a missing folder. Look at it, then submit again."
-    ),
-    "NonZeroExitCode": "Its script ended with an error. Look at its log.",
-    "RaisedSignal": "Its script was ended by a signal. Look at its log.",
-    "TimeLimit": "It used up its time limit.",
-    "InactiveLimit": "It was inactive for too long.",
-    "OutOfMemory": "It ran out of memory. Ask for more CPUs (memory comes with them) or use less.",
-    "DeadLine": "It can no longer end before its deadline.",
-    "Cleaning": "It is being put back into the queue; its old nodes are still being cleaned up. Wait.",
-    "Prolog": "Its nodes are being made ready. It starts in a moment.",
-    "BurstBufferResources": "It waits for room in the burst buffer.",
-    "BurstBufferStageIn": "Its files are being copied to the burst buffer.",
-    "BurstBufferOperation": "An operation of the burst buffer failed. Ask the site's support.",
-    "FedJobLock": "It waits for the other clusters of the federation.",
-    "PowerNotAvail": "There is no electrical power left for it within the site's limit. Wait.",
-    "PowerReserved": "Electrical power is reserved for other jobs. Wait.",
-    "JobStartDelay": "It waits for a delay set by the site.",
-    "NodesBusy": "The nodes it asks for are busy. It starts when they are free.",
-}
+@cache
+def sentences() -> dict[str, Any]:
+    """Slurm's own words and what labtui says to them, from `sentences.toml`."""
+    return tomllib.loads(resources.files("labtui.slurm").joinpath("sentences.toml").read_text("utf-8"))
 
-_HELD_ELSEWHERE = {
-    "launch failed requeued held": (
-        "It could not be started and is held. Look at its log, then submit it again."
-    ),
-    "job requeued in held state": (
-        "It was put back into the queue and is held. Release it with `scontrol release`."
-    ),
-}
 
 _LIMIT = re.compile(
     r"(?P<owner>QOS|Assoc(?:iation)?|Partition|User|Account)"
@@ -254,14 +185,15 @@ def explain_reason(reason: str) -> str:
     words = reason.strip().strip("()").strip()
     if not words:
         return ""
-    for text, sentence in _HELD_ELSEWHERE.items():
-        if words.lower().startswith(text):
+    known: dict[str, str] = sentences()["reasons"]
+    for text, sentence in known.items():
+        if " " in text and words.lower().startswith(text):
             return sentence
     name = re.split(r"[,\s(]", words, maxsplit=1)[0]
-    if name in _KNOWN:
-        return _KNOWN[name]
-    if name.endswith("Limit") and name.removesuffix("Limit") in _KNOWN:
-        return _KNOWN[name.removesuffix("Limit")]
+    if name in known:
+        return known[name]
+    if name.endswith("Limit") and name.removesuffix("Limit") in known:
+        return known[name.removesuffix("Limit")]
     match = _LIMIT.fullmatch(name)
     if match is not None:
         return _limit_sentence(match)
