@@ -178,3 +178,11 @@ def test_the_same_lines_with_the_marks_of_a_launcher() -> None:
 
 def test_memory_is_cut_off_too() -> None:
     assert only_run(REHEARSED).gpu_memory == Interval(53.5, 53.0, 54.0)
+
+
+def test_a_resumed_training_is_one_run() -> None:
+    """Its first epoch is the third: the script's line and the record beside it speak of the same."""
+    text = REHEARSED.replace("[EPOCH: 1]", "[EPOCH: 3]").replace('"epoch_num": 1', '"epoch_num": 3')
+    run = only_run(text.replace("num_epochs: 1", "num_epochs: 3"))
+    assert [(one.epoch, one.starts_process) for one in run.epochs] == [(3, True)]
+    assert (run.model, run.outcome) == ("vit", "completed")

@@ -27,7 +27,7 @@ def take_opens(fold: Fold, line: int, said: Opens) -> None:
         fold_keras.take_header(fold, line, said)
     elif said.form == COURSE:
         run = fold.here(line, COURSE)
-        run.form = COURSE
+        run.form, run.opened = COURSE, int(said.number or 0)
         run.epoch_opens()
         run.course.began = None if said.at is None else (int(said.number or 0), said.at)
     else:

@@ -61,6 +61,7 @@ class OpenRun:
     images_line: int = 0
     measures: dict[int, dict[str, float]] = field(default_factory=dict)
     keras: KerasLines = field(default_factory=KerasLines)
+    opened: int | None = None  # the epoch that the course's script began last
     course: CourseTimes = field(default_factory=CourseTimes)
     settle: Callable[[Any, Any], None] | None = None  # what still waits when no more lines come
     batches: Batches | None = None
@@ -201,12 +202,10 @@ class OpenRun:
             return True
         if self.rated or number is None:
             return not self.trained_epochs
-        given = int(number)
-        if self.form == "keras" and self.keras.last is not None:
-            return given in (self.last, self.last + 1) and not (
-                given == self.last and given == 1 == self.last
-            )
-        return given in (self.last, self.last + 1)
+        given, opened = int(number), self.keras.last or self.opened
+        if opened is not None:
+            return given == opened + 1 or (given == opened and not self.has_epoch(opened))
+        return given == self.last + 1 or (given == self.last > 1)
 
     def clock_number(self, given: float | None) -> int:
         """The epoch's number, from 1; programs that count from 0 are shifted, fractions and gaps are counted."""
