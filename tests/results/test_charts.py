@@ -83,7 +83,7 @@ def test_every_chart_has_its_own_key_and_finite_marks_within_its_limits():
     charts = lab_charts(results)
     keys = by_key(charts)
     assert {*KEYS, *(f"{key}-ResNet50" for key in KEYS)} < set(keys)
-    assert {"throughput-per-gpu", "first-epoch", "cpu-gpu-ResNet50", "efficiency-loss-ResNet50"} < set(keys)
+    assert {"throughput-per-gpu", "first-epoch", "cpu-gpu-ResNet50", "efficiency-loss"} < set(keys)
     assert {"laws-ResNet50", "laws-ResNet152"} < set(keys)
     for chart in charts:
         assert chart.title and chart.x_label and chart.y_label and not chart.empty

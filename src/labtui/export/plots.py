@@ -520,8 +520,12 @@ def _rows(axes: Axes, spec: ChartSpec, *, names: bool) -> None:
     for series in spec.measured:
         points = sorted(series.points, key=lambda point: point.x)
         shades = [style.SERIES[0] if point.y >= best else style.OTHER for point in points]
-        bars = axes.barh([point.x for point in points], [point.y for point in points], 0.62, color=shades)
-        axes.bar_label(bars, [_value(spec, point) for point in points], padding=6)
+        axes.barh([point.x for point in points], [point.y for point in points], 0.62, color=shades)
+        for point in points:
+            end = max(point.y, point.hi or 0.0) if _tall(spec, point) else point.y
+            axes.annotate(
+                _value(spec, point), (end, point.x), (7, 0), textcoords="offset points", va="center"
+            )
         for point in points:
             if point.lo is not None and point.hi is not None and _tall(spec, point):
                 ends = [[max(0.0, point.y - point.lo)], [max(0.0, point.hi - point.y)]]

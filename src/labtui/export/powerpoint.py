@@ -362,6 +362,11 @@ class _Slides:
                     break
                 used += high
                 fitting += 1
+            if fitting < len(rows) and fitting > 1 and len(rows[fitting - 1]) == 1:
+                fitting -= 1  # a heading within the table stays with its rows
+            if fitting < min(4, len(rows)) and self.y > TOP:
+                self.new_slide()
+                continue
             part, rows = rows[:fitting], rows[fitting:]
             self._table(block, part, widths, size)
             self.y += used + _GAP

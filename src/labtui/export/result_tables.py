@@ -161,7 +161,7 @@ def title_facts(results: Results, *, accuracy: bool = False) -> Facts:
         best = largest(results, model)
         if best is not None and best.speedup is not None:
             many = count_words(best.n_gpus or 0)
-            facts.append((f"{ratio_text(best.speedup)}×", f"{many} against one, {clean(best.name)}"))
+            facts.append((f"{ratio_text(best.speedup)}×", f"{many} against one, {clean(best.model)}"))
     if accuracy and (curve := best_curve(results)) is not None:
         which = "validation" if curve.validation else "training"
         facts.append((percent_text(curve.best.accuracy), f"best {which} accuracy, epoch {curve.best.epoch}"))

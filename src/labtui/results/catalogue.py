@@ -71,11 +71,16 @@ def catalogue(
     return told_apart(replace(chart, model=model or chart.model) for chart in charts if _has_content(chart))
 
 
+_TOGETHER = ("throughput-per-gpu", "first-epoch", "efficiency-loss")
+"""Charts that show all networks at once as well as one alone."""
+
+
 def lab_charts(results: Results, *, reading: Reading = "precise") -> tuple[ChartSpec, ...]:
     """Every chart of a lab, once: those of each network, then those that compare networks."""
     there = networks(results)
     charts = [chart for name in there for chart in catalogue(results, model=name, reading=reading)]
     if len(there) > 1:
+        charts = [chart for chart in charts if chart.family not in _TOGETHER]
         charts += [chart for chart in catalogue(results, reading=reading) if not chart.model]
     named = (
         replace(chart, key=f"{chart.key}-{slug(chart.model)}") if chart.model else chart for chart in charts

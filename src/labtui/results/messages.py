@@ -187,7 +187,7 @@ def tuning_message(rows: Sequence[ResultRow], labels: Sequence[str]) -> str:
     times = ratio_text(best.over(worst)) if worst.lo > 0 else "many"
     if len(name) + len(other) > 34:
         return f"{rate} at best, {times} times the slowest of {len(rates)} runs"
-    return f"{name[:1].upper()}{name[1:]} gives {rate}, {times} times {other}"
+    return f"{name}: {rate}, {times} times {other}"
 
 
 def study_message(results: Results, policy_of: Callable[[object], str]) -> str:
@@ -249,7 +249,7 @@ def _fastest(rows: Sequence[ResultRow]) -> str:
     if len(rates) < 2:
         return ""
     best = max(rates, key=lambda each: each[0])[1]
-    return f"{clean(best.name)} comes to {rate_text(best.throughput)} {best.configuration.unit} per second"
+    return f"{clean(best.model)} comes to {rate_text(best.throughput)} {best.configuration.unit} per second"
 
 
 def program_message(rows: Sequence[ProgramRow]) -> str:
@@ -258,7 +258,12 @@ def program_message(rows: Sequence[ProgramRow]) -> str:
     weak = [row for row in rows if row.weak_efficiency is not None and row.processes > 1]
     if strong and not weak:
         best = max(strong, key=lambda row: row.speedup.value if row.speedup else 0.0)
-        many = best.program.counted(best.processes)
+        noun = "GPU" if best.program.counts == "GPUs" else "process"
+        many = (
+            count_words(best.processes, noun, start=True)
+            if noun == "GPU"
+            else best.program.counted(best.processes)
+        )
         times, share = ratio_text(best.speedup), percent_text(best.efficiency, 0)
         return f"{many} run {clean(best.program.name)} {times} times as fast, with {share} efficiency"
     if weak and not strong:

@@ -298,10 +298,14 @@ def program_table(rows: Sequence[ProgramRow]) -> tuple[tuple[str, ...], list[tup
 def _cells(row: ProgramRow, unit: str, *, strong: bool, weak: bool) -> tuple[str, ...]:
     name = row.program.name + (" (practice)" if row.practice else "")
     time = time_text(row) if unit else f"{time_text(row)} {row.program.shown_in}"
-    cells = [name, row.size or ABSENT, f"{row.processes:,}", time, f"{row.shown.half_width:.2g}"]
+    cells = [name, row.size or ABSENT, f"{row.processes:,}", time, _half_width(row.shown.half_width)]
     cells += [ratio_text(row.speedup), percent_text(row.efficiency)] if strong else []
     cells += [percent_text(row.weak_efficiency)] if weak else []
     return tuple(cells)
+
+
+def _half_width(width: float) -> str:
+    return f"{width:.2g}" if width >= 0.001 or not width else "< 0.001"
 
 
 def time_text(row: ProgramRow) -> str:
