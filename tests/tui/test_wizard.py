@@ -21,11 +21,7 @@ async def test_the_whole_form_its_buttons_and_its_keys_fit_80_by_24(tmp_path: Pa
         shown = text_of(app)
         for words in ("Lab", "Cluster", *(title for _, title, _ in FIELDS), "Test the connection"):
             assert words in shown, words
-        assert shown.splitlines()[-1].split("  ") == [
-            " tab next field",
-            "enter open a list, press a button",
-            "esc leave without a folder",
-        ]
+        assert shown.splitlines()[23].split() == ["tab", "next", "field", "enter", "choose", "esc", "leave"]
         app.screen.query_one("#account", Input).value = "nct_345"
         await pilot.click("#make")
         await until(pilot, lambda: app.return_value is not None)
@@ -51,7 +47,7 @@ async def test_the_keys_can_be_clicked(tmp_path: Path) -> None:
         await until(pilot, lambda: app.focused is not None and app.focused.id == "lab")
         await pilot.click("ModalKeys", offset=(2, 0))
         await until(pilot, lambda: app.focused is not None and app.focused.id == "cluster")
-        line = text_of(app).splitlines()[-1]
+        line = text_of(app).splitlines()[23]
         await pilot.click("ModalKeys", offset=(line.index("esc"), 0))
         await until(pilot, lambda: app._exit)
     assert app.return_value is None
@@ -86,3 +82,13 @@ async def test_a_cluster_without_a_profile_is_asked_about_itself(
     assert (profile.gpu_queue, profile.gpus_per_node, profile.data_dir) == ("acc", 4, student.data_dir)
     assert LabFolder.open(tmp_path / "new").settings().qos == "acc_debug"
     assert profile.launch.python == "/apps/container/bin/python"
+
+
+async def test_practice_is_offered_before_everything(tmp_path: Path) -> None:
+    app = WizardApp(tmp_path / "new")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: "No account yet?" in text_of(app))
+        await pilot.click("#practice")
+        await until(pilot, lambda: app._exit)
+    assert app.return_value == "practice"
+    assert not (tmp_path / "new").exists()

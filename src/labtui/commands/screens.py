@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from labtui.domain.errors import UsageError
 
@@ -44,9 +44,14 @@ def open_folder(named: str | None, *, trust: bool = False) -> int:
         )
     refuse_dumb_terminal()
     if path is None:
-        path = _make_one(Path(named) if named else None)
-    if path is None:
-        return 0
+        made = _make_one(Path(named) if named else None)
+        if made == "practice":
+            from labtui.commands.cli import main
+
+            return main(["practice"])
+        if made is None:
+            return 0
+        path = Path(made)
     from labtui.commands.terminal import ask_trust
 
     ask_trust(path, given=trust)
@@ -91,8 +96,8 @@ def _folder(named: str | None) -> Path | None:
     return None
 
 
-def _make_one(place: Path | None) -> Path | None:
-    """The wizard; None when the student left it."""
+def _make_one(place: Path | None) -> Path | Literal["practice"] | None:
+    """The wizard; None when the student left it, "practice" where they want to practise first."""
     from labtui.tui.screens.wizard import WizardApp
 
     with leaving_with_the_terminal():

@@ -42,8 +42,9 @@ def every_binding() -> list[Binding]:
     from labtui.tui.widgets.log_pane import LogPane
     from labtui.tui.widgets.run_pane import RunPane
     from labtui.tui.widgets.runs_pane import RunsPane
+    from labtui.tui.widgets.task_pane import TaskPane
 
-    panes = (RunPane, RunsPane, LogPane, ChartsPane, AnswersPane)
+    panes = (TaskPane, RunPane, RunsPane, LogPane, ChartsPane, AnswersPane)
     return bindings_of(LabApp, MainScreen, PlanScreen, *panes)
 
 

@@ -494,8 +494,9 @@ class PlanScreen(PlanFixing):
 
             self.app.push_screen(AskReason(stops), self._overridden)
         else:
-            again = " Submit again to override it with a reason; O overrides one." if possible else ""
-            self.notify(f"{stops}{again}", severity="error", markup=False)
+            fixed = " Press f to fix it." if self.finding is not None and self.finding.fix is not None else ""
+            again = " Submit again to override it with a reason." if possible else ""
+            self.notify(f"{stops}{fixed}{again}", severity="error", markup=False)
 
     def _overridden(self, reason: str | None) -> None:
         """The student's reason for all errors that have none yet; it is kept with the submission."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rich.text import Text
 from textual import on
@@ -30,14 +30,14 @@ STYLES = Path(__file__).parent.parent / "styles"
 FIELDS = (
     ("user", "User name there", "as in `ssh USER@...`"),
     ("account", "Slurm account", "what jobs are charged to, for example nct_NNN"),
-    ("host", "Login host", "empty: the profile's; a name of your ~/.ssh/config works"),
-    ("port", "SSH port", "empty: 22, or as your SSH configuration says"),
-    ("identity", "Private key", "empty: your SSH agent and default keys; else a file"),
-    ("group", "Your group", "for the slides; may be empty"),
+    ("host", "Login host", "filled in by the cluster; or a name from your ~/.ssh/config"),
+    ("port", "SSH port", "22, or as your SSH configuration says"),
+    ("identity", "Private key", "your SSH agent and default keys; or a file"),
+    ("group", "Your group", "printed on the slides"),
 )
 SITE_FIELDS = (
-    ("queue", "GPU queue there", "empty: the one labtui chooses; a partition or a QoS"),
-    ("data_dir", "CIFAR-10 there", "empty: where it is found; the folder cifar-10-batches-py"),
+    ("queue", "GPU queue there", "the one labtui chooses; or a partition or QoS"),
+    ("data_dir", "CIFAR-10 there", "where labtui finds it; or the folder cifar-10-batches-py"),
     ("training", "Python there", "with TensorFlow: a .sif image, a module, or a python"),
 )
 """Asked only for a cluster without a profile, which is asked about everything else."""
@@ -47,10 +47,12 @@ GROUPS = ("user", "host", "group", "queue")
 """Fields before which there is a blank line."""
 KEYS: tuple[Key, ...] = (
     ("tab", "next field", "app.focus_next"),
-    ("enter", "open a list, press a button", "app.simulate_key('enter')"),
-    ("esc", "leave without a folder", "leave"),
+    ("enter", "choose", "app.simulate_key('enter')"),
+    ("esc", "leave", "leave"),
 )
-NO_ACCOUNT = "No account yet? Leave with esc and try `labtui practice`."
+NO_ACCOUNT = "No account yet?  Practice runs the whole evening inside labtui."
+PRACTICE: Literal["practice"] = "practice"
+"""What the wizard ends with when the student wants to practise first."""
 
 
 class TestEnded(Message):
@@ -68,7 +70,10 @@ class TestEnded(Message):
 class WizardScreen(Screen[None]):
     """A form; nothing is written before the folder is made, no secret is ever written."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+q", "leave", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+q", "leave", "leave", show=False),
+        Binding("p", "practice", "practice", show=False),
+    ]
 
     def __init__(self, place: Path) -> None:
         super().__init__()
@@ -83,7 +88,9 @@ class WizardScreen(Screen[None]):
         clusters = [(Text(each.title), each.id) for each in profiles if each.status in {"current", "generic"}]
         yield Static(Text(" labtui: a new lab folder", style="bold"), markup=False, id="wizard-title")
         with VerticalScroll(id="wizard-form", can_focus=False):
-            yield Static(Text(NO_ACCOUNT), markup=False)
+            with Horizontal(id="wizard-practice"):
+                yield Static(Text(NO_ACCOUNT), markup=False)
+                yield Button("p  Practice", id="practice", variant="primary", compact=True)
             yield _row("Lab", Select(labs, allow_blank=False, id="lab", compact=True), first=True)
             yield _row("Cluster", Select(clusters, allow_blank=False, id="cluster", compact=True))
             for name, title, meaning in (*FIELDS, *SITE_FIELDS):
@@ -149,6 +156,11 @@ class WizardScreen(Screen[None]):
         self.query_one("#wizard-answer", Static).update(Text(f"{mark}{text}", style=style))
 
     # ------------------------------------------------------------------ testing
+
+    @on(Button.Pressed, "#practice")
+    def action_practice(self) -> None:
+        """Practise first; no folder is made here."""
+        self.app.exit(PRACTICE)
 
     @on(Button.Pressed, "#test")
     def _test(self) -> None:
@@ -220,8 +232,8 @@ def _row(title: str, field: Widget, *, first: bool = False) -> Horizontal:
     )
 
 
-class WizardApp(SanitizedApp[Path | None]):
-    """The wizard alone; ends with the folder that was made, or None."""
+class WizardApp(SanitizedApp[Path | Literal["practice"] | None]):
+    """The wizard alone; ends with the folder that was made, `PRACTICE`, or None."""
 
     TITLE = "labtui"
     CSS_PATH = [  # noqa: RUF012 - as Textual declares it

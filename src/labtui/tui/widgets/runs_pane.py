@@ -135,7 +135,7 @@ class RunsPane(RunPane):
         glance = self.query_one("#glance")
         glance.display = bool(view.lines) and (line is not None or spec is not None)
         chart = self.query_one("#glance-chart", ChartView)
-        chart.display = spec is not None
+        chart.display = spec is not None and failed_line(view) is None
         chart.heading = spec.heading.split(",")[0].capitalize() if spec is not None else ""
         chart.spec = spec
         chart.cursor = Cursor()
@@ -146,8 +146,12 @@ class RunsPane(RunPane):
                 "  following" if line is not None and line.live else "", styles.quiet
             )
         self.query_one("#run-facts", Static).update(facts)
-        self.query_one(TailView).display = log is not None
-        self.query_one(TailView).show_file(log)
+        tail = self.query_one(TailView)
+        tail.display = log is not None
+        tail.show_file(log)
+        failed = failed_line(view)
+        if failed is not None and failed.run.diagnosis and failed.run.diagnosis[0].stream == "out":
+            tail.show_end_of(failed.run.diagnosis[0].line + 2)
 
     # ------------------------------------------------------------------ choosing
 

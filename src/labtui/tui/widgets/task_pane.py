@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.events import Click
 from textual.widgets import Static
 
 from labtui.lab.runs import RunPlan
 from labtui.tui import format as words
+from labtui.tui.keys import key
 from labtui.tui.themes import Roles, ink, roles
 from labtui.tui.view import View, result_line, spent_words
 from labtui.tui.widgets.frame import ends
@@ -24,6 +27,10 @@ KINDS = {"runs": "Runs", "charts": "Charts", "answers": "Answers"}
 
 class TaskPane(VerticalScroll, can_focus=True):
     """One scrolling page; a click on a section opens or closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        key("enter", "open_all", "Details", "open all lines of the page, or close them", show=True),
+    ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -53,6 +60,15 @@ class TaskPane(VerticalScroll, can_focus=True):
         """Lines have two ends."""
         if self._view is not None:
             self.show(self._view)
+
+    def action_open_all(self) -> None:
+        """Open every line, or close them where one was opened."""
+        if self._view is None:
+            return
+        names = [section[0] for section in sections(self._view, roles(self.app)) if section[5]]
+        close = any(self._turned.get(name) for name in names)
+        self._turned = dict.fromkeys(names, not close)
+        self.show(self._view)
 
     def on_click(self, event: Click) -> None:
         section = event.style.meta.get("section")
