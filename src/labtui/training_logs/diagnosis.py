@@ -15,7 +15,6 @@ from labtui.domain.model import Diagnosis, DiagnosisKind, Outcome, Stream
 from labtui.training_logs.error_patterns import (
     HARMLESS,
     IN_CONTAINER,
-    NO_GPU,
     RULES,
     SUSPECT,
     WEAK_NO_GPU,
@@ -226,7 +225,7 @@ class Diagnoser:
         """The echoed command starts a container without GPU access although it asks for GPUs."""
         self._enter(run)
         self._container = True
-        rule = next(rule for rule in RULES if rule.advice == NO_GPU)
+        rule = next(rule for rule in RULES if rule.in_container)
         return self._tell(rule, number, text)
 
     def add(self, kind: DiagnosisKind, line: int, text: str, advice: str) -> Diagnosis | None:
@@ -385,7 +384,7 @@ class Diagnoser:
             line=number,
             text=text.strip()[:TEXT_LIMIT],
             advice=rule.advise(text)
-            + (IN_CONTAINER if rule.advice == NO_GPU and self._container else "")
+            + (IN_CONTAINER if rule.in_container and self._container else "")
             + raised,
             stream=self._stream,
         )
