@@ -18,8 +18,7 @@ from labtui.practice.slurm.job import (
     TRANSITIONS,
     Call,
 )
-from labtui.practice.slurm.request import Refused, build_request
-from labtui.practice.slurm.site import practice_site
+from labtui.practice.slurm.request import Refused, build_request, practice_site
 
 SITE = replace(practice_site(), max_jobs=4)
 """Few jobs at once, so that a short history meets that limit, too."""

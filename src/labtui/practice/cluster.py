@@ -28,7 +28,7 @@ from labtui.practice.saved import StateFile
 from labtui.practice.slurm.commands import answer
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import MIN_JOB_AGE_S, Answer, Call, stamp
-from labtui.practice.slurm.site import practice_site
+from labtui.practice.slurm.request import practice_site
 from labtui.practice.sshd import PracticeSSHServer
 
 MAX_REQUEST = 8 * 2**20

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from labtui.practice.pace import DATA_SETS
 from labtui.practice.rehearse import IMAGES_FILE
 from labtui.practice.slurm.commands import PROGRAMS
-from labtui.practice.torch_pace import DATA_SETS
 
 DATA_FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 CONTAINER = "MN5-NGC-TensorFlow-23.03.sif"

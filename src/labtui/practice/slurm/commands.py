@@ -23,8 +23,17 @@ from labtui.practice.slurm.job import (
     expanded,
     stamp,
 )
-from labtui.practice.slurm.request import Refused, all_options, build_request, minutes_s, read_script
-from labtui.practice.slurm.site import CLUSTER, MAX_PARTITION_S, Site, priority_of
+from labtui.practice.slurm.request import (
+    CLUSTER,
+    MAX_PARTITION_S,
+    Refused,
+    Site,
+    all_options,
+    build_request,
+    minutes_s,
+    priority_of,
+    read_script,
+)
 from labtui.practice.slurm.words import OptionProblem, Program, parse_words
 
 

@@ -20,8 +20,7 @@ from labtui.practice.slurm.job import (
     RUNNING,
     Job,
 )
-from labtui.practice.slurm.request import POLICY, JobRequest, Refused
-from labtui.practice.slurm.site import Node, Site, priority_of
+from labtui.practice.slurm.request import POLICY, JobRequest, Node, Refused, Site, priority_of
 from labtui.slurm.job_control import expand_pattern
 
 SCHEDULE_DELAY_S = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from labtui.practice.slurm.controller import Controller
 from labtui.practice.slurm.job import PENDING, SHORT, Job, duration, stamp
-from labtui.practice.slurm.site import CLUSTER
+from labtui.practice.slurm.request import CLUSTER
 
 SQUEUE = {
     "A": ("JOBID", "id"), "C": ("CPUS", "cpus"), "D": ("NODES", "nodes"), "M": ("TIME", "used_short"),

@@ -18,8 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from labtui.practice.pace import Training, tables
-from labtui.practice.stand_in.gpus import show_load, visible_gpus
-from labtui.practice.stand_in.recorder import Base, Recorded, known, size_of
+from labtui.practice.stand_in.recorder import Base, Recorded, known, show_load, size_of, visible_gpus
 
 Logs = Mapping[str, float]
 _BAR = 30

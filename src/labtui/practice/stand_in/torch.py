@@ -20,9 +20,8 @@ from typing import Any
 
 from labtui.domain.model import named_options, tuning_of
 from labtui.practice import pace
-from labtui.practice.stand_in.gpus import show_load, visible_gpus
-from labtui.practice.stand_in.recorder import Base, Call, Recorded, known
-from labtui.practice.torch_pace import TorchTraining, torch_memory_gib
+from labtui.practice.pace import TorchTraining, torch_memory_gib
+from labtui.practice.stand_in.recorder import Base, Call, Recorded, known, show_load, visible_gpus
 
 _VALIDATION = 2.5
 """Validation takes so many times fewer seconds for an image than training."""
