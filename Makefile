@@ -63,12 +63,13 @@ fresh:  ## try both README commands on a bare Debian, before a release (root, de
 	python3 tools/fresh.py $(FRESH_ARGS)
 
 .PHONY: check
-check: $(VENV)/test.stamp  ## format, lint, types and the import rules
+check: $(VENV)/test.stamp  ## format, lint, types, the import rules, and known vulnerabilities of the packages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/ruff check --isolated --target-version py38 --line-length 110 --select E,F,W,B remote
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	PYTHON=$(BIN)/python sh tools/audit.sh .venv-audit
 
 .PHONY: format
 format: $(VENV)/test.stamp  ## put the code into the house's format
