@@ -155,12 +155,12 @@ def test_an_unknown_key_is_refused_without_asking(labtui: Labtui, student: Stude
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [({"account": "nct_999"}, "account"), ({"qos": "acc_nowhere"}, "QoS")],
+    ("change", "says", "valid"),
+    [({"account": "nct_999"}, "account", "nct_000"), ({"qos": "acc_nowhere"}, "QoS", "acc_debug")],
     ids=["account", "qos"],
 )
 def test_a_wrong_account_or_queue_is_slurms_no_in_words(
-    labtui: Labtui, student: Student, change: dict[str, str], says: str
+    labtui: Labtui, student: Student, change: dict[str, str], says: str, valid: str
 ) -> None:
     paths = {"data_dir": student.data_dir, "container": student.container}
     labtui(*init_arguments(labtui, student, **(paths | change)))
@@ -168,7 +168,7 @@ def test_a_wrong_account_or_queue_is_slurms_no_in_words(
     (item,) = json.loads(refused.stdout)["submissions"]
     assert item["status"] == SubmissionStatus.REFUSED.value
     assert says in item["sentence"]
-    assert item["hint"]
+    assert f"Open to you: {valid}" in item["hint"]
 
 
 def test_a_full_quota_holds_the_run_back_with_its_reason_until_there_is_room(

@@ -17,7 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from labtui.cluster.connection import Connection
-from labtui.domain.errors import CannotConnect, ConnectionLost, RemoteFailure, SubmitRefused, UsageError
+from labtui.domain.errors import (
+    CannotConnect,
+    ConnectionLost,
+    LabError,
+    RemoteFailure,
+    SubmitRefused,
+    UsageError,
+)
 from labtui.slurm import values
 from labtui.slurm.job_control import (
     Control,
@@ -27,7 +34,7 @@ from labtui.slurm.job_control import (
     details_command,
     parse_details,
 )
-from labtui.slurm.probe import parse_present, present_command
+from labtui.slurm.probe import parse_present, parse_slurm_probe, present_command, slurm_probe_command
 from labtui.slurm.queue import Tick, parse_tick, tick_command
 from labtui.slurm.remote_command import PROGRAM_LIMIT_S, CommandResult, RemoteCommand
 from labtui.slurm.sbatch_answers import TestOnly, classify, parse_test_only, test_only_command
@@ -203,7 +210,21 @@ class SlurmCluster:
             )
         if refusal.unclear:
             raise ConnectionLost(refusal.sentence, refusal.hint)
-        raise SubmitRefused(refusal.sentence, refusal.hint, detail=refusal.detail, wait=refusal.wait)
+        hint = f"{refusal.hint} {self._open_to_user(refusal.key)}".strip()
+        raise SubmitRefused(refusal.sentence, hint, detail=refusal.detail, wait=refusal.wait)
+
+    def _open_to_user(self, key: str) -> str:
+        """After a refused account or QoS: those that Slurm has for this user; "" where it does not say."""
+        if key not in ("account", "qos"):
+            return ""
+        nonce = secrets.token_hex(8)
+        try:
+            result = self.connection.run(slurm_probe_command(nonce), timeout_s=60)
+        except LabError:
+            return ""
+        found = parse_slurm_probe(result, nonce).associations or ()
+        names = [name for item in found for name in ((item.account,) if key == "account" else item.qos)]
+        return f"Open to you: {', '.join(dict.fromkeys(names))}." if names else ""
 
     def find_token(self, token: str, job_name: str, remote_dir: str) -> Lookup:
         """Look for the job with this token: its own word and the receipts in `remote_dir`, queue, accounting.
