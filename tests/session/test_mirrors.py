@@ -266,6 +266,29 @@ def test_slurms_word_explains_a_run_that_broke_off(bench: Bench, state: str, out
     assert run(bench).outcome == outcome
 
 
+def test_a_node_that_failed_is_no_cancellation(bench: Bench) -> None:
+    running(bench)
+    words = b"slurmstepd: error: *** JOB 100 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO NODE FAILURE ***\n"
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.cluster.write("100", words, "err")
+    bench.cluster.end("100", "NODE_FAIL")
+    bench.run(200, lambda: run(bench).outcome is not None)
+    assert run(bench).outcome == "failed" and run(bench).phase is RunPhase.FAILED
+
+
+def test_a_run_that_never_began_is_not_what_ended_the_one_before_it(bench: Bench) -> None:
+    one = draft(1).runs[0]
+    bench.online()
+    runs = (one, replace(one, n_gpus=2, batch_size=512))
+    future = bench.session.submit(draft(2, runs=runs, form="one-job"))
+    bench.run(20, future.done)
+    bench.cluster.start("100")
+    bench.cluster.write("100", keras_log(5, 4))
+    bench.cluster.end("100", "OUT_OF_MEMORY")
+    bench.run(200, lambda: bench.session.state.runs[2].outcome is not None)
+    assert [bench.session.state.runs[number].outcome for number in (1, 2)] == ["oom", "unfinished"]
+
+
 def test_a_run_of_another_size_is_never_credited_to_the_planned_one(bench: Bench) -> None:
     running(bench, n_gpus=2)
     bench.cluster.write("100", keras_log(5, 4, n_gpus=4, batch=512))

@@ -57,6 +57,7 @@ _OUTCOME_OF_STATE: dict[str, Outcome] = {
 
 
 _TIME_OVER = ("TIMEOUT", "DEADLINE")
+_NODE_LOST = ("NODE_FAIL", "BOOT_FAIL")
 
 
 class SubmissionReader:
@@ -292,7 +293,10 @@ class SubmissionReader:
                 if index is None
                 else _against_plan(run, report, index)
             )
-            events.extend(_ended(run, _outcome(read, job), (*found, *_diagnosis(report, read)), at))
+            outcome = _outcome(read, job)
+            if read is None and report.runs and outcome in ("oom", "failed"):
+                outcome = "unfinished"  # it never began: what ended the job was the run before it
+            events.extend(_ended(run, outcome, (*found, *_diagnosis(report, read)), at))
         return events
 
     def _is_of_no_run(self, index: int, read: ParsedRun) -> bool:
@@ -403,8 +407,13 @@ def _ended(
 
 def _outcome(read: ParsedRun | None, job: JobView) -> Outcome:
     """The log's word where it has one; else what Slurm's state means for a run that did not come to its end."""
-    if read is not None and read.outcome == "cancelled" and job.slurm_state in _TIME_OVER:
-        return "time-limit"  # a training ended by a signal cannot tell whose signal it was
+    if (
+        read is not None and read.outcome == "cancelled"
+    ):  # a training ended by a signal cannot tell whose it was
+        if job.slurm_state in _TIME_OVER:
+            return "time-limit"
+        if job.slurm_state in _NODE_LOST:
+            return "failed"
     if read is not None and read.outcome != "unfinished":
         return read.outcome
     return _OUTCOME_OF_STATE.get(job.slurm_state, "unfinished")
