@@ -29,6 +29,7 @@ TOLD = """#!/bin/bash
 python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 2
 """
 UNTOLD = TOLD.replace("python ResNet50.py --epochs 5 --batch_size 2048 --n_gpus 2", "python own.py")
+TWO_ERRORS = "#SBATCH -- nodes=1\n#SBATCH \u2014ntasks=1"
 
 
 def write(session: FedSession, text: str, name: str = "mine.slurm") -> Path:
@@ -173,7 +174,7 @@ async def test_an_error_in_an_own_file_is_fixed_in_the_file_or_overridden(
 
 
 async def test_a_reason_counts_for_the_errors_it_was_given_for(session: FedSession, app_of: Make) -> None:
-    write(session, TOLD.replace("#SBATCH --qos=acc_debug", "#SBATCH --D ."))
+    write(session, TOLD.replace("#SBATCH --qos=acc_debug", TWO_ERRORS))
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await open_plan(app, pilot)
@@ -245,7 +246,7 @@ async def test_previews_of_an_old_plan_are_left_unfinished(session: FedSession, 
 
 
 async def test_each_finding_has_a_reason_of_its_own(session: FedSession, app_of: Make) -> None:
-    text = TOLD.replace("#SBATCH --qos=acc_debug", "#SBATCH --D .\n#SBATCH --nonsense=2")
+    text = TOLD.replace("#SBATCH --qos=acc_debug", TWO_ERRORS)
     write(session, text.replace("#SBATCH --gres=gpu:2", "#SBATCH --gres=gpu:2\n#SBATCH --qos=acc_debug"))
     app = app_of(session)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
