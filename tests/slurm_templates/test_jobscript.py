@@ -36,15 +36,6 @@ def test_golden(form: JobForm) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@needs_bash
-def test_bash_reads_it(form: JobForm, tmp_path: Path) -> None:
-    for profile in (PROFILE, PLAIN):
-        file = tmp_path / "job.slurm"
-        file.write_text(rendered(form, profile))
-        subprocess.run(["bash", "-n", str(file)], check=True)
-
-
-@pytest.mark.parametrize("form", FORMS)
 @needs_shellcheck
 def test_shellcheck_finds_nothing(form: JobForm, tmp_path: Path) -> None:
     file = tmp_path / "job.slurm"
@@ -80,22 +71,6 @@ def test_a_qos_stays_a_qos_where_queues_are_partitions() -> None:
     profile = msgspec.structs.replace(PLAIN, queue_option="partition")
     found = directives(rendered("one-gpu", profile, qos="acc_debug", partition="gpusmall"))
     assert (found["qos"], found["partition"]) == ("acc_debug", "gpusmall")
-
-
-def test_commands_of_the_book() -> None:
-    plan = draft("one-job")
-    commands = [" ".join(training_command(item, plan, PROFILE, CONTEXT)) for item in plan.runs]
-    image = "/gpfs/projects/nct_345/MN5-NGC-TensorFlow-23.03.sif"
-    assert commands[1] == (
-        f"singularity exec --nv {image} python -u ResNet50.py --epochs 5 --batch_size 4096 --n_gpus 2"
-    )
-    cpu = draft("cpu")
-    assert training_command(cpu.runs[0], cpu, PROFILE, CONTEXT)[:4] == (
-        "singularity",
-        "exec",
-        image,
-        "python",
-    )
 
 
 def test_commands_with_more_to_say() -> None:

@@ -124,18 +124,6 @@ def test_nothing_outlives_a_cancelled_job(cluster: Cluster, student: Student) ->
     assert place.read(f"ResNet50-zm3.{job}.out").count("training ") == 1
 
 
-def test_a_failed_training_fails_the_job_and_not_the_others(cluster: Cluster, student: Student) -> None:
-    place = Place(cluster, student, "fails")
-    place.write("ResNet50.py", "import sys\nsys.exit(5 if sys.argv[-1] == '2' else 0)\n")
-    place.write("job.slurm", script_for(student, "one-job", job_name="ResNet50-zm4"))
-    job = place.submit()
-    wait_until(
-        lambda: place.state(job).split()[0] not in ("PENDING", "RUNNING", "COMPLETING"), what="the job"
-    )
-    assert place.state(job) == "FAILED 5:0"
-    assert place.read(f"ResNet50-zm4.{job}.err").count("ended with exit status") == 1
-
-
 TORCHRUN = """#!/bin/bash
 echo "torchrun on $(hostname) with $(nproc) cores: $*"
 while ! grep -q ", 2" *.gpu.csv 2> /dev/null; do sleep 0.05; done
