@@ -163,8 +163,8 @@ class _Export:
         """A progress that fills its share of the whole and says which file of how many is made."""
 
         def step(what: str, share: float) -> None:
-            at = min(1.0, (done + files * share) / max(1, total))
-            self.progress(f"file {min(done + 1, total)} of {total}: {what}", at)
+            number = done + 1 + min(files - 1, round(files * share))
+            self.progress(f"file {number} of {total}: {what}", (done + files * share) / total)
 
         return step
 

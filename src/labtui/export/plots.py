@@ -642,9 +642,9 @@ def write_plots(
     end = "-half" if size == "half" else ""
     written = []
     for at, spec in enumerate(specs):
-        progress(f"chart {spec.key}", at / max(1, len(specs)))
         made: Mapping[Format, bytes] = pictures([spec], formats, size=size, stamp=stamp)
-        for name, data in made.items():
+        for number, (name, data) in enumerate(made.items()):
+            progress(f"chart {spec.key}", (at + number / len(made)) / len(specs))
             path = folder / f"{spec.key}{end}.{name}"
             write_whole(path, data, root)
             written.append(path)

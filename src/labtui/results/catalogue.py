@@ -57,18 +57,7 @@ def catalogue(
 ) -> tuple[ChartSpec, ...]:
     """The charts of one network; without `model` those of all together (all there are, if there is one only)."""
     there = networks(results)
-    if model is None and len(there) == 1:
-        model = there[0]
-    charts: list[ChartSpec] = []
-    for timed in (False, True):
-        mine = [
-            row for row in results.programs if row.practice is timed and model in (None, row.program.name)
-        ]
-        for name in dict.fromkeys(row.program.name for row in mine):
-            charts += program_charts([row for row in mine if row.program.name == name])
-    for rows in split_practice(row for row in results.rows if model in (None, row.model)):
-        charts += _charts_of(of_rows(results, rows), model, reading)
-    return told_apart(replace(chart, model=model or chart.model) for chart in charts if _has_content(chart))
+    return told_apart(_charts(results, there[0] if model is None and len(there) == 1 else model, reading))
 
 
 _TOGETHER = ("throughput-per-gpu", "first-epoch", "efficiency-loss")
@@ -76,16 +65,31 @@ _TOGETHER = ("throughput-per-gpu", "first-epoch", "efficiency-loss")
 
 
 def lab_charts(results: Results, *, reading: Reading = "precise") -> tuple[ChartSpec, ...]:
-    """Every chart of a lab, once: those of each network, then those that compare networks."""
+    """Every chart of a lab, once: those of each network, with its name in their keys, then those of all together."""
     there = networks(results)
-    charts = [chart for name in there for chart in catalogue(results, model=name, reading=reading)]
-    if len(there) > 1:
-        charts = [chart for chart in charts if chart.family not in _TOGETHER]
-        charts += [chart for chart in catalogue(results, reading=reading) if not chart.model]
-    named = (
-        replace(chart, key=f"{chart.key}-{slug(chart.model)}") if chart.model else chart for chart in charts
-    )
-    return told_apart(named)
+    several = len(there) > 1
+    charts = [chart for name in there for chart in _charts(results, name, reading)]
+    named = [
+        replace(chart, key=f"{chart.key}-{slug(chart.model)}")
+        for chart in charts
+        if not (several and chart.family in _TOGETHER)
+    ]
+    together = [chart for chart in _charts(results, None, reading) if not chart.model] if several else []
+    return told_apart([*named, *together])
+
+
+def _charts(results: Results, model: str | None, reading: Reading) -> list[ChartSpec]:
+    """The charts of one network or of all together; real and practice ones may have one key."""
+    charts: list[ChartSpec] = []
+    for rehearsed in (False, True):
+        timed = [
+            row for row in results.programs if row.practice is rehearsed and model in (None, row.program.name)
+        ]
+        for name in dict.fromkeys(row.program.name for row in timed):
+            charts += program_charts([row for row in timed if row.program.name == name])
+    for rows in split_practice(row for row in results.rows if model in (None, row.model)):
+        charts += _charts_of(of_rows(results, rows), model, reading)
+    return [replace(chart, model=model or chart.model) for chart in charts if _has_content(chart)]
 
 
 def _charts_of(results: Results, model: str | None, reading: Reading) -> Iterable[ChartSpec]:
