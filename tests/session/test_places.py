@@ -117,3 +117,16 @@ def test_a_folder_for_smaller_gpus_plans_and_checks_smaller_batches(open_bench) 
     assert any("1,024" in sentence or "1024" in sentence for sentence in wanted)
     cpu = [spec for each in session.drafts("10.3") for spec in each.runs]
     assert all(spec.device == "cpu" and spec.batch_size > 0 for spec in cpu)
+
+
+def test_a_relative_data_folder_is_asked_about_and_missed(open_bench) -> None:
+    """A path below the home: the plan and the doctor ask the same question of the same path."""
+    bench = open_bench()
+    path = bench.session.folder.settings_path
+    write_settings(path, changed(bench.session.settings, data_dir="cifar-utils/cifar-10-batches-py"))
+    bench.session.close()
+    bench = open_bench()
+    (draft,) = bench.session.drafts("10.4")
+    assert "cifar-utils/cifar-10-batches-py" in bench.session.paths_to_ask(draft)
+    bench.session.note_paths({"cifar-utils/cifar-10-batches-py": False})
+    assert "path-missing" in {found.rule for found in bench.session.preview(draft).findings}
