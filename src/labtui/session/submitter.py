@@ -183,12 +183,12 @@ class Submitter:
             known.pop(token, None)
         if look.job_id is not None:
             self._accepted(submission, look.job_id)
+        elif refused is not None:
+            self._refused(submission, refused)
         elif token in self._to_cancel:
             self._withdraw(submission)
         elif submission.rebuilt:
             self._change(token, SubmissionStatus.WITHDRAWN, sentence=REBUILT_SENTENCE, hint=REBUILT_HINT)
-        elif refused is not None:
-            self._refused(submission, refused)
         elif look.refusal is not None and not look.refusal.wait and look.refusal.key != NO_ANSWER:
             self._refused(submission, SubmitRefused(look.refusal.sentence, look.refusal.hint))
         else:
