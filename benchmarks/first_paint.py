@@ -2,7 +2,7 @@
 
 Both are measured in one run and reported as a ratio and as milliseconds: `python benchmarks/first_paint.py`.
 Each program starts in a pseudo-terminal of its own; the clock stops when its first words are on the screen: for
-labtui those of the first frame (whose lab it is, on which cluster), and, told beside it, the first number of the
+labtui those of the first frame (its tabs), and, told beside it, the first number of the
 last thing to come, the epoch times. The lab folder holds a finished session, so that labtui has something to paint.
 The processor time for each second's worth of the log stands beside that of a loop which only reads the same lines.
 Exit status 1 when a budget is missed: the first paint at most 1.5 times the minimal app's, 95 % of the key presses
@@ -61,7 +61,7 @@ def paint(rounds: int) -> dict[str, float]:
         whole: list[float] = []
         for _ in range(rounds):
             minimal.append(first_words([sys.executable, "-c", MINIMAL], b"FIRST-WORDS"))
-            ours.append(first_words([sys.executable, "-c", LABTUI, str(lab)], b"nct_345"))
+            ours.append(first_words([sys.executable, "-c", LABTUI, str(lab)], b"Charts"))
             whole.append(first_words([sys.executable, "-c", LABTUI, str(lab)], b"8.10"))
     base, own, numbers = (statistics.median(times) for times in (minimal, ours, whole))
     return {

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are a 
 START = "import sys; from labtui.commands.cli import main; sys.exit(main([sys.argv[1]]))"
 
 
-@pytest.mark.parametrize("shown", ["nct_345", "a new lab folder"], ids=["screens", "wizard"])
+@pytest.mark.parametrize("shown", ["Charts", "a new lab folder"], ids=["screens", "wizard"])
 def test_a_vanished_terminal_ends_the_screens_and_the_wizard(tmp_path: Path, shown: str) -> None:
     import pty
 
     folder = tmp_path / "lab"  # the wizard opens where there is none
-    if shown == "nct_345":
+    if shown == "Charts":
         make_folder(folder)
     child, terminal = pty.fork()
     if child == 0:

@@ -399,9 +399,13 @@ def status_line(view: View) -> tuple[str, str]:
         return "warning", f"{connection.sentence or 'Not logged in.'} Press u to log in."
     if not connected(state):
         at = state.refreshed_at
-        age = f" for {words.duration(view.now - at)}" if at is not None else ""
-        since = f"; numbers are from {words.clock(at)}" if at is not None else ""
-        return "warning", f"Offline{age}. Jobs go on{since}. Press u to connect."
+        if at is None:
+            return "warning", f"{connection.sentence} {connection.hint}".strip()
+        since = f"numbers are from {words.clock(at)}"
+        return (
+            "warning",
+            f"Offline for {words.duration(view.now - at)}. Jobs go on; {since}. Press u to connect.",
+        )
     if state.problems:
         problem = state.problems[-1]
         more = f" ({len(state.problems) - 1} more: !)" if len(state.problems) > 1 else ""

@@ -109,7 +109,7 @@ def problems_text(state: LabState, session: Session, incidents: Sequence[Inciden
         )
     if not state.problems:
         calm = state.connection.status in {"online", "connecting", "stale"}
-        page.append("No problems.\n\n" if calm else "No problem but the connection.\n\n")
+        page.append("No problems.\n\n" if calm else "No problem except the connection.\n\n")
     connection = state.connection
     if connection.sentence:
         page.append(f"{connection.sentence} {connection.hint}".rstrip() + "\n")

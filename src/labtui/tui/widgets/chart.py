@@ -40,9 +40,13 @@ class ChartView(Widget, can_focus=False):
             self.view = view
 
     def on_mount(self) -> None:
-        """Redraw in the new colours when the theme changes; the first chart brings plotext in."""
+        """Redraw in the new colours when the theme changes."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.refresh())
-        self.call_after_refresh(self._load)
+
+    def watch_spec(self, spec: ChartSpec | None) -> None:
+        """The first chart with something to show brings plotext in."""
+        if spec is not None and spec.measured:
+            self.call_after_refresh(self._load)
 
     def _load(self) -> None:
         if ChartView.plotter in {"ready", "missing"}:
