@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ from labtui.cluster.local_files import (
     stat_inside,
     write_inside,
 )
+from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.session import trust as trusting
 from labtui.session.answers import read_answers, save_answers
@@ -292,3 +294,25 @@ def test_a_connection_is_made_once_trusted(received: Path, bench: Bench) -> None
     cluster = ScriptedCluster(bench.clock)
     with Session.open(received, start=False, clock=bench.clock, factory=cluster.factory) as session:
         assert not session.read_only
+
+
+class Typed(io.StringIO):
+    """Stands for a terminal on stdin."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_one_question_says_where_as_whom_and_what(
+    received: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Typed("n\n"))
+    assert isinstance(ask_trust(received, given=False), NotTrusted) and check_trust(received) is not None
+    shown = " ".join(capsys.readouterr().err.split())
+    assert shown.count("Trust this folder?") == 1
+    for words in ("connect to login1 as", "everything in scripts/", "submit what waits"):
+        assert words in shown
+    monkeypatch.setattr(sys, "stdin", Typed("y\n"))
+    assert ask_trust(received, given=False) is None and check_trust(received) is None
+    assert ask_trust(received, given=False) is None, "it is asked once"
+    assert capsys.readouterr().err.count("Trust this folder?") == 1
