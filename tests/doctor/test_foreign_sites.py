@@ -144,7 +144,7 @@ def test_the_job_file_of_cte_power_as_printed(site: tuple[SiteName, Cluster], la
     file.write_text(printed)
     (labtui.folder / "scripts" / "ResNet50_seq.py").write_text(QUICK_TRAINING)
     refused = labtui("submit", "slurm/ResNet50_seq.sh", "--task", "10.3", "--yes", code=1).stderr
-    assert "[long-dash]" in refused and "Nothing was submitted" in refused
+    assert "[pasted-character]" in refused and "Nothing was submitted" in refused
     labtui("lint", "--fix", "slurm/ResNet50_seq.sh")
     mended = re.sub("\u2014 ?", "--", printed).replace("\u201d", '"')
     left = [line for line in file.read_text().splitlines() if line not in mended.splitlines()]

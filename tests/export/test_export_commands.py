@@ -180,12 +180,12 @@ def test_an_unknown_deck_format_is_wrong_use(tmp_path, capsys):
 
 def failing(number: int, match: str):
     """An `os.replace` that fails for one file, as a full disk or an open file would."""
-    real = Path.replace
+    real = os.replace
 
-    def replace(self: Path, target: Path) -> Path:
+    def replace(source: str, target: str, **folders: int | None) -> None:
         if match in str(target):
             raise OSError(number, os.strerror(number))
-        return real(self, target)
+        real(source, target, **folders)
 
     return replace
 
@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_replaced_stays_and_the_others_are_written(
     lab = make_lab(tmp_path / "lab", "hpc4ai-ch10", full=False)
     deck = lab.folder.path / "deck.pptx"
     deck.write_bytes(b"last week's deck")
-    monkeypatch.setattr(Path, "replace", failing(number, "deck.pptx"))
+    monkeypatch.setattr(os, "replace", failing(number, "deck.pptx"))
     with pytest.raises(ExportError) as caught:
         export_lab(lab.folder.path, state=lab.state)
     assert words in caught.value.sentence and "deck.pptx" in caught.value.sentence and caught.value.hint
