@@ -30,7 +30,7 @@ BUDGETS = {
     "commands": 2600,
 }
 """Code lines: no blank lines, comments or docstrings."""
-MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 42_500, 215, 25
+MAX_CODE_LINES, MAX_FILES, MAX_LONG_FILES = 41_000, 210, 22
 """What holds now, to be lowered only; the aims are 30,000 lines, 160 files and none over `LONG_LINES`."""
 LONG_LINES = 450
 _NO_CODE = {
@@ -74,9 +74,12 @@ def test_no_module_imports_itself_over_others():
     graph = grimp.build_graph("labtui", exclude_type_checking_imports=True)
     # Both put everything together; who asks them back does it late: a command that starts another, the list of keys.
     roots = {"labtui.commands.cli", "labtui.tui.app"}
-    TopologicalSorter(
-        {name: graph.find_modules_directly_imported_by(name) - roots for name in graph.modules}
-    ).prepare()
+    imports = {
+        name: graph.find_modules_directly_imported_by(name) - roots
+        for name in graph.modules
+        if not name.startswith("labtui.practice.stand_in")  # in the shape of other people's packages
+    }
+    TopologicalSorter(imports).prepare()
 
 
 def test_no_screen_keeps_something_under_a_name_that_textual_uses():
