@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from labtui.export.plots import figure_of, look, panels, pictures, place_labels, y_ticks
+from labtui.export.plot_lines import y_ticks
+from labtui.export.plots import figure_of, look, panels, pictures, place_labels
 from labtui.lab.proof import published_evidence
 from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, Point, Series, doubling_axes, spread, unbroken

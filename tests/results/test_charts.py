@@ -7,8 +7,9 @@ import math
 import pytest
 
 from labtui.domain.model import Interval
-from labtui.results.catalogue import lab_charts, law_chart
+from labtui.results.catalogue import lab_charts
 from labtui.results.charts import ChartSpec, slug
+from labtui.results.comparison_charts import law_chart
 from labtui.results.compute import compute_results
 from labtui.results.course_charts import accuracy_chart, epoch_chart, gpu_chart
 from labtui.results.numbers import uncertainty, widened

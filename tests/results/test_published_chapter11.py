@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from labtui.results.catalogue import tuning_charts
+from labtui.results.comparison_charts import tuning_charts
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.numbers import PRECISE, cells, columns_of

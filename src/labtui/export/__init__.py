@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from labtui.export.contents import LabContents
     from labtui.export.hand_in import HandInDocument
     from labtui.export.measurements import Measurements
-    from labtui.results.catalogue import Reading
     from labtui.results.charts import ChartSpec
+    from labtui.results.quantity_charts import Reading
     from labtui.results.rows import Results
 
 DECKS = ("pptx", "pdf")

@@ -32,11 +32,12 @@ from labtui.lab.edition import (
 )
 from labtui.results import messages
 from labtui.results.accuracy import is_accuracy
-from labtui.results.catalogue import catalogue, networks, program_charts
+from labtui.results.catalogue import catalogue, networks
 from labtui.results.charts import ChartSpec, with_kind
 from labtui.results.course_charts import accuracy_chart
 from labtui.results.measured import cite
 from labtui.results.numbers import clean
+from labtui.results.program_charts import program_charts
 from labtui.results.programs import ProgramRow
 from labtui.results.rows import ResultRow, Results, of_rows
 from labtui.results.scaling import scaling_lines

@@ -25,7 +25,7 @@ from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 from pptx.util import Emu, Pt
 
-from labtui.export.plots import thinned, y_limits, y_ticks
+from labtui.export.plot_lines import thinned, y_limits, y_ticks
 from labtui.results.charts import ChartSpec, Point, Series, series_hues, spread
 from labtui.results.numbers import clean, tick_text
 
