@@ -6,27 +6,24 @@ as Calibri. What does not fit goes on under the same title.
 
 from __future__ import annotations
 
-import functools
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from PIL import Image, ImageFont, UnidentifiedImageError
 from pptx import Presentation
 from pptx.enum.dml import MSO_THEME_COLOR as THEME
 from pptx.enum.text import MSO_ANCHOR, PP_ALIGN
 from pptx.exc import PackageNotFoundError
-from pptx.oxml import parse_xml
-from pptx.oxml.ns import nsdecls, qn
-from pptx.util import Emu, Inches, Pt
+from pptx.oxml.ns import qn
+from pptx.util import Inches, Pt
 
 from labtui.domain.errors import ExportError
 from labtui.export import style
 from labtui.export.documents import chart_height, shortened
-from labtui.export.formulas import formula_picture, formula_text
+from labtui.export.formulas import formula_picture
 from labtui.export.hand_in import (
     Block,
     Formula,
@@ -41,16 +38,24 @@ from labtui.export.hand_in import (
 )
 from labtui.export.plots import panels
 from labtui.export.powerpoint_charts import add_chart
+from labtui.export.powerpoint_text import (
+    add_run,
+    column_widths,
+    fill,
+    fitting,
+    picture_inches,
+    pieces,
+    plain_words,
+    row_lines,
+    set_cell,
+    with_bullet,
+    words_height,
+)
 from labtui.results.charts import ChartSpec
 
 LEFT, RIGHT, TOP, BOTTOM = 0.6, 12.733, 1.65, 6.8
 """Inches: the margins of what stands between title and foot."""
 _GAP = 0.15
-_TONES: dict[str, Any] = {
-    "ink": THEME.TEXT_1, "quiet": THEME.TEXT_2, "accent": THEME.ACCENT_1, "warn": THEME.ACCENT_6,
-    "keyword": THEME.ACCENT_1,
-    "string": THEME.ACCENT_3, "comment": THEME.TEXT_2, "number": THEME.ACCENT_2, "name": THEME.ACCENT_4,
-}  # fmt: skip
 _PLAIN_TABLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 
 
@@ -130,23 +135,6 @@ def _fact(slide: Any, place: tuple[float, float, float], value: str, label: str,
     _text(slide, (x, y + size / 58, width, 0.6), label, 16)
 
 
-@functools.lru_cache(maxsize=8)
-def _face(size: int) -> Any:
-    return ImageFont.truetype(str(style.font_files()[-1]), size)
-
-
-def line_count(text: str, width: float, size: float) -> int:
-    """Lines that a text takes in so many inches, at words."""
-    face, room, lines, used = _face(int(size)), width * 72, 1, 0.0
-    for word in text.split(" "):
-        wide = face.getlength(word + " ")
-        if used and used + wide > room:
-            lines, used = lines + 1, 0.0
-        lines += int(wide // room)
-        used += wide % room
-    return lines
-
-
 class _Slides:
     """The slides of one page: a cursor goes down, and what does not fit begins another slide."""
 
@@ -182,12 +170,12 @@ class _Slides:
                 _fact(self.slide, (LEFT + at * width, self.y, width - 0.2), value, label, 34)
             self.y += 1.4
         if page.note:
-            self.words([_plain(shortened(page.note), "quiet")], size=14)
+            self.words([plain_words(shortened(page.note), "quiet")], size=14)
         for block in page.blocks:
             self.block(block)
         self.answers()
         if page.warnings:
-            self.words([_plain(line, "warn") for line in page.warnings], size=14)
+            self.words([plain_words(line, "warn") for line in page.warnings], size=14)
         if page.numbers:
             first = self.presentation.slides[len(self.presentation.slides) - self.count]
             first.notes_slide.notes_text_frame.text = "\n".join(page.numbers)
@@ -247,8 +235,8 @@ class _Slides:
 
     def words(self, paragraphs: Sequence[Paragraph], *, size: float = 18) -> None:
         """Paragraphs over the whole width."""
-        for part in _fitting(paragraphs, RIGHT - LEFT, size, self.room, BOTTOM - TOP):
-            height = sum(_height(each, RIGHT - LEFT, size) for each in part)
+        for part in fitting(paragraphs, RIGHT - LEFT, size, self.room, BOTTOM - TOP):
+            height = sum(words_height(each, RIGHT - LEFT, size) for each in part)
             if height > self.room(True) + 0.05 and self.y > TOP:
                 self.new_slide()
             self.frame((LEFT, self.y, RIGHT - LEFT, height), part, size)
@@ -267,9 +255,9 @@ class _Slides:
                 if isinstance(block, Paragraph):
                     number = f"{answer.number}." if at == 0 else ""
                     plain = number and not block.bullet
-                    left.append(_with_bullet(block, number) if plain else block)
+                    left.append(with_bullet(block, number) if plain else block)
                     if number and not plain:
-                        left.insert(len(left) - 1, _plain(number, "ink"))
+                        left.insert(len(left) - 1, plain_words(number, "ink"))
                 else:
                     self.columns(left, column)
                     left = []
@@ -277,7 +265,7 @@ class _Slides:
         self.columns(left, column)
 
     def columns(self, paragraphs: Sequence[Paragraph], width: float) -> None:
-        rest = [piece for each in paragraphs for piece in _pieces(each, width, BOTTOM - TOP)]
+        rest = [piece for each in paragraphs for piece in pieces(each, width, BOTTOM - TOP)]
         while rest:
             if BOTTOM - self.y < 0.7:
                 self.new_slide()
@@ -285,8 +273,8 @@ class _Slides:
             for x in (LEFT, LEFT + width + 0.55):
                 taken: list[Paragraph] = []
                 height = 0.0
-                while rest and height + _height(rest[0], width, 18) <= room:
-                    height += _height(rest[0], width, 18)
+                while rest and height + words_height(rest[0], width, 18) <= room:
+                    height += words_height(rest[0], width, 18)
                     taken.append(rest.pop(0))
                 if taken:
                     self.frame((x, self.y, width, height), taken, 18)
@@ -306,7 +294,7 @@ class _Slides:
         frame.word_wrap, frame.vertical_anchor = True, MSO_ANCHOR.TOP
         for at, paragraph in enumerate(paragraphs):
             target = frame.paragraphs[0] if at == 0 else frame.add_paragraph()
-            _fill(target, paragraph, 14 if paragraph.style == "note" else size)
+            fill(target, paragraph, 14 if paragraph.style == "note" else size)
 
     # ----------------------------------------------------------------------- other blocks
 
@@ -322,7 +310,7 @@ class _Slides:
 
     def listing(self, block: Listing) -> None:
         lines = list(block.lines)
-        caption = [_plain(block.caption, "ink", bold=True)] if block.caption else []
+        caption = [plain_words(block.caption, "ink", bold=True)] if block.caption else []
         while lines:
             if BOTTOM - self.y < 1.2:
                 self.new_slide()
@@ -339,7 +327,7 @@ class _Slides:
                 part_name = (Run(f"{line.part}  ", bold=True, tone="accent"),) if line.part else ()
                 runs = (Run(head, mono=True, tone="quiet"), *part_name, *line.runs)
                 for run in runs:
-                    _add_run(
+                    add_run(
                         paragraph, Run(run.text[:130], run.bold, run.italic, True, run.strike, run.tone), 11
                     )
             self.y += 0.205 * len(part) + _GAP
@@ -354,10 +342,10 @@ class _Slides:
         while rows:
             if BOTTOM - self.y < height * (heads + 2):
                 self.new_slide()
-            widths = _widths(block, RIGHT - LEFT, size)
+            widths = column_widths(block, RIGHT - LEFT, size)
             fitting, used = 0, height * heads
             while fitting < len(rows):
-                high = _row_lines(rows[fitting], widths, size) * height
+                high = row_lines(rows[fitting], widths, size) * height
                 if used + high > BOTTOM - self.y and fitting:
                     break
                 used += high
@@ -373,7 +361,7 @@ class _Slides:
             if rows:
                 self.new_slide()
         if block.note:
-            self.words([_plain(block.note, "quiet")], size=14)
+            self.words([plain_words(block.note, "quiet")], size=14)
 
     def _table(self, block: Table, rows: Sequence[Sequence[str]], widths: Sequence[float], size: int) -> None:
         heads = 1 + bool(block.groups)
@@ -390,10 +378,10 @@ class _Slides:
         at = 0
         for name, columns in block.groups:
             table.cell(0, at).merge(table.cell(0, at + columns - 1))
-            _cell(table.cell(0, at), name, size, colour=THEME.ACCENT_1, bold=True, right=True)
+            set_cell(table.cell(0, at), name, size, colour=THEME.ACCENT_1, bold=True, right=True)
             at += columns
         for at, name in enumerate(block.headings):
-            _cell(
+            set_cell(
                 table.cell(heads - 1, at),
                 name,
                 min(size, 14),
@@ -404,10 +392,10 @@ class _Slides:
             table.rows[line].height = Inches(height)
             if len(row) == 1:
                 table.cell(line, 0).merge(table.cell(line, count - 1))
-                _cell(table.cell(line, 0), row[0], size, bold=True)
+                set_cell(table.cell(line, 0), row[0], size, bold=True)
                 continue
             for at, text in enumerate(row):
-                _cell(table.cell(line, at), text, size, right=block.numeric[at : at + 1] == (True,))
+                set_cell(table.cell(line, at), text, size, right=block.numeric[at : at + 1] == (True,))
 
     def picture(self, block: Picture | Formula) -> None:
         if isinstance(block, Formula):
@@ -418,7 +406,7 @@ class _Slides:
             data, width, height, alt = drawn.data, drawn.width * 20 / 72, drawn.height * 20 / 72, block.tex
         else:
             data, alt = block.data, block.alt or block.name
-            width, height = _picture_inches(data)
+            width, height = picture_inches(data)
         room = min(3.6, BOTTOM - TOP)
         factor = min(1.0, room / height, (RIGHT - LEFT) / width)
         width, height = width * factor, height * factor
@@ -429,133 +417,3 @@ class _Slides:
         )
         self._describe(alt, "picture")
         self.y += height + _GAP
-
-
-def _picture_inches(data: bytes) -> tuple[float, float]:
-    """Size at 96 pixels to the inch; a square for what cannot be read."""
-    try:
-        with Image.open(io.BytesIO(data)) as picture:
-            return max(1, picture.width) / 96, max(1, picture.height) / 96
-    except (OSError, UnidentifiedImageError, ValueError):
-        return 2.0, 2.0
-
-
-def _plain(text: str, tone: Any, *, bold: bool = False) -> Paragraph:
-    return Paragraph((Run(text, tone=tone, bold=bold),))
-
-
-def _with_bullet(paragraph: Paragraph, bullet: str) -> Paragraph:
-    return Paragraph(paragraph.runs, paragraph.style, max(1, paragraph.level), bullet, paragraph.quoted)
-
-
-def _shown(run: Run) -> str:
-    return formula_text(run.text) if run.tex else run.text
-
-
-def _height(paragraph: Paragraph, width: float, size: float) -> float:
-    text = "".join(map(_shown, paragraph.runs))
-    size = 14 if paragraph.style == "note" else size
-    lines = sum(line_count(part, width - 0.3 * paragraph.level, size * 1.02) for part in text.split("\n"))
-    return (lines * size * 1.2 + 6) / 72
-
-
-def _pieces(paragraph: Paragraph, width: float, room: float) -> Iterable[Paragraph]:
-    """A paragraph higher than a slide in pieces at words."""
-    if _height(paragraph, width, 18) <= room:
-        yield paragraph
-        return
-    words = "".join(map(_shown, paragraph.runs)).split(" ")
-    while words:
-        count = len(words)
-        while count > 1 and _height(_plain(" ".join(words[:count]), "ink"), width, 18) > room:
-            count = count * 3 // 4
-        yield Paragraph((Run(" ".join(words[:count])),), paragraph.style, paragraph.level)
-        words = words[count:]
-
-
-def _fitting(
-    paragraphs: Sequence[Paragraph], width: float, size: float, room: Callable[[bool], float], whole: float
-) -> Iterable[list[Paragraph]]:
-    part: list[Paragraph] = []
-    used, first = 0.0, True
-    for each in (piece for paragraph in paragraphs for piece in _pieces(paragraph, width, whole)):
-        height = _height(each, width, size)
-        if part and used + height > room(first):
-            yield part
-            part, used, first = [], 0.0, False
-        part.append(each)
-        used += height
-    if part:
-        yield part
-
-
-def _fill(target: Any, paragraph: Paragraph, size: float) -> None:
-    target.space_after = Pt(4)
-    if paragraph.level or paragraph.quoted:
-        indent = int(Inches(0.3)) * max(1, paragraph.level)
-        properties = target._p.get_or_add_pPr()
-        properties.set("marL", str(indent))
-        properties.set("indent", str(-int(Inches(0.3)) if paragraph.bullet else 0))
-    if paragraph.bullet:
-        _add_run(target, Run(f"{paragraph.bullet}\t"), size)
-        target._p.get_or_add_pPr().append(_tab_stop(target))
-    for run in paragraph.runs:
-        tone = "quiet" if paragraph.style == "note" else run.tone
-        bold = run.bold or paragraph.style in ("heading", "question")
-        _add_run(target, Run(_shown(run), bold, run.italic, run.mono, run.strike, tone), size)
-
-
-def _tab_stop(target: Any) -> Any:
-    margin = target._p.get_or_add_pPr().get("marL", str(int(Inches(0.3))))
-    return parse_xml(f'<a:tabLst {nsdecls("a")}><a:tab pos="{margin}" algn="l"/></a:tabLst>')
-
-
-def _add_run(paragraph: Any, run: Run, size: float) -> None:
-    added = paragraph.add_run()
-    added.text = run.text.replace("\n", "\v")
-    added.font.size, added.font.bold, added.font.italic = (
-        Pt(size * (0.86 if run.mono and size > 12 else 1)),
-        run.bold,
-        run.italic,
-    )
-    added.font.color.theme_color = _TONES[run.tone]
-    if run.mono:
-        added.font.name = "Consolas"
-    if run.strike:
-        added.font._element.set("strike", "sngStrike")
-
-
-def _row_lines(row: Sequence[str], widths: Sequence[float], size: float) -> float:
-    """The height of a table's row, in rows of one line."""
-    if len(row) == 1:
-        return 1.0
-    lines = max(line_count(text, width - 0.16, size) for text, width in zip(row, widths, strict=True))
-    return 1.0 if lines == 1 else 0.8 * lines
-
-
-def _cell(
-    cell: Any, text: str, size: float, *, colour: Any = THEME.TEXT_1, bold: bool = False, right: bool = False
-) -> None:
-    cell.margin_left = cell.margin_right = Emu(73152)
-    cell.margin_top = cell.margin_bottom = Emu(18288)
-    cell.vertical_anchor = MSO_ANCHOR.MIDDLE
-    paragraph = cell.text_frame.paragraphs[0]
-    run = paragraph.add_run()
-    run.text, run.font.size, run.font.bold = text, Pt(size), bold
-    run.font.color.theme_color = colour
-    paragraph.alignment = PP_ALIGN.RIGHT if right else PP_ALIGN.LEFT
-
-
-def _widths(block: Table, room: float, size: float) -> list[float]:
-    """Each column as wide as its widest cell; wide ones are narrowed where the table is wider than the slide."""
-    face = _face(int(size))
-    lines = [block.headings, *(row for row in block.rows if len(row) > 1)]
-    wanted = [
-        max(face.getlength(line[at]) for line in lines) / 72 * 1.04 + 0.2 for at in range(len(block.headings))
-    ]
-    while sum(wanted) > room + 0.01:
-        widest = max(range(len(wanted)), key=lambda at: wanted[at])
-        wanted[widest] = max(0.5, wanted[widest] - max(0.05, (sum(wanted) - room) / 4))
-    numbers = [at for at, number in enumerate(block.numeric) if number]
-    spare = (room - sum(wanted)) / max(1, len(numbers)) if len(wanted) > 3 else 0.0
-    return [width + spare * (at in numbers) for at, width in enumerate(wanted)]
