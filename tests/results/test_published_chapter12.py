@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from labtui.lab.edition import Edition
-from labtui.results.charts import on_even_steps
 from labtui.results.compute import compute_results
 from labtui.results.measured import MeasuredRun, measured_from_reports
 from labtui.results.report import report_text
@@ -128,8 +127,7 @@ def test_two_data_sets_of_one_network_are_two_lines_on_an_axis_of_doublings():
         assert [text for _, text in chart.x_ticks] == ["1", "2", "4", "8", "16", "32"]
         assert chart.x_log and chart.y_log is (chart.family != "efficiency")
         assert [series.short for series in measured] == ["micro-224", "tiny-224"]
-        drawn = on_even_steps(chart)
-        assert all([p.x for p in series.points] == [0, 1, 2, 3, 4, 5] for series in drawn.measured)
+        assert all([p.x for p in series.points] == [1, 2, 4, 8, 16, 32] for series in measured)
     (ideal,) = (series for series in charts["speedup"].series if series.role == "ideal")
     assert [point.y for point in ideal.points] == [1, 2, 4, 8, 16, 32]
     assert any("weak scaling" in note for note in charts["efficiency"].notes)

@@ -93,7 +93,9 @@ def pictures(
         if practice:
             figure.text(0.985, 0.012, style.PRACTICE_MARK, ha="right", color=style.PRACTICE, size=14)
         place_labels(figure)
-        return {name: _saved(figure, name, stamp) for name in formats}
+        drawn = {name: _saved(figure, name, stamp) for name in formats}
+        figure.canvas.renderer = None  # its pixels would stay until the next collection of garbage
+        return drawn
 
 
 def slide_picture(

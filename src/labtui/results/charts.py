@@ -130,19 +130,6 @@ def with_kind(spec: ChartSpec, kind: Kind | None) -> ChartSpec:
     return replace(spec, kind=kind) if kind is not None and spec.switchable else spec
 
 
-def on_even_steps(spec: ChartSpec) -> ChartSpec:
-    """The chart for a drawer without logarithmic axes: x is replaced by its binary logarithm."""
-    if not spec.x_log:
-        return spec
-    series = tuple(
-        replace(each, points=tuple(replace(point, x=math.log2(point.x)) for point in each.points))
-        for each in spec.series
-    )
-    ticks = tuple((math.log2(x), label) for x, label in spec.x_ticks)
-    label = spec.x_label if "logarithmic" in spec.x_label else f"{spec.x_label} (logarithmic)"
-    return replace(spec, series=series, x_ticks=ticks, x_label=label, x_log=False)
-
-
 def doubling_axes(spec: ChartSpec) -> ChartSpec:
     """The chart with logarithmic axes where sizes double often enough; shares of 1 keep an even y."""
     places = [x for x, _ in spec.x_ticks]
