@@ -51,7 +51,8 @@ async def test_one_glance_says_what_runs_and_what_came_out(
 ) -> None:
     app = app_of(filled_session)
     async with app.run_test(size=size, notifications=True) as pilot:
-        await until(pilot, lambda: "Chapter 10" in text_of(app))
+        await until(pilot, lambda: "2.53×" in text_of(app) and "0:11 left" in text_of(app))
+        await until(pilot, lambda: "? Help" in text_of(app) and "^k Cancel run" in text_of(app))
         text = text_of(app)
         for words in (
             "10.5",
@@ -65,7 +66,6 @@ async def test_one_glance_says_what_runs_and_what_came_out(
         ):
             assert words in text, words
         assert "Run 5 in the submission queue: acc_debug takes one job per user" in text
-        assert "? Help" in text and "^k Cancel run" in text
 
 
 @pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5), (200, 60)])
