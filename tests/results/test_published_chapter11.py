@@ -114,7 +114,7 @@ def test_a_table_of_rows_says_how_each_was_tuned_and_what_memory_it_held():
 
 
 def test_the_listed_contradictions_are_real_and_on_the_page_of_numbers():
-    page = (Path(__file__).parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(encoding="utf-8")
     for found in CHAPTER11["contradictions"].values():
         assert found in page, found
     plain, compiled = TABLES[5]["throughput"]

@@ -101,7 +101,7 @@ def test_memory_and_the_rate_are_read_as_cut_off_integers():
 
 
 def test_the_listed_contradictions_are_real_and_on_the_page_of_numbers():
-    page = (Path(__file__).parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(encoding="utf-8")
     for table in CHAPTER12["tables"]:
         for place, row in enumerate(rows_of(table)):
             for what in ("efficiency", "ideal"):

@@ -134,7 +134,7 @@ def test_a_rate_of_one_gpu_without_their_number_is_no_rate_of_all():
 
 
 def test_the_listed_contradictions_are_on_the_page_of_numbers_and_the_bands_hold_the_tables():
-    page = (Path(__file__).parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "derivations.md").read_text(encoding="utf-8")
     for found in ODD.values():
         assert found in page, found
     edition = load_edition("hpc4ai-ch15")

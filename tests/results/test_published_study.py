@@ -93,7 +93,7 @@ def test_the_two_ways_to_warm_up():
 
 
 def test_wall_times_give_the_speedups_that_the_page_of_numbers_names():
-    page = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "derivations.md").read_text(encoding="utf-8")
     rows = {(table["table"], row["gpus"]): row for table in RUNS for row in table["rows"] if row["wall"]}
     one = seconds(rows[11, 1]["wall"])
     stepping = [row for table in RUNS if table["table"] == 12 for row in table["rows"]]

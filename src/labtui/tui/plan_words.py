@@ -141,7 +141,7 @@ def cost_text(
     verdicts: Mapping[SubmissionDraft, str],
     styles: Roles,
 ) -> Text:
-    """Expected time, GPU-hours as bars against the other form of the job, then Slurm's verdicts."""
+    """Expected time, bars of GPU-hours (also of the other job form), then Slurm's verdicts."""
     good = [preview for preview in previews if not isinstance(preview, LabError)]
     whole = len(good) == len(drafts)
     seconds = _total([preview.seconds for preview in good]) if whole else None
