@@ -1,5 +1,4 @@
 """The pure heart: from bytes and command output to events, numbers and decisions.
 
-What may not enter: files, sockets, threads, clocks, Textual, paramiko, pandas, numpy.
-Times come in as arguments; results go out as frozen values.
+Pure: no file, socket, thread or clock. Times are arguments; results are frozen values.
 """

@@ -2,7 +2,7 @@
 
 The words are those of the lab and of the field. Batch sizes say which they are; times say seconds. Keras prints whole
 seconds, so "5 s" is anything from 4.5 to 5.5 s: every figure labtui derives carries its interval through, and nothing
-may drop it on the way. What may not enter: behaviour that needs a clock, a file or a cluster.
+may drop it on the way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The rehearsal cluster: an SSH server in this process with Slurm's commands behind it.
 
-What may not enter: the screens, the session. It meets labtui only through SSH, as a real cluster does.
+labtui reaches it through SSH only, as a real cluster; it imports neither the session nor the screens.
 """

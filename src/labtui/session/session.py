@@ -3,8 +3,6 @@
 A session opened without a cluster, or without a network, still serves everything that is stored. Reading
 properties never blocks. Actions return a `Future` at once; the worker does them when it can, and the state tells
 how it went. Callbacks of `subscribe` run in a background thread.
-
-What may not enter: Textual, paramiko, printing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Reading logs: from bytes in any chunks to runs, epochs with their uncertainty, outcome and diagnosis.
 
-`lines` cuts and reduces; `keras`, `mlperf`, `run_headers`, `trainers` and `diagnosis` know what lines look like;
-`run_tracker` knows which run a line belongs to; `reader` puts them together. What may not enter: files,
-and anything that would raise on strange bytes.
+`lines` cuts bytes into lines; `forms` is the table of readers that say what a line means; `fold` decides which run it
+belongs to; `diagnosis` finds why a training ended; `reader` puts them together. Nothing here raises on strange bytes.
 """
