@@ -155,6 +155,8 @@ def shortened(note: str) -> str:
 
 def chart_height(page: Page) -> float:
     """Points for the charts of a slide: what the note, the answers and the warnings below leave of its body."""
+    if sum(len(panels(spec)) > 1 for spec in page.charts) > 1:
+        return 330.0  # two rows of panels need the slide; the answers go on under the same title
     lines = -(-sum(_lines(answer.blocks) for answer in page.answers) // 2)
     below = 40.0 if page.note else 8.0
     below += 26.0 * len(page.warnings)
@@ -162,7 +164,7 @@ def chart_height(page: Page) -> float:
         below += 14 + 24.0 * max(3, min(5, lines + 1))
     for block in page.blocks:
         below += min(150.0, 48 + 24.0 * len(block.rows)) if isinstance(block, Table) else 120.0
-    return max(195.0, 358.0 - below)
+    return max(195.0, 370.0 - below)
 
 
 def _lines(blocks: Iterable[Block]) -> int:

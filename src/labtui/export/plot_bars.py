@@ -42,7 +42,7 @@ def draw_bars(axes: Axes, spec: ChartSpec, *, names: bool) -> None:
                 axes.errorbar(
                     bar.get_x() + bar.get_width() / 2, point.y, ends, color=style.TEXT, capsize=4, lw=1.4
                 )
-        labels = [value_text(spec, point) for point in points]
+        labels = [value_text(spec, point).removesuffix("×") for point in points]
         axes.bar_label(
             bars,
             labels,
