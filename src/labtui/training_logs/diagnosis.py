@@ -2,7 +2,7 @@
 
 One process often prints the same error many times; each kind is reported once per *episode* (until the
 next run or the next separate traceback). The .out of a job has the runs, the .err often has the reason why one of them
-stopped. What may not enter: the texts themselves (`error_patterns`), reading bytes.
+stopped. The texts are in `error_patterns`.
 """
 
 from __future__ import annotations

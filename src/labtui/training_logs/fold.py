@@ -4,8 +4,6 @@ An epoch belongs to the open run only where its form and its plan are the run's 
 run begins. A line that announces a training, and a rate of another form, end the open run. What a log says before a
 training is the next run's, and is never inherited from the last. Lines of a second form that speak of the same epochs
 (a callback's, a bar) wait aside: they are dropped when the first form goes on, and become a run when it does not.
-
-What may not enter: how lines look (`forms`), a run's state (`open_run`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ seconds, and in Keras 3 also the step time itself. So the epoch is (n - 1) step 
 n step times in B.
 Only A draws the full bar twice, with no time left and at the end of the epoch, and only A ends a bar that began
 with an unknown number of steps. Where a log shows none of this and not Keras 3's bar, both readings count.
-What may not enter: which run a line belongs to.
 """
 
 from __future__ import annotations
