@@ -233,7 +233,7 @@ def loss_chart(lines: Sequence[ScalingLine]) -> ChartSpec:
         ),
         y_min=least,
         percent=True,
-        notes=("The last batch of an epoch is smaller but costs a step; the GPUs are not to blame.",),
+        notes=("The last batch of an epoch is smaller but costs a whole step.",),
         practice=any(row.practice for _, row, _ in rows),
     )
 
