@@ -13,9 +13,9 @@ from filelock import FileLock
 from labtui.cluster.target import Endpoint
 from labtui.doctor import examine
 from labtui.domain.errors import FolderError
-from labtui.session.folder import FolderLock
 from labtui.session.journal import FaultLog
 from labtui.session.settings import Settings, read_settings, write_settings
+from labtui.session.writer import FolderLock
 from tests.openssh import openssh
 from tests.reliability.saying import explains
 

@@ -151,6 +151,13 @@ def test_steps_come_from_the_batch_and_a_disagreement_is_said():
     assert insisted.throughput.value == 10_000 and any("are 25" in note for note in insisted.notes)
 
 
+def test_a_batch_of_0_is_no_batch():
+    row = only_row(run(1, [9, 5], batch=0), images=50_000)
+    assert row.steps is None and row.epoch_seconds is not None
+    printed = replace(run(1, [9, 5], batch=0).run, epochs=(epoch(1, 9, steps=7), epoch(2, 5, steps=7)))
+    assert only_row(MeasuredRun(run=printed), images=50_000).steps == 7
+
+
 def test_images_of_the_log_go_before_those_of_the_caller():
     assert only_row(run(1, [9, 5], images=1000), images=50_000).throughput.value == 200
     assert only_row(run(1, [9, 5]), images=100).throughput.value == 20

@@ -17,9 +17,10 @@ from labtui.domain.events import (
     SubmissionPlanned,
 )
 from labtui.domain.model import JobPhase, JobView, RunSpec, SubmissionStatus
-from labtui.session.folder import FolderLock, LabFolder
+from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 from labtui.session.store import Store
+from labtui.session.writer import FolderLock
 
 from .helpers import epoch
 

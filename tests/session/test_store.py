@@ -271,7 +271,7 @@ import sys
 from pathlib import Path
 from labtui.domain.reduce import reduce_all
 from labtui.domain.events import LabState
-from labtui.session.folder import FolderLock
+from labtui.session.writer import FolderLock
 from labtui.session.store import Store
 from tests.session.test_store import epoch, planned
 

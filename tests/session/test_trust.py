@@ -25,10 +25,11 @@ from labtui.commands.terminal import ask_trust
 from labtui.domain.errors import FolderError, LabError, StoreError, UsageError
 from labtui.session import trust as trusting
 from labtui.session.answers import read_answers, save_answers
-from labtui.session.folder import FolderLock, LabFolder, find_folder
+from labtui.session.folder import LabFolder, find_folder
 from labtui.session.session import Session
 from labtui.session.store import Store
 from labtui.session.trust import NotTrusted, check_trust, forget, trust
+from labtui.session.writer import FolderLock
 from tests.session.conftest import Bench, accepted, draft
 from tests.session.scripted import ScriptedCluster, keras_log
 

@@ -11,10 +11,11 @@ import pytest
 
 from labtui.domain.errors import FolderTaken
 from labtui.domain.model import SubmissionStatus
-from labtui.session.folder import DATABASE_FILE, LOCK_FILE, Writer
+from labtui.session.folder import DATABASE_FILE, LOCK_FILE
 from labtui.session.repair import repair
 from labtui.session.session import Session
 from labtui.session.trust import trust
+from labtui.session.writer import Writer
 from tests.session.conftest import Bench, draft
 from tests.session.scripted import keras_log
 

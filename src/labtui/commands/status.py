@@ -72,6 +72,8 @@ def run_queue(args: argparse.Namespace) -> int:
     from labtui.slurm.job_evidence import live, unread
 
     with Open(args, start=False, looks=args.offline) as lab:
+        if not args.offline:
+            lab.tell_not_writable()
         if args.show_commands:
             from labtui.session.manual_commands import commands_of_queue
 

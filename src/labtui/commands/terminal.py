@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from labtui.domain.errors import ConnectionLost, LabError, LoginRefused
+from labtui.domain.errors import ConnectionLost, LabError, LoginRefused, NotWritable
 from labtui.domain.events import AnyEvent, ConnectionState, LabState
 from labtui.domain.terminal_text import fitted_lines
 
@@ -231,10 +231,17 @@ class Open:
         self._changed = threading.Condition()
         self._prompter = TerminalPrompter()
         self.session: Session = Session.open(folder, prompter=self._prompter, start=False)
+        if looks:
+            self.tell_not_writable()
         self._told = self.session.state  # the state that goes with the last of the updates
         self.session.subscribe(self._take)
         if start:
             self.session.start()
+
+    def tell_not_writable(self) -> None:
+        """Say that the folder is on a disk that takes nothing, for commands that work all the same."""
+        if isinstance(why := self.session.why_read_only, NotWritable):
+            say_error(why)
 
     def __enter__(self) -> Open:
         return self

@@ -47,6 +47,10 @@ class StoreError(FolderError):
     """The lab folder's database cannot be read or written."""
 
 
+class NotWritable(StoreError):
+    """The disk is full or read-only, or the folder's permissions let nothing be written."""
+
+
 class FolderTaken(StoreError):
     """Another process writes the lab folder, or it is a copy: this process may only read it."""
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labtui.domain.errors import LabError
+from labtui.domain.errors import LabError, NotWritable
 from labtui.domain.events import LabState
 from labtui.results.rows import Results
 from labtui.results.serialize import results_json
@@ -146,7 +146,11 @@ def stored_state(folder: LabFolder) -> LabState:
 
     if not folder.database_path.exists():
         return LabState()
-    store = copied_store(folder) if check_trust(folder.path) else Store(folder.database_path, read_only=True)
+    try:
+        store = None if check_trust(folder.path) else Store(folder.database_path, read_only=True)
+    except NotWritable:  # SQLite reads beside a writer only where it can make a file
+        store = None
+    store = store or copied_store(folder)
     try:
         return reduce_all(LabState(), store.events())
     finally:

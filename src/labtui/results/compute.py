@@ -119,7 +119,9 @@ def printed_steps(run: MeasuredRun) -> int | None:
 
 def contradicts(images: int, steps: int | None, batch: int | None) -> bool:
     """Whether so many images do not make so many steps of such a global batch."""
-    return steps is not None and batch is not None and math.ceil(images / batch) != steps
+    if steps is None or not batch:  # some logs print a batch of 0
+        return False
+    return math.ceil(images / batch) != steps
 
 
 def software_family(framework: str) -> str:

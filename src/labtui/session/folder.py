@@ -7,28 +7,17 @@
 Files of the student are never overwritten. No name from outside leads out of the folder. A new folder is filled with
 the scripts and templates that came with labtui: ``labtui/_data`` in an installed wheel, ``remote/`` and
 ``slurm_templates/`` in a source tree.
-
-The writer's lock belongs to the operating system and dies with its process. Its file can be removed, and on shared or
-synchronised disks it may not hold at all. So the process that opened the folder last stands in the database, too, and
-every transaction looks there first: whoever finds another one stops writing. The record also tells a copy from the
-folder it was made of.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import platform
 import re
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, get_args
-
-import msgspec
-from filelock import FileLock, Timeout
 
 from labtui.cluster.local_files import (
     files_inside,
@@ -39,7 +28,7 @@ from labtui.cluster.local_files import (
     stat_inside,
     write_private,
 )
-from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
+from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import SETTINGS_FILE, Settings, read_settings, write_settings
 from labtui.session.trust import owner_of, trust
@@ -106,83 +95,6 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
             yield from _walk(entry, f"{prefix}{entry.name}/")
         else:
             yield prefix + entry.name
-
-
-class FolderLock:
-    """Held by the process that may write the folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock = FileLock(str(path), mode=0o600, thread_local=False, is_singleton=False)
-
-    def acquire(self) -> bool:
-        """Take the lock if nobody has it; says whether it is ours now.
-
-        Raises:
-            FolderError: when the folder cannot be written at all.
-        """
-        try:
-            if Path(self._lock.lock_file).is_symlink():
-                raise OSError(errno.ELOOP, "its lock file is a link")
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            return False
-        except (OSError, NotImplementedError) as error:
-            raise FolderError(
-                f"The lab folder cannot be locked: {error}.", "Choose a folder on a disk you can write to."
-            ) from error
-        return True
-
-    def release(self) -> None:
-        """Give the lock back."""
-        self._lock.release(force=True)
-
-
-class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that writes, and the database it writes. `since` in UNIX seconds; `key` is random."""
-
-    key: str
-    host: str
-    pid: int
-    path: str
-    inode: int
-    since: float
-
-    @classmethod
-    def here(cls, database: Path) -> Writer:
-        return cls(
-            key=os.urandom(8).hex(),
-            host=platform.node(),
-            pid=os.getpid(),
-            path=os.fsencode(database).decode("utf-8", "backslashreplace"),
-            inode=database.stat().st_ino,
-            since=time.time(),
-        )
-
-    def copied_from(self, last: Writer) -> bool:
-        """Whether our database is a copy of the one that `last` wrote.
-
-        A folder that was moved keeps its inode, one that was restored its place; a copy has neither.
-        """
-        elsewhere = (self.host, self.path) != (last.host, last.path)
-        return elsewhere and self.inode != last.inode
-
-
-def copied(last: Writer) -> FolderTaken:
-    """Why a copy is only read."""
-    return FolderTaken(
-        f"This lab folder is a copy of {Path(last.path).parent} on {last.host}, which may still send its jobs. "
-        "It is open for reading only.",
-        "Work in the original, or close labtui there and run `labtui repair` here: the copy then becomes independent.",
-    )
-
-
-def replaced(other: Writer | None) -> FolderTaken:
-    """Why a process stops writing."""
-    who = f" (process {other.pid} on {other.host})" if other is not None else ""
-    return FolderTaken(
-        f"Another labtui{who} has opened this lab folder for writing. This one is read-only from now on.",
-        "Continue in the other window, or close it and open the folder here again.",
-    )
 
 
 DATABASE_FILE = "labtui.db"

@@ -20,9 +20,10 @@ from labtui.domain.events import AnyEvent, LabState, LogSegmentStarted, Submissi
 from labtui.domain.model import JobPhase
 from labtui.domain.reduce import reduce_all
 from labtui.session import mirrors, sidecars
-from labtui.session.folder import SCRIPT_NAME, FolderLock, LabFolder, hashes
+from labtui.session.folder import SCRIPT_NAME, LabFolder, hashes
 from labtui.session.run_matcher import SubmissionReader
 from labtui.session.store import Store, Stored, backup_path, read_whole
+from labtui.session.writer import FolderLock
 
 _CHUNK = 4 * 1024 * 1024
 

@@ -16,18 +16,19 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from labtui.domain.errors import FolderError, FolderTaken, LabError, UsageError
+from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, UsageError
 from labtui.domain.events import LabState, PathsSeen
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
 from labtui.session import mirrors, sidecars
-from labtui.session.folder import FolderLock, LabFolder
+from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
 from labtui.session.mailbox import Answer, Mailbox, Request, serve
 from labtui.session.settings import Settings, cluster_user, load_profile
 from labtui.session.store import Store, copied_store
 from labtui.session.trust import check_trust
 from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
+from labtui.session.writer import FolderLock
 
 if TYPE_CHECKING:
     from labtui.cluster.slurm_cluster import PushReport
@@ -58,15 +59,15 @@ class Session:
         store: Store,
         lock: FolderLock | None,
         clock: Clock,
-        not_trusted: LabError | None = None,
+        only_looks: LabError | None = None,
     ) -> None:
-        """Use `Session.open`."""
+        """Use `Session.open`; `only_looks` is why nothing is written in the folder."""
         self.folder = folder
-        self._not_trusted = not_trusted
+        self._only_looks = only_looks
         self.clock = clock
         self.settings: Settings = folder.settings()
         self.profile: Profile = load_profile(self.settings.profile, folder.path)
-        self.faults = FaultLog(folder.problem_log, writes=not_trusted is None)
+        self.faults = FaultLog(folder.problem_log, writes=only_looks is None)
         self._store = store
         self._lock = lock
         self._journal = Journal(store, self.faults.write, functools.partial(sidecars.keep, folder))
@@ -98,7 +99,8 @@ class Session:
 
         `prompter` answers the questions of a login (None: every question is refused, keys and agent still work).
         When another process holds the folder the session is read-only: it follows what the other one stores.
-        A folder that is not trusted is only looked at: nothing is asked of the network, nothing is written in it.
+        A folder that is not trusted or cannot be written (a read-only or full disk) is only looked at: nothing is
+        asked of the network, nothing is written in it.
         `start` begins to connect at once. `factory` makes another cluster than the settings say (practice, tests).
 
         Raises:
@@ -106,13 +108,9 @@ class Session:
             DataError: `lab.toml` or the cluster profile cannot be understood.
         """
         folder = LabFolder.open(path)
-        not_trusted = check_trust(folder.path)
-        lock: FolderLock | None = FolderLock(folder.lock_path) if not_trusted is None else None
-        if lock is not None and not lock.acquire():
-            lock = None
+        store, lock, only_looks = _open_store(folder)
         try:
-            store = copied_store(folder) if not_trusted else _store(folder, read_only=lock is None)
-            session = cls(folder, store, lock, clock or SystemClock(), not_trusted)
+            session = cls(folder, store, lock, clock or SystemClock(), only_looks)
         except BaseException:
             if lock is not None:
                 lock.release()
@@ -149,7 +147,7 @@ class Session:
         """Show what another process stores: from the start, or since it has taken the folder over."""
         from labtui.session.journal import follow
 
-        if self._follower is None and not self._closed and self._not_trusted is None:
+        if self._follower is None and not self._closed and self._only_looks is None:
             self._follower = follow(self.folder, self._store, self._journal, self.faults)
 
     def close(self, timeout_s: float = 1.0) -> None:
@@ -184,9 +182,9 @@ class Session:
 
     @property
     def why_read_only(self) -> LabError | None:
-        """Why nothing may be changed: the folder is not trusted, is a copy, or is open elsewhere; None if it may."""
-        if self._not_trusted is not None or not self._store.read_only:
-            return self._not_trusted
+        """Why nothing may be changed: not trusted, not writable, a copy, or open elsewhere; None if it may."""
+        if self._only_looks is not None or not self._store.read_only:
+            return self._only_looks
         return self._store.taken or FolderError(
             "Another labtui has this lab folder open; this one is read-only.",
             "Do it in the other window, or close that one first.",
@@ -511,7 +509,7 @@ class Session:
     @property
     def elsewhere(self) -> bool:
         """Whether another process holds the folder and acts on what is asked here."""
-        return self._lock is None and self._not_trusted is None
+        return self._lock is None and self._only_looks is None
 
     def _ask(self, request: Request) -> Future[Any]:
         """Have the other process act, and see what it stored."""
@@ -586,6 +584,26 @@ def _answer_of(done: Future[Any]) -> Answer:
         return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")
     value = done.result()
     return Answer(value=asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
+
+
+def _open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | None]:
+    """The folder's database, the lock of its writer, and why the folder is only looked at."""
+    if (not_trusted := check_trust(folder.path)) is not None:
+        return copied_store(folder), None, not_trusted
+    lock: FolderLock | None = FolderLock(folder.lock_path)
+    try:
+        if lock is not None and not lock.acquire():
+            lock = None
+        return _store(folder, read_only=lock is None), lock, None
+    except NotWritable as error:
+        if lock is not None:
+            lock.release()
+        hint = "Free some space, or make the folder writable, then open it again."
+        return copied_store(folder), None, NotWritable(f"{error.sentence} It is open for reading only.", hint)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
 
 
 def _store(folder: LabFolder, *, read_only: bool) -> Store:

@@ -25,9 +25,10 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from labtui.cluster.local_files import open_inside
-from labtui.domain.errors import FolderTaken, StoreError
+from labtui.domain.errors import FolderTaken, NotWritable, StoreError
 from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew
-from labtui.session.folder import LabFolder, Writer, copied, replaced
+from labtui.session.folder import LabFolder
+from labtui.session.writer import NO_WRITING, Writer, copied, replaced
 
 _T = TypeVar("_T")
 
@@ -316,7 +317,8 @@ class Store:
         except _DAMAGE as error:
             raise _explained(error) from error
         except OSError as error:
-            raise StoreError(f"{self.path.name} cannot be opened: {error.strerror}.") from error
+            kind = NotWritable if error.errno in NO_WRITING else StoreError
+            raise kind(f"{self.path.name} cannot be opened: {error.strerror}.") from error
 
 
 def copied_store(folder: LabFolder) -> Store:
@@ -325,7 +327,19 @@ def copied_store(folder: LabFolder) -> Store:
     Raises:
         StoreError: as `Store`.
     """
-    place = tempfile.TemporaryDirectory(prefix="labtui-")
+    try:
+        return _copied_to(None, folder)
+    except OSError:
+        try:
+            return _copied_to("/dev/shm", folder)  # noqa: S108 (a folder of our own in it: the disk may be full)
+        except OSError as error:
+            raise StoreError(
+                f"The lab folder's database cannot be copied to be read: {error.strerror}."
+            ) from error
+
+
+def _copied_to(parent: str | None, folder: LabFolder) -> Store:
+    place = tempfile.TemporaryDirectory(prefix="labtui-", dir=parent)
     path = Path(place.name) / folder.database_path.name
     try:
         for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
@@ -379,7 +393,7 @@ _DAMAGE = (sqlite3.Error, UnicodeError)
 def _explained(error: Exception) -> StoreError:
     text = str(error).lower()
     if "disk is full" in text or "disk i/o" in text:
-        return StoreError(
+        return NotWritable(
             "The disk of this computer is full: the lab folder cannot be written.",
             "Free some space. Nothing is lost: labtui keeps trying and the cluster keeps its logs.",
         )
@@ -388,7 +402,7 @@ def _explained(error: Exception) -> StoreError:
     if "locked" in text:
         return StoreError("The lab folder's database is busy.", "Is another program reading it? Try again.")
     if "readonly" in text or "unable to open" in text:
-        return StoreError(
+        return NotWritable(
             f"The lab folder's database cannot be opened for writing: {error}.",
             "Check who owns the folder, and its permissions.",
         )

@@ -314,7 +314,7 @@ class GpuUse:
             version = (known.st_size, known.st_mtime_ns)
             if self._known.get(token, ((0, 0), ()))[0] == version:
                 return False
-            samples = read_samples(path.read_bytes()).samples
+            samples = read_samples(self._session.folder.read(path)).samples
         except OSError:
             return False
         moments: dict[float, list[float]] = {}

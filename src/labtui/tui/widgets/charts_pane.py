@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
@@ -27,7 +28,10 @@ from labtui.tui.widgets.frame import ends
 from labtui.tui.widgets.plot import Cursor, empty_chart, mark_of, plain, value_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from labtui.results.rows import ResultRow
+    from labtui.session.folder import LabFolder
     from labtui.tui.app import LabApp
 
 VIEWS = {
@@ -365,21 +369,20 @@ class ChartsPane(Container, can_focus=True):
             return Text("")
         path = self.app.session.log_path(line.run.token, "out")
         if self._text[0] != (path, number):
-            self._text = ((path, number), line_of(path, number))
+            self._text = ((path, number), line_of(self.app.session.folder, path, number))
         text = ink(f"line {number}  ", styles.quiet, no_wrap=True)
         return text.append(self._text[1], styles.soft)
 
 
-def line_of(path: object, number: int) -> str:
+def line_of(folder: LabFolder, path: Path | None, number: int) -> str:
     """A line of a file, from 1; "" where it cannot be read."""
-    from pathlib import Path
-
+    from labtui.cluster.local_files import open_inside
     from labtui.domain.terminal_text import display_text
 
-    if not isinstance(path, Path):
+    if path is None:
         return ""
     try:
-        with path.open("rb") as lines:
+        with os.fdopen(open_inside(folder.path, path), "rb") as lines:
             return display_text(next(islice(lines, number - 1, number), b"").rstrip(b"\n"))
     except OSError:
         return ""

@@ -89,7 +89,7 @@ class LogPane(RunPane):
         out.when_empty = "What a run prints appears here, from its first line on."
         out.numbered = self.size.width >= 72
         for stream in STREAMS:
-            self._tail(stream).show_file(paths.get(stream))
+            self._tail(stream).show_file(paths.get(stream), self.app.session.folder.path)
         counted = read_as(view) if self.size.width >= 84 and out.file is not None else {}
         out.read_as = {out.file.shown_at(at): text for at, text in counted.items() if out.file is not None}
         if chosen:

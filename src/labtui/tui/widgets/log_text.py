@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from labtui.cluster.local_files import reader_inside
 from labtui.domain.terminal_text import display_text
 
 MAX_BYTES = 16 << 20
@@ -29,8 +30,10 @@ class LogText:
     Of a file with more than `MAX_BYTES` the lines before the kept ones are counted once, in chunks.
     """
 
-    def __init__(self, path: Path, *, fold: bool = True) -> None:
+    def __init__(self, path: Path, root: Path | None = None, *, fold: bool = True) -> None:
+        """`root`: the lab folder, below which no link is followed."""
         self.path = path
+        self._root = root or path.parent
         self.fold = fold
         self._forget()
 
@@ -91,7 +94,7 @@ class LogText:
                 self._forget()
             if status.st_size == self._at:
                 return Growth(restarted=restarted)
-            with self.path.open("rb") as file:
+            with reader_inside(self._root, self.path) as file:
                 if not self._at and status.st_size > MAX_BYTES:
                     self._skip_front(file.fileno(), status.st_size - MAX_BYTES)
                 file.seek(self._at)

@@ -148,7 +148,7 @@ class RunsPane(RunPane):
         self.query_one("#run-facts", Static).update(facts)
         tail = self.query_one(TailView)
         tail.display = log is not None
-        tail.show_file(log)
+        tail.show_file(log, self.app.session.folder.path)
         failed = failed_line(view)
         if failed is not None and failed.run.diagnosis and failed.run.diagnosis[0].stream == "out":
             tail.show_end_of(failed.run.diagnosis[0].line + 2)

@@ -75,10 +75,10 @@ class TailView(ScrollView, can_focus=True):
 
     # ------------------------------------------------------------------ which file
 
-    def show_file(self, path: Path | None) -> None:
-        """Show another file from its end, or nothing."""
+    def show_file(self, path: Path | None, root: Path | None = None) -> None:
+        """Show another file (of the folder `root`) from its end, or nothing."""
         if path != (self.file.path if self.file is not None else None):
-            self.file = None if path is None else LogText(path)
+            self.file = None if path is None else LogText(path, root)
             self._begin()
         self.poll()
 

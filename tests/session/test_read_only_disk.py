@@ -1,0 +1,103 @@
+"""A lab folder on a read-only or full disk is shown, and says why nothing can be changed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from labtui.domain.errors import NotWritable
+from labtui.session.session import Session
+from labtui.session.trust import trust
+from tests.session.conftest import Bench, accepted, draft
+from tests.session.scripted import keras_log
+from tests.tui.waiting import text_of, until
+
+SAYS = {"read-only": "Read-only file system", "full": "disk of this computer is full"}
+
+
+@pytest.fixture(params=["read-only", "full"])
+def disk(request: pytest.FixtureRequest, bench: Bench, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A trusted folder with a run of five epochs, on a disk of its own that takes nothing more."""
+    accepted(bench)
+    bench.cluster.write("100", keras_log(30, 5, 5))
+    bench.run(60, lambda: bool(bench.session.state.runs) and len(bench.session.state.runs[1].epochs) == 3)
+    bench.session.close()
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if _root("mount", "-t", "tmpfs", "-o", "size=4m", "none", str(mount)):
+        pytest.skip("this user may not mount a disk of their own")
+    try:
+        shutil.copytree(bench.path, mount / "lab")
+        with sqlite3.connect(mount / "lab" / "labtui.db") as database:
+            database.execute("DELETE FROM meta WHERE key = 'writer'")  # no copy: the folder was made here
+        database.close()
+        trust(mount / "lab")
+        Session.open(mount / "lab", start=False).close()
+        if request.param == "full":
+            with pytest.raises(OSError), (mount / "filler").open("wb", buffering=0) as filler:
+                while True:
+                    filler.write(b"\0" * 4096)
+        else:
+            assert _root("mount", "-o", "remount,ro", str(mount)) == 0
+        yield request.param, mount / "lab"
+    finally:
+        _root("umount", "--lazy", str(mount))
+
+
+def _root(*command: str) -> int:
+    if shutil.which(command[0]) is None:
+        return 127
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def test_it_is_shown_and_says_so(disk: tuple[str, Path], bench: Bench, tmp_path: Path) -> None:
+    kind, folder = disk
+    calls = len(bench.cluster.calls)
+    with Session.open(folder, factory=cast("Any", bench.cluster.factory)) as session:
+        why = session.why_read_only
+        assert (
+            isinstance(why, NotWritable) and SAYS[kind] in why.sentence and "for reading only" in why.sentence
+        )
+        assert len(session.state.runs[1].epochs) == 3
+        with pytest.raises(NotWritable, match="for reading only"):
+            session.submit(draft())
+    assert len(bench.cluster.calls) == calls, "what cannot be noted is not done"
+    results = tmp_path / "results"
+    for status, *arguments in (
+        (1, "check"),  # as anywhere: not every task is done
+        (0, "queue"),
+        (0, "queue", "--offline"),
+        (0, "results"),
+        (0, "log", "1"),
+        (0, "export", "--no-plots", "--deck", "none", "--report", "ipynb", "--out", str(results)),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "labtui", *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, (arguments, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        if arguments[0] not in ("results", "export"):  # these write nothing in the folder
+            assert SAYS[kind] in " ".join(done.stderr.split()), arguments
+    assert any(results.rglob("*.csv"))
+
+
+async def test_the_screens_open_and_say_so(disk: tuple[str, Path]) -> None:
+    from labtui.tui.app import LabApp
+
+    kind, folder = disk
+    with Session.open(folder, start=False) as session:
+        app = LabApp(session)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: SAYS[kind] in " ".join(text_of(app).split()))
