@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from labtui.session import trust as trusting
 from labtui.session.answers import read_answers, save_answers
 from labtui.session.folder import LabFolder, find_folder
 from labtui.session.session import Session
+from labtui.session.settings import changed, read_settings, write_settings
 from labtui.session.store import Store
 from labtui.session.trust import NotTrusted, check_trust, forget, trust
 from labtui.session.writer import FolderLock
@@ -122,6 +124,50 @@ def test_without_a_terminal_a_command_ends_with_the_hint(received: Path, argumen
     words = " ".join(done.stderr.split())
     assert "is not trusted" in words and "add `--trust`" in words and "connect to login1" in words
     assert tree(received) == before
+
+
+def test_a_zip_from_a_stranger_is_refused_and_connects_only_once_trusted(
+    received: Path, tmp_path: Path
+) -> None:
+    """Packed and unpacked by the system's own programs, opened on the command line; its host listens here."""
+    if shutil.which("zip") is None or shutil.which("unzip") is None:
+        pytest.skip("zip and unzip are not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        save = changed(read_settings(received / "lab.toml"), host="127.0.0.1", port=server.getsockname()[1])
+        write_settings(received / "lab.toml", save)
+        archive = tmp_path / "lab.zip"
+        subprocess.run(["zip", "-qry", archive, "."], cwd=received, check=True)
+        downloads = tmp_path / "victim" / "downloads"
+        downloads.mkdir(parents=True)
+        subprocess.run(["unzip", "-q", archive, "-d", downloads / "lab"], check=True)
+        folder = downloads / "lab"
+        assert any(path.is_symlink() for path in (folder / "logs").iterdir())
+        before = tree(downloads.parent)
+        watch = [sys.executable, "-m", "labtui", "watch"]
+        refused = subprocess.run(
+            watch, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        assert refused.returncode == 2 and "is not trusted" in " ".join(refused.stderr.split())
+        assert tree(downloads.parent) == before
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        server.settimeout(60)
+        trusted = subprocess.Popen(
+            [*watch, "--trust"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            server.accept()[0].close()  # the same host is dialled now
+        finally:
+            trusted.terminate()
+            trusted.wait(30)
+    outside = {name for name in tree(downloads.parent) if not name.startswith("downloads/lab/")}
+    assert not outside
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("results",), ("queue", "--offline"), ("log", "1")])
@@ -311,7 +357,12 @@ def test_one_question_says_where_as_whom_and_what(
     assert isinstance(ask_trust(received, given=False), NotTrusted) and check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
-    for words in ("connect to login1 as", "everything in scripts/", "submit what waits"):
+    for words in (
+        "connect to login1 as",
+        "your own SSH configuration says",
+        "everything in scripts/",
+        "submit what waits",
+    ):
         assert words in shown
     monkeypatch.setattr(sys, "stdin", Typed("y\n"))
     assert ask_trust(received, given=False) is None and check_trust(received) is None

@@ -97,6 +97,8 @@ def what_it_would_do(folder: Path) -> tuple[str, ...]:
     lines = [
         f"It would connect to {host}{port} as {user or 'the user of your SSH configuration'}"
         + (f" with the key {settings.identity}." if settings.identity else "."),
+        "The way there is what your own SSH configuration says for that host (ProxyJump, ProxyCommand); "
+        "a lab folder cannot name one.",
         "It would send its job scripts and everything in scripts/, and submit what waits in its submission queue.",
     ]
     lines += [f"Its cluster profile brings a command: {command}" for command in _commands(settings, profile)]
