@@ -89,3 +89,15 @@ def test_a_files_name_tells_a_gpu_only_where_it_can_be_one(name: str, n_gpus: in
     report = parse_log(b"Epoch 1/2\n25/25 - 29s - loss: 2.0\nEpoch 2/2\n25/25 - 14s - loss: 2.0\n")
     (measured,) = measured_from_reports([(name, report)])
     assert measured.run.n_gpus == n_gpus
+
+
+def test_a_block_weighs_as_many_epochs_as_it_has() -> None:
+    first, block, last = run(1, [99, 10, 16]).run.epochs
+    whole = (first, replace(block, epoch=2, count=4), replace(last, epoch=6, count=2))
+    (row,) = compute_results([changed(run(1, [1] * 7), epochs=whole)], images=50_000).rows
+    assert row.epoch_seconds is not None
+    assert (row.epochs, row.epochs_read, row.epoch_seconds.value) == (6, 7, pytest.approx(12.0))
+    assert not [note for note in row.notes if "not in it" in note]
+    gap = (first, replace(block, epoch=2, count=2), replace(last, epoch=6, count=2))
+    (row,) = compute_results([changed(run(1, [1] * 7), epochs=gap)], images=50_000).rows
+    assert "The log has 5 epochs of 7; not in it: 4, 5." in row.notes

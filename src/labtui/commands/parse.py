@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from labtui.commands.terminal import print_wrapped, window_width
 from labtui.domain.errors import DataError, LabError
-from labtui.domain.model import EpochSample, Program, Stream
+from labtui.domain.model import EpochSample, Program, Stream, count_epochs
 from labtui.results.serialize import diagnosis_json, notes_of_run, run_json, step_seconds
 from labtui.training_logs.diagnosis import join_streams
 from labtui.training_logs.lines import BINARY_LOOK
@@ -356,7 +356,7 @@ def run_title(run: ParsedRun) -> str:
     elif run.batch_per_gpu is not None:
         parts.append(f"batch {run.batch_per_gpu:,} per GPU")
     if run.epochs_planned is not None:
-        planned = f"{len(run.epochs)} of {run.epochs_planned} epochs"
+        planned = f"{count_epochs(run.epochs)} of {run.epochs_planned} epochs"
         parts.append(planned if run.epochs or not run.throughput else f"{run.epochs_planned} epochs planned")
     parts.append(run.outcome)
     if run.batch_seconds is not None:

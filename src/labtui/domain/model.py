@@ -8,7 +8,7 @@ may drop it on the way.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -72,14 +72,19 @@ class Interval:
         return Interval(self.value * other.value, self.lo * other.lo, self.hi * other.hi)
 
     @classmethod
-    def mean(cls, intervals: Sequence[Interval]) -> Interval | None:
-        """Mean of the values inside the mean of the bounds; None for nothing."""
+    def mean(cls, intervals: Sequence[Interval], weights: Sequence[int] = ()) -> Interval | None:
+        """Mean of the values inside the mean of the bounds, each with its weight (1 where none are given).
+
+        None for nothing.
+        """
         if not intervals:
             return None
-        count = len(intervals)
-        lo = math.fsum(each.lo for each in intervals) / count
-        hi = math.fsum(each.hi for each in intervals) / count
-        value = math.fsum(each.value for each in intervals) / count
+        weights = weights or [1] * len(intervals)
+        total = sum(weights)
+        pairs = list(zip(intervals, weights, strict=True))
+        lo = math.fsum(each.lo * weight for each, weight in pairs) / total
+        hi = math.fsum(each.hi * weight for each, weight in pairs) / total
+        value = math.fsum(each.value * weight for each, weight in pairs) / total
         return cls(min(max(value, lo), hi), lo, hi)  # the division may round a bound past the value
 
     def contains(self, number: float) -> bool:
@@ -495,6 +500,11 @@ class EpochSample:
     ended_at: float | None = None
     starts_process: bool = False
     count: int = 1
+
+
+def count_epochs(samples: Iterable[EpochSample]) -> int:
+    """How many epochs the samples stand for: a block counts as all of its epochs."""
+    return sum(sample.count for sample in samples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

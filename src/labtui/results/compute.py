@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from labtui.domain.model import DEEDS, Interval
+from labtui.domain.model import DEEDS, Interval, count_epochs
 from labtui.results.laws import fit_laws, karp_flatt
 from labtui.results.measured import (
     SHORTEST,
@@ -216,7 +216,9 @@ def _own_row(run: MeasuredRun, row: ResultRow, rows: Mapping[Configuration, Resu
 def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], given: int | None) -> ResultRow:
     """Times and rates of one configuration, before it is compared with another."""
     samples = [(run, sample) for run in members for sample in steady_samples(run)]
-    seconds = Interval.mean([sample.seconds for _, sample in samples])
+    seconds = Interval.mean(
+        [sample.seconds for _, sample in samples], [sample.count for _, sample in samples]
+    )
     rates = [] if seconds else [run for run in members if run.run.throughput is not None]
     steps, notes = _steps(configuration, members, given)
     images = configuration.images_bound
@@ -224,8 +226,8 @@ def _measure(configuration: Configuration, members: tuple[MeasuredRun, ...], giv
         configuration=configuration,
         members=members,
         runs=len({id(run) for run, _ in samples}) or len(rates) or len(members),
-        epochs=len(samples),
-        epochs_read=sum(len(run.run.epochs) for run in members),
+        epochs=count_epochs(sample for _, sample in samples),
+        epochs_read=sum(count_epochs(run.run.epochs) for run in members),
         live=any(run.live for run in members),
         steps=steps,
         epoch_seconds=seconds,

@@ -272,17 +272,22 @@ def run_notes(members: tuple[MeasuredRun, ...]) -> tuple[str, ...]:
 
 def _missing_epochs(run: MeasuredRun) -> str:
     """Which epochs a log leaves out between those it has, or before and after them; "" when it has all."""
-    there = {sample.epoch for sample in run.run.epochs}
+    there = sorted((sample.epoch, sample.epoch + sample.count) for sample in run.run.epochs)
     if not there or run.live:
         return ""
-    first = min(1, *there)  # some trainers count from 0
-    last = max((run.run.epochs_planned or 0) - 1 + first, *there)
-    count = last - first + 1 - len(there)
-    if count <= 0:
+    first = min(1, there[0][0])  # some trainers count from 0
+    end = max((run.run.epochs_planned or 0) + first, *(stop for _, stop in there))
+    gaps, at = [], first
+    for start, stop in (*there, (end, end)):
+        gaps.append(range(at, start))
+        at = max(at, stop)
+    count = sum(map(len, gaps))
+    if not count:
         return ""
-    gaps = itertools.islice((epoch for epoch in range(first, last + 1) if epoch not in there), 5)
-    shown = ", ".join(map(str, gaps)) + (f" and {count - 5:,} more" if count > 5 else "")
-    had = f"{len(there):,} epoch{'s' * (len(there) != 1)} of {last - first + 1:,}"
+    missing = itertools.islice(itertools.chain.from_iterable(gaps), 5)
+    shown = ", ".join(map(str, missing)) + (f" and {count - 5:,} more" if count > 5 else "")
+    had_count = end - first - count
+    had = f"{had_count:,} epoch{'s' * (had_count != 1)} of {end - first:,}"
     return f"The log has {had}; not in it: {shown}."
 
 
