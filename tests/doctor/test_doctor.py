@@ -11,7 +11,7 @@ import pytest
 from labtui.cluster.target import NonInteractivePrompter, Overrides
 from labtui.commands.cli import main
 from labtui.commands.terminal import plain
-from labtui.doctor.examine import _advising, check_paths, check_python, examine, resolve_target
+from labtui.doctor.examine import _advising, check_python, examine, resolve_target
 from labtui.doctor.findings import (
     Check,
     NetworkFacts,
@@ -23,6 +23,7 @@ from labtui.doctor.findings import (
     check_slurm,
     worst_status,
 )
+from labtui.doctor.places import check_paths
 from labtui.doctor.setup import profile_text
 from labtui.domain.errors import CannotConnect
 from labtui.domain.profile import Profile, Queue

@@ -12,8 +12,8 @@ import pytest
 from labtui.cluster.login import refused_by_server
 from labtui.cluster.target import Endpoint
 from labtui.commands.cli import main
-from labtui.doctor.examine import check_budget
 from labtui.doctor.findings import NetworkFacts, check_refusal
+from labtui.doctor.places import check_budget
 from labtui.domain.errors import CannotConnect, LoginRefused
 from labtui.domain.profile import Profile
 from labtui.session.settings import load_profile

@@ -141,7 +141,8 @@ def _own(folder: LabFolder, path: Path | None) -> Path | None:
 def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
     from labtui.domain.reduce import reduce_all
-    from labtui.session.store import Store, copied_store
+    from labtui.session.opening import copied_store
+    from labtui.session.store import Store
     from labtui.session.trust import check_trust
 
     if not folder.database_path.exists():

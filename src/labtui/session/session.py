@@ -16,7 +16,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from labtui.domain.errors import FolderError, FolderTaken, LabError, NotWritable, UsageError
+from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.events import LabState, PathsSeen
 from labtui.domain.model import AcceptedFinding, Stream, SubmissionDraft
 from labtui.domain.profile import Profile
@@ -24,9 +24,9 @@ from labtui.session import mirrors, sidecars
 from labtui.session.folder import LabFolder
 from labtui.session.journal import FaultLog, Journal, Update
 from labtui.session.mailbox import Answer, Mailbox, Request, serve
+from labtui.session.opening import open_store
 from labtui.session.settings import Settings, cluster_user, load_profile
-from labtui.session.store import Store, copied_store
-from labtui.session.trust import check_trust
+from labtui.session.store import Store
 from labtui.session.worker_context import Clock, ClusterFactory, SystemClock
 from labtui.session.writer import FolderLock
 
@@ -108,7 +108,7 @@ class Session:
             DataError: `lab.toml` or the cluster profile cannot be understood.
         """
         folder = LabFolder.open(path)
-        store, lock, only_looks = _open_store(folder)
+        store, lock, only_looks = open_store(folder)
         try:
             session = cls(folder, store, lock, clock or SystemClock(), only_looks)
         except BaseException:
@@ -584,39 +584,3 @@ def _answer_of(done: Future[Any]) -> Answer:
         return Answer(sentence=f"The other labtui failed ({type(error).__name__}).")
     value = done.result()
     return Answer(value=asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
-
-
-def _open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | None]:
-    """The folder's database, the lock of its writer, and why the folder is only looked at."""
-    if (not_trusted := check_trust(folder.path)) is not None:
-        return copied_store(folder), None, not_trusted
-    lock: FolderLock | None = FolderLock(folder.lock_path)
-    try:
-        if lock is not None and not lock.acquire():
-            lock = None
-        return _store(folder, read_only=lock is None), lock, None
-    except NotWritable as error:
-        if lock is not None:
-            lock.release()
-        hint = "Free some space, or make the folder writable, then open it again."
-        return copied_store(folder), None, NotWritable(f"{error.sentence} It is open for reading only.", hint)
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        raise
-
-
-def _store(folder: LabFolder, *, read_only: bool) -> Store:
-    """The folder's database; read-only as well when it turns out to be a copy."""
-    store = Store(folder.database_path, read_only=read_only)
-    if not read_only:
-        try:
-            store.claim()
-        except FolderTaken as error:
-            store.close()
-            store = Store(folder.database_path, read_only=True)
-            store.taken = error
-        except BaseException:
-            store.close()
-            raise
-    return store

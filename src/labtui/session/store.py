@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shutil
 import sqlite3
 import tempfile
 import threading
@@ -27,7 +26,6 @@ import msgspec
 from labtui.cluster.local_files import open_inside
 from labtui.domain.errors import FolderTaken, NotWritable, StoreError
 from labtui.domain.events import TRANSIENT, AnyEvent, LogGrew
-from labtui.session.folder import LabFolder
 from labtui.session.writer import NO_WRITING, Writer, copied, replaced
 
 _T = TypeVar("_T")
@@ -319,40 +317,6 @@ class Store:
         except OSError as error:
             kind = NotWritable if error.errno in NO_WRITING else StoreError
             raise kind(f"{self.path.name} cannot be opened: {error.strerror}.") from error
-
-
-def copied_store(folder: LabFolder) -> Store:
-    """The folder's database as a copy in a temporary folder, to look at: nothing is written beside the original.
-
-    Raises:
-        StoreError: as `Store`.
-    """
-    try:
-        return _copied_to(None, folder)
-    except OSError:
-        try:
-            return _copied_to("/dev/shm", folder)  # noqa: S108 (a folder of our own in it: the disk may be full)
-        except OSError as error:
-            raise StoreError(
-                f"The lab folder's database cannot be copied to be read: {error.strerror}."
-            ) from error
-
-
-def _copied_to(parent: str | None, folder: LabFolder) -> Store:
-    place = tempfile.TemporaryDirectory(prefix="labtui-", dir=parent)
-    path = Path(place.name) / folder.database_path.name
-    try:
-        for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
-            name = folder.database_path.name + ending
-            if folder.has(name):
-                with folder.reader(name) as source, path.with_name(name).open("wb") as target:
-                    shutil.copyfileobj(source, target)
-        store = Store(path)
-    except BaseException:
-        place.cleanup()
-        raise
-    store.read_only, store.copy = True, place
-    return store
 
 
 def _encode(writer: Writer) -> str:
