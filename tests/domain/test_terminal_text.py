@@ -6,11 +6,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from labtui.domain.model import RunPhase
 from labtui.domain.terminal_text import ascii_text, ascii_wanted
+from labtui.tui.format import PHASE_GLYPHS, bar
 
 
 def test_states_and_frames_have_signs_of_their_own() -> None:
-    assert ascii_text("✔ done ▶ epoch 3 of 5") == "+ done > epoch 3 of 5"
+    assert ascii_text("✔ done ▶ epoch 3 of 5") == "v done > epoch 3 of 5"
+    assert {phase: ascii_text(glyph) for phase, glyph in PHASE_GLYPHS.items()} == {
+        RunPhase.DONE: "v",
+        RunPhase.RUNNING: ">",
+        RunPhase.STARTING: "/",
+        RunPhase.QUEUED: "q",
+        RunPhase.WAITING: ".",
+        RunPhase.FAILED: "x",
+        RunPhase.CANCELLED: "-",
+        RunPhase.UNKNOWN: "?",
+    }
+    assert ascii_text("○ ◐ ● ! ▸ ▾ ▌ ↓") == "o % * ! + - | v"
+    assert ascii_text("".join(bar(0.5, 6))) == "===---"
     assert ascii_text("╭─ Tasks ─╮") == " - Tasks - "
     assert ascii_text("━━━──") == "===--"
     assert len({ascii_text(glyph) for glyph in "✔◐○↻✘"}) == 5

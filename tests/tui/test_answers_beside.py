@@ -74,7 +74,7 @@ async def test_the_facts_of_the_question_under_the_cursor_come_first(
             first = app.view_model.edition.fact(question.facts[0])
             assert first is not None
             messages = beside(app).split("Your numbers")[0]
-            assert ("4 GPUs ▶  2.53" in messages) is (
+            assert ("4 GPUs, so far  2.53" in messages) is (
                 size[0] < 120 and number == 2
             )  # there is no chart that tells it
             for name in question.facts:

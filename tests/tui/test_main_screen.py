@@ -34,7 +34,9 @@ Make = Callable[..., LabApp]
 
 def flat(app: LabApp) -> str:
     """The pane of the run's facts, its lines joined."""
-    return " ".join(" ".join(str(each.render()) for each in app.screen.query("#run-facts, #next")).split())
+    return " ".join(
+        " ".join(str(each.render()) for each in app.screen.query("#result-line, #run-facts, #next")).split()
+    )
 
 
 def main_of(app: LabApp) -> Any:

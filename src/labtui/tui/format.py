@@ -103,7 +103,7 @@ def clock_span(seconds: float) -> str:
 def bar(share: float, width: int) -> tuple[str, str]:
     """A progress bar of `width` cells, as its filled and its empty part."""
     filled = min(width, max(0, round(share * width)))
-    return "━" * filled, "━" * (width - filled)
+    return "━" * filled, "─" * (width - filled)
 
 
 def connection_label(connection: ConnectionState) -> tuple[str, str]:

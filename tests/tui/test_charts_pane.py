@@ -1,0 +1,170 @@
+"""The charts of a task by their own keys: views, cursor and its strip, models, law, bars, one chart or four."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from textual.pilot import Pilot
+
+from labtui.tui.app import LabApp
+from labtui.tui.widgets.charts_pane import VIEWS, ChartsPane
+from tests.tui.fed_session import FedSession, finished_run, online, spec
+from tests.tui.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+Make = Callable[..., LabApp]
+
+
+def pane_of(app: LabApp) -> ChartsPane:
+    assert app.main is not None
+    return app.main.query_one(ChartsPane)
+
+
+def text(app: LabApp, part: str) -> str:
+    """What the views, the sentence or the strip of the pane say."""
+    return str(pane_of(app).query_one(f"#chart-{part}").render())
+
+
+def shown(app: LabApp) -> set[str]:
+    """The charts on the screen."""
+    return {name for name in VIEWS if pane_of(app).query_one(f"#chart-{name}").display}
+
+
+@asynccontextmanager
+async def charts(app: LabApp, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[Any]]:
+    """The app with the charts of the middle of a lab session."""
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: app.main is not None and bool(app.main.query(ChartsPane)))
+        await until(pilot, lambda: "4 GPUs" in text(app, "strip") and pane_of(app).has_focus)
+        yield pilot
+
+
+async def test_each_number_is_a_view(filled_session: FedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "charts")
+    async with charts(app) as pilot:
+        assert pane_of(app).view_name == "speedup"
+        for number, name in enumerate(VIEWS, 1):
+            await pilot.press(str(number))
+            await until(pilot, lambda name=name: shown(app) == {name}, name)
+
+
+async def test_the_cursor_tells_value_interval_run_and_log_line(
+    filled_session: FedSession, app_of: Make
+) -> None:
+    app = app_of(filled_session, "charts")
+    async with charts(app) as pilot:
+        for words in ("4 GPUs", "2.53×", "run 4, job 31337"):
+            assert words in text(app, "strip"), words
+        await pilot.press("left")
+        await until(pilot, lambda: "2 GPUs" in text(app, "strip"))
+        for words in ("run 3, job 31336", "between", "line "):
+            assert words in text(app, "strip"), words
+        await pilot.press("left", "left", "left")
+        await until(pilot, lambda: "run 2, job 31335" in text(app, "strip"))
+        await pilot.press("right", "right", "right")
+        await until(pilot, lambda: "run 4, job 31337" in text(app, "strip"))
+        await pilot.press("L")
+        await until(pilot, lambda: app.main is not None and app.main.pane == "log")
+
+
+async def test_the_log_line_is_read_through_no_link(filled_session: FedSession, app_of: Make) -> None:
+    path = filled_session.log_path("lt000000000000000ddd", "out")
+    assert path is not None
+    app = app_of(filled_session, "charts")
+    async with charts(app) as pilot:
+        await until(pilot, lambda: "line " in text(app, "strip"))
+        secret = path.with_name("secret")
+        secret.write_text("secret\n" * 99)
+        other = filled_session.log_path("lt000000000000000ccc", "out")
+        assert other is not None
+        other.unlink()
+        other.symlink_to(secret)
+        await pilot.press("left")
+        await until(pilot, lambda: "run 3" in text(app, "strip"))
+        assert "secret" not in text(app, "strip")
+
+
+async def test_bars_and_lines_change_places(filled_session: FedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "charts")
+    async with charts(app) as pilot:
+        await pilot.press("2")
+        await until(pilot, lambda: shown(app) == {"throughput"})
+        before = pane_of(app).query_one("#chart-throughput").spec.kind
+        await pilot.press("y")
+        await until(pilot, lambda: pane_of(app).query_one("#chart-throughput").spec.kind != before)
+        await pilot.press("y")
+        await until(pilot, lambda: pane_of(app).query_one("#chart-throughput").spec.kind == before)
+
+
+async def test_the_law_lies_over_the_speedups(filled_session: FedSession, app_of: Make) -> None:
+    def roles(app: LabApp) -> set[str]:
+        return {series.role for series in pane_of(app).query_one("#chart-speedup").spec.series}
+
+    app = app_of(filled_session, "charts")
+    async with charts(app) as pilot:
+        await pilot.press("1", "o")
+        await until(pilot, lambda: shown(app) == {"speedup"})
+        if pane_of(app).query_one("#chart-speedup").spec.kind == "bars":
+            await pilot.press("y")
+        await until(pilot, lambda: "fit" in roles(app))
+        await pilot.press("o")
+        await until(pilot, lambda: "fit" not in roles(app))
+
+
+@pytest.fixture
+def two_models(session: FedSession) -> Iterator[FedSession]:
+    for number, (model, gpus) in enumerate(
+        [(model, gpus) for model in ("ResNet50", "ResNet152") for gpus in (1, 2)], 1
+    ):
+        token = f"lt00000000000000000{number}"
+        session.feed(*finished_run(token, "10.7", number, spec(model, gpus), str(31330 + number)))
+    session.feed(*online())
+    yield session
+
+
+async def test_models_together_or_one_after_the_other(two_models: FedSession, app_of: Make) -> None:
+    app = app_of(two_models, "charts")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
+        while app.view_model.task_id != "10.7":
+            await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "m 2 models" in text(app, "views"))
+        await pilot.press("m")
+        await until(pilot, lambda: "2 models" not in text(app, "views") and "m ResNet" in text(app, "views"))
+        await until(pilot, lambda: len(pane_of(app).spec.measured) == 1)
+        await pilot.press("m", "m")
+        await until(pilot, lambda: "m 2 models" in text(app, "views"))
+        await pilot.press("down")
+        first = text(app, "strip")
+        await pilot.press("down")
+        await until(pilot, lambda: text(app, "strip") != first)
+
+
+async def test_on_a_very_large_window_four_charts_or_one(filled_session: FedSession, app_of: Make) -> None:
+    app = app_of(filled_session, "charts")
+    async with charts(app, (200, 55)) as pilot:
+        await until(pilot, lambda: len(shown(app)) == 4)
+        await pilot.press("enter")
+        await until(pilot, lambda: shown(app) == {"speedup"})
+        await pilot.press("enter")
+        await until(pilot, lambda: len(shown(app)) == 4)
+        await pilot.press("5")
+        await until(pilot, lambda: shown(app) == {"training"})
+
+
+async def test_a_task_without_runs_has_axes_with_its_sizes(session: FedSession, app_of: Make) -> None:
+    session.feed(*online())
+    app = app_of(session, "charts")
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: bool(app.main and app.main.query(ChartsPane)))
+        while app.view_model.task_id != "10.5":
+            await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "Press s to submit" in text(app, "sentence"))
+        chart = pane_of(app).query_one("#chart-speedup")
+        assert [label for _, label in chart.spec.x_ticks] == ["1", "2", "4"]
+        assert chart.size.height >= 8
