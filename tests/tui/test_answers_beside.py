@@ -100,7 +100,7 @@ async def test_wide_screens_show_the_chart_of_the_question(filled_session: FedSe
         assert "Efficiency, ResNet50" not in text_of(app)
         assert pane_of(app).editor.size.width >= 40
         await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: chart.display and "Parallel eff" in text_of(app))
+        await until(pilot, lambda: chart.display and "Efficiency" in text_of(app))
 
 
 async def test_typing_makes_nothing_anew_and_new_results_do(

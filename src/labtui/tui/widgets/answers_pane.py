@@ -30,6 +30,7 @@ from labtui.tui.keys import key
 from labtui.tui.themes import ink, roles
 from labtui.tui.view import View
 from labtui.tui.widgets.chart import ChartView
+from labtui.tui.widgets.charts_pane import VIEWS
 
 SAVE_AFTER = 1.0
 WIDE, HIGH = 84, 16
@@ -256,6 +257,7 @@ class AnswersPane(Container):
         chart = guidance.chart_beside(self._view, self.question)
         view = self.query_one("#answer-chart", ChartView)
         view.set_class(chart is None, "-nothing")
+        view.heading = VIEWS.get(chart.view, chart.heading) if chart is not None else ""
         if view.spec != chart:
             view.spec = chart
 
