@@ -24,6 +24,11 @@ def pane_of(app: LabApp) -> Any:
     return app.main.query_one("#pane-answers")
 
 
+def footer(app: LabApp) -> str:
+    """The last line of the screen."""
+    return text_of(app).splitlines()[app.size.height - 1]
+
+
 def beside(app: LabApp) -> str:
     return str(pane_of(app).query_one("#answer-numbers", Static).render())
 
@@ -172,9 +177,9 @@ async def test_in_a_text_the_bottom_line_offers_what_is_no_letter(
         await until(pilot, lambda: app.view_model.loaded)
         app.go_to_task("10.5")
         await pilot.press("a")
-        await until(pilot, lambda: "enter write" in text_of(app).splitlines()[-1])
+        await until(pilot, lambda: "Write" in footer(app))
         await pilot.press("ctrl+n")
-        await until(pilot, lambda: "esc back" in text_of(app).splitlines()[-1])
-        assert "enter write" not in text_of(app).splitlines()[-1]
-        await pilot.click("KeyLine", offset=(text_of(app).splitlines()[-1].index("esc back"), 0))
-        await until(pilot, lambda: "enter write" in text_of(app).splitlines()[-1])
+        await until(pilot, lambda: "esc Back" in footer(app))
+        assert "Write" not in footer(app) and "s Submit" not in footer(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: "Write" in footer(app))

@@ -163,11 +163,11 @@ class MainScreen(TaskActions):
         self.refresh_bindings()
 
     def focus_pane(self) -> None:
-        """Put the focus where the arrow keys mean something."""
+        """Put the focus where the arrow keys mean something: on a part marked "-first", else on the first that can."""
         if self.has_class("-open"):
             return
         pane = self.query_one(f"#pane-{self.pane}")
-        parts = (pane, *pane.query("*")) if pane.is_mounted else ()
+        parts = (pane, *pane.query(".-first"), *pane.query("*")) if pane.is_mounted else ()
         self.set_focus(
             next((each for each in parts if each.focusable), None)
         )  # at once: keys may wait already
@@ -283,4 +283,4 @@ class MainScreen(TaskActions):
         else:
             self.notify(f"Every question of {view.task_id} has an answer.", markup=False)
             if next_task(view) is not None:
-                await self.app.run_action("next_open_task")
+                await self.action_next_open_task()

@@ -492,6 +492,7 @@ class PlanScreen(PlanFixing):
         if seen and possible:
             from labtui.tui.screens.prompts import AskReason
 
+            self.app.clear_notifications()  # the one that asked to submit again
             self.app.push_screen(AskReason(stops), self._overridden)
         else:
             fixed = " Press f to fix it." if self.finding is not None and self.finding.fix is not None else ""

@@ -98,7 +98,7 @@ class AnswersPane(Container):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("enter", "write_answer", "Write", "edit the chosen answer", show=True),
-        key("escape", "leave_text", "Back", "leave an answer's text; it is stored"),
+        key("escape", "leave_text", "Back", "leave an answer's text; it is stored", show=True),
         Binding("tab,shift+tab", "other_side", "facts and numbers, or back", show=False),
     ]
 
@@ -121,11 +121,13 @@ class AnswersPane(Container):
             with AnswerFacts(id="answer-facts"):
                 yield Static(Text(""), id="answer-numbers", markup=False)
         with Container(id="answer-main"):
-            yield AnswerCards(id="answer-cards")
+            yield AnswerCards(id="answer-cards", classes="-first")
             with Vertical(id="answer-edit"):
                 yield Static(Text(""), id="answer-state", markup=False)
                 yield Static(Text(""), id="answer-question", markup=False)
-                yield TextArea(id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True)
+                yield TextArea(
+                    id="answer-text", soft_wrap=True, tab_behavior="focus", compact=True, classes="-first"
+                )
 
     def on_mount(self) -> None:
         """The cards first; the editor when it is asked for."""
@@ -206,12 +208,15 @@ class AnswersPane(Container):
         """Edit the chosen answer."""
         self.write()
 
-    async def action_leave_text(self) -> None:
-        """Leave an answer's text, or go back."""
-        if self.writing:
-            self.leave()
-        else:
-            await self.run_action("screen.escape")
+    def action_leave_text(self) -> None:
+        """Leave an answer's text."""
+        self.leave()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """`enter` begins a text, `escape` ends it."""
+        if action in {"write_answer", "leave_text"}:
+            return self.writing == (action == "leave_text")
+        return True
 
     def action_other_side(self) -> None:
         """From the answers to the facts and numbers, and back."""
