@@ -162,7 +162,7 @@ async def test_enter_opens_an_answer_and_escape_shows_it_as_a_card(
         await pilot.press("down", "enter")
         await until(pilot, lambda: "Answer to question 2" in text_of(app))
         await pilot.press(*"**sublinear**", "escape")
-        await until(pilot, lambda: "answered" in text_of(app))
+        await until(pilot, lambda: "✔ 2" in text_of(app))
         assert "sublinear" in text_of(app) and "**" not in text_of(app)
         written = (filled_session.folder.answers / "10.5.md").read_text()
         assert "**sublinear**" in written.split("## 2.")[1].split("## 3.")[0]
