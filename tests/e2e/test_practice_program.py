@@ -82,13 +82,13 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -> None:
     terminal.come_to("● online", "10.5", "practice 100×")
     terminal.press("]", "]", "]", "]")
-    terminal.come_to("10.5 The impact of GPU parallelism")
+    terminal.come_to("10.5  The impact of GPU parallelism", "Submit 3 runs")
     terminal.press("s")
     terminal.come_to("Plan of 10.5", "No problem found")
     terminal.press("s")
     terminal.come_to("Submit 1 job with 3 runs?")
     terminal.press("y")
-    terminal.come_to("2.53", "63 %")  # the third size is measured
+    terminal.come_to("2.53×", "63.4 %")  # the third size is measured
     terminal.press("x")
     terminal.come_to("deck.pdf")
     terminal.press("a")
@@ -99,7 +99,7 @@ def test_from_the_command_to_a_ticked_task(terminal: Terminal, tmp_path: Path) -
     terminal.press("Escape")
     text = terminal.come_to("✔ 10.5")
     assert "Traceback" not in text
-    terminal.come_to("q quit")  # the text is left: keys are keys again
+    terminal.come_to("⏎ Write")  # the text is left: keys are keys again
     terminal.press("q")
     terminal.come_to("This practice session is not kept")
     terminal.press("y")
