@@ -6,6 +6,7 @@ A difference is either a mistake or meant. When it is meant, look at the new pic
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable
@@ -62,6 +63,10 @@ def lab(tmp_path: Path) -> FedSession:
     return session
 
 
+SETTLED = 100
+"""Pictures in a row that are equal: the screen has come to rest."""
+
+
 async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callable[[], bool]) -> None:
     """Compare the screen with the stored picture, or store it."""
     await until(pilot, condition, contract.words)  # type: ignore[arg-type]
@@ -69,8 +74,15 @@ async def hold(app: LabApp, pilot: object, contract: Contract, condition: Callab
         line.cursor_blink = False
     await until(pilot, lambda: not app._notifications)  # type: ignore[arg-type]
     path = HERE / f"{contract.name}.svg"
-    shown = normal(app.export_screenshot(title="labtui", simplify=True))
-    if os.environ.get("LABTUI_WRITE_CONTRACTS"):
+    writing = bool(os.environ.get("LABTUI_WRITE_CONTRACTS"))
+    expected = "" if writing else path.read_text()
+    shown, same = "", 0
+    while shown != expected and same < SETTLED:  # what is computed in a thread may still come
+        await pilot.pause()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.02)
+        before, shown = shown, normal(app.export_screenshot(title="labtui", simplify=True))
+        same = same + 1 if shown == before else 0
+    if writing:
         path.write_text(shown, newline="\n")
     assert path.read_text() == shown, f"{path.name} differs; the screen reads\n{text_of(app)}"
 

@@ -191,6 +191,8 @@ class NextStepText(Slice):
 class Rail(Vertical):
     """The tasks and the next step."""
 
+    _view: View | None = None
+
     def compose(self) -> ComposeResult:
         yield Static(id="rail-title", markup=False)
         yield TaskList(id="tasks")
@@ -200,6 +202,7 @@ class Rail(Vertical):
 
     def show(self, view: View) -> None:
         """The list, how many are done, the next step; on a page of its own what the chosen task is for."""
+        self._view = view
         styles = roles(self.app)
         done = f"{view.progress.done} of {view.progress.of}" if view.progress else ""
         wide = self.size.width >= 60
@@ -216,6 +219,11 @@ class Rail(Vertical):
         about = view.task if wide else None
         text = " ".join(about.what.split()) if about is not None else ""
         self.query_one("#about", Static).update(ink(text, styles.soft))
+
+    def on_resize(self) -> None:
+        """The columns and the purpose depend on the width, which is known only once the rail is shown."""
+        if self._view is not None:
+            self.show(self._view)
 
 
 class NoteLine(Slice):
