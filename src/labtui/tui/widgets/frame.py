@@ -216,8 +216,7 @@ class Rail(Vertical):
         )
         self.query_one(TaskList).show(view)
         self.query_one("#next", NextStepText).show(view)
-        about = view.task if wide else None
-        text = " ".join(about.what.split()) if about is not None else ""
+        text = " ".join(view.task.what.split()) if wide and view.task is not None else ""
         self.query_one("#about", Static).update(ink(text, styles.soft))
 
     def on_resize(self) -> None:
