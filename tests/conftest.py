@@ -32,6 +32,9 @@ settings.load_profile("labtui")
 _state = tempfile.TemporaryDirectory(prefix="labtui-tests-")
 os.environ["XDG_STATE_HOME"] = _state.name
 
+# No test waits in an editor that happens to be installed.
+os.environ["VISUAL"] = os.environ["EDITOR"] = "true"
+
 # Screens in this process are drawn less often and without animation: about a tenth less to compute. Textual reads both
 # constants at import; programs that tests start keep its own.
 textual_constants.MAX_FPS = 10
@@ -73,7 +76,7 @@ AT_ONCE = 3
 """Groups that begin first; the others are spread over the tests that compute."""
 
 
-SECOND_TRY = ("cluster", "tensorflow", "torch")
+SECOND_TRY = ("cluster", "tensorflow", "torch", "terminal")
 """In CI a failed test with one of these marks is tried once more; the last lines name it. Never a pure test."""
 
 

@@ -18,6 +18,7 @@ pytestmark = [
     ),
     pytest.mark.timeout(900),
     pytest.mark.slow,
+    pytest.mark.terminal,
 ]
 
 DEADLINE_S = 720.0

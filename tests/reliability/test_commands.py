@@ -60,6 +60,7 @@ def outs(folder: LabFolder) -> list[bytes]:
     return [os.path.join(place, name) for name in sorted(os.listdir(place)) if name.endswith(b".out")]
 
 
+@pytest.mark.terminal
 @pytest.mark.parametrize("command", OVER_A_FOLDER)
 def test_no_command_lets_text_act_on_the_terminal(evil: LabFolder, command: str) -> None:
     folder = [] if command.startswith(("labs", "parse")) else ["--folder", str(evil.path)]

@@ -14,6 +14,8 @@ import pytest
 
 from tests.reliability.hostile import PYTHON_PATH, Terminal, acts
 
+pytestmark = pytest.mark.terminal
+
 SHOW = [sys.executable, "-m", "tests.reliability.show_hostile"]
 QUIT = "\x11"
 PANES = ("t", "r", "l", "c", "a")
