@@ -21,7 +21,7 @@ KNOWN = Known(
 
 def test_the_good_one_is_good():
     edition = parse_edition(GOOD, "lab.toml", KNOWN)
-    assert edition.tasks[0].runs[0].per_gpu_batch == 2048
+    assert edition.tasks[0].runs[0].spec.per_gpu_batch == 2048
 
 
 @pytest.mark.parametrize(
@@ -175,16 +175,17 @@ def test_a_sweep_is_a_run_for_each_combination_gpus_changing_fastest():
         "gpus = 2\nbatch = 2048", 'gpus = [2, 4]\nbatch = [64, 128]\nvary = [[], ["--compile"]]'
     )
     (task,) = parse_edition(text).tasks
-    assert [(run.options, run.per_gpu_batch, run.gpus, run.batch_size) for run in task.runs] == [
+    specs = [run.spec for run in task.runs]
+    assert [(spec.extra_args, spec.per_gpu_batch, spec.n_gpus, spec.batch_size) for spec in specs] == [
         (words, each, gpus, each * gpus)
         for words in ((), ("--compile",))
         for each in (64, 128)
         for gpus in (2, 4)
     ]
-    assert {run.device for run in task.runs} == {"gpu"}
+    assert {spec.device for spec in specs} == {"gpu"}
     text = GOOD.replace('form = "one-job"', 'form = "cpu"').replace("gpus = 2", "gpus = 0")
     ((run,),) = (task.runs for task in parse_edition(text).tasks)
-    assert (run.device, run.gpus, run.batch_size, run.per_gpu_batch) == ("cpu", 0, 2048, None)
+    assert (run.spec.device, run.spec.n_gpus, run.spec.batch_size) == ("cpu", 0, 2048)
 
 
 def test_published_numbers_are_bands_by_their_tolerance():

@@ -60,7 +60,7 @@ def test_scripts_the_student_makes(editions):
         for task in editions[name].tasks:
             for check in task.checks:
                 if isinstance(check, EditedCheck):
-                    assert check.script in {run.script for run in task.runs}
+                    assert check.script in {run.spec.script for run in task.runs}
 
 
 @pytest.mark.parametrize("name", IDS)

@@ -25,22 +25,21 @@ MN5 = load_profile("mn5")
 SIZES = (1, 2, 4, 8, 16, 32)
 
 
-def plan(gpus: int, **more: object) -> RunPlan:
+def plan(gpus: int, *, form: str = "torchrun", minutes: int | None = None, **more: object) -> RunPlan:
     values: dict[str, object] = {
-        "form": "torchrun",
         "model": "vit",
         "device": "gpu",
-        "gpus": gpus,
+        "n_gpus": gpus,
         "batch_size": 128 * gpus,
-        "per_gpu_batch": 128,
         "epochs": 5,
         "script": "pytorch/train_ddp.py",
         "batch_option": "per-gpu",
         "data_set": "tiny-224",
-        "images": 100_000,
-        "options": ("--compile",),
+        "extra_args": ("--compile",),
+        "launcher": form,
     }
-    return RunPlan(**(values | more))  # type: ignore[arg-type]
+    spec = RunSpec(**(values | more))  # type: ignore[arg-type]
+    return RunPlan(spec=spec, form=form, images=100_000, time_limit_minutes=minutes)  # type: ignore[arg-type]
 
 
 TASK = msgspec.structs.replace(EDITION.tasks[4], id="12.2", runs=tuple(plan(n) for n in SIZES), checks=())
@@ -81,8 +80,8 @@ def test_srun_can_start_the_processes_in_place_of_torchrun():
 
 
 def test_a_sweep_on_one_gpu_can_be_one_job():
-    runs = tuple(plan(1, options=("--num_workers", str(n)), time_limit_minutes=50) for n in (1, 2, 4))
-    other = plan(1, data_set="micro-224", time_limit_minutes=50)
+    runs = tuple(plan(1, extra_args=("--num_workers", str(n)), minutes=50) for n in (1, 2, 4))
+    other = plan(1, data_set="micro-224", minutes=50)
     sweep = msgspec.structs.replace(LAB, tasks=(msgspec.structs.replace(TASK, runs=(*runs, other)),))
     usual = task_drafts(sweep, "12.2", MN5, OVER)
     assert [draft.form for draft in usual] == ["torchrun"] * 4

@@ -181,7 +181,7 @@ def test_from_empty_folder_to_all_boxes(name, tmp_path):
             for task in edition.tasks:
                 walk.make_copies(session, task)
                 plan = OTHERWISE.get((name, task.id), PlanOverrides())
-                on_gpus = name not in ONE_AT_A_TIME and {run.device for run in task.runs} == {"gpu"}
+                on_gpus = name not in ONE_AT_A_TIME and {run.spec.device for run in task.runs} == {"gpu"}
                 walk.submit(session, task.id, replace(plan, qos="acc_training") if on_gpus else plan)
             walk.finish(session)
             for task in edition.tasks:

@@ -270,7 +270,7 @@ def _task_lines(edition: Edition, task: Task, width: int) -> Iterator[str]:
 def _run_lines(edition: Edition, task: Task) -> Iterator[str]:
     from labtui.lab.plan import expected_learning_rate, planned_specs
 
-    specs = planned_specs(edition, task)
+    specs = planned_specs(task)
     if specs and specs[0].program is not None:
         yield from (f"{spec.label}: {' '.join(spec.arguments)}" for spec in specs)
         return

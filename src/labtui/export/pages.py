@@ -250,10 +250,10 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
     results = contents.results
     names = {task.id, *(name for check in task.checks for name in check.tasks)}
     planned = {
-        (run.model, run.device, run.gpus, run.batch_size, run.data_set or "", run.tuning)
+        (run.model, run.device, run.n_gpus, run.batch_size, run.data_set, run.tuning)
         for each in contents.edition.tasks
         if each.id in names
-        for run in each.runs
+        for run in (plan.spec for plan in each.runs)
     }
 
     def mine(row: ResultRow) -> bool:
@@ -278,7 +278,7 @@ def _page_results(contents: LabContents, plan: HandInPage, task: Task) -> Result
 
 def _page_programs(results: Results, plan: HandInPage, task: Task) -> tuple[ProgramRow, ...]:
     """The times of programs that a page speaks of: those it names, else those its task measures; real ones first."""
-    measured = {(run.model, run.processes, run.size) for run in task.runs}
+    measured = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
     rows = tuple(
         row
         for row in results.programs
@@ -334,7 +334,7 @@ def _listing(contents: LabContents, task: Task, wanted: Excerpt) -> Listing | No
     """The lines that a page shows of a script, a job script or a log."""
     job = contents.job_of(task)
     if wanted.source == "changes":
-        names = {*task.files, *(run.script for run in task.runs)}
+        names = {*task.files, *(run.spec.script for run in task.runs)}
         script = next((each for each in contents.changed if each.name in names), None)
         if script is None or not script.original_name:
             return whole(script.text, script.name) if script is not None else None

@@ -234,7 +234,9 @@ def _rates(at: _At, check: schema.LearningRateCheck) -> Iterator[CheckItem]:
 
 def _metric(at: _At, check: schema.MetricCheck) -> Iterator[CheckItem]:
     sentence = f"{check.metric} reached {check.at_least:g}"
-    models = {plan.model for source in tasks_of(at.edition, at.task, check.tasks) for plan in source.runs}
+    models = {
+        plan.spec.model for source in tasks_of(at.edition, at.task, check.tasks) for plan in source.runs
+    }
     values = [
         (value, sample.epoch, run)
         for run in at.evidence.state.runs.values()

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 from labtui.domain.errors import DataError
+from labtui.domain.model import RunSpec
 from labtui.lab.edition import (
     ChartsCheck,
     Check,
@@ -22,7 +23,7 @@ from labtui.lab.edition import (
     Task,
 )
 from labtui.lab.fields import Place, Problem
-from labtui.lab.runs import PublishedRow, RunPlan
+from labtui.lab.runs import PublishedRow
 from labtui.training_logs.patterns import line_pattern
 
 
@@ -99,7 +100,7 @@ def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Pr
             "A speedup and an efficiency are of two GPUs or more, an acceleration of a GPU.",
         )
     ratio = row.speedup or row.efficiency or row.acceleration
-    plans = [run for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
+    plans = [run.spec for task in edition.tasks for run in task.runs if row.task in ("", task.id)]
     if row.task and edition.task(row.task) is None:
         yield (*place, "task"), f"There is no task {row.task!r}."
     elif not any(row.is_about(run) or (ratio and _sized(row, run)) for run in plans):
@@ -108,8 +109,8 @@ def _published(edition: Edition, row: PublishedRow, place: Place) -> Iterator[Pr
         yield place, f"No task plans such a run of {what}, so these numbers are never used.{near}"
 
 
-def _sized(row: PublishedRow, run: RunPlan) -> bool:
-    return (row.model, row.gpus) == (run.model, run.gpus)
+def _sized(row: PublishedRow, run: RunSpec) -> bool:
+    return (row.model, row.gpus) == (run.model, run.n_gpus)
 
 
 # --------------------------------------------------------------------------- tasks
@@ -136,13 +137,14 @@ def _runs(edition: Edition, task: Task, place: Place) -> Iterator[Problem]:
     sweeps = [(i, run) for i, sweep in enumerate(task.sweeps) for run in sweep.runs()]
     seen: set[tuple[object, ...]] = set()
     for index, run in sweeps:
-        key = (run.model, run.gpus, run.batch_size, run.data_set, run.tuning)
-        where = f"{on(run.model, run.gpus)} with batch {run.batch_size:,}"
+        spec, images = run.spec, run.images or edition.images
+        key = (spec.model, spec.n_gpus, spec.batch_size, spec.data_set, spec.tuning)
+        where = f"{on(spec.model, spec.n_gpus)} with batch {spec.batch_size:,}"
         if key in seen:
             yield (*place, "sweeps", index), f"Task {task.id} plans {where} twice."
         seen.add(key)
-        if run.batch_size > (run.images or edition.images):
-            what = f"A batch of {run.batch_size:,} is more than all {run.images or edition.images:,} images."
+        if spec.batch_size > images:
+            what = f"A batch of {spec.batch_size:,} is more than all {images:,} images."
             yield (*place, "sweeps", index, "batch"), what
 
 
@@ -151,7 +153,7 @@ def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator
         if edition.task(name) is None:
             yield (*place, "tasks", index), f"There is no task {name!r}."
     sources = [edition.task(name) for name in check.tasks] if check.tasks else [task]
-    planned = [run for source in sources if source is not None for run in source.runs]
+    planned = [run.spec for source in sources if source is not None for run in source.runs]
     kind = str(check.__struct_config__.tag)
     if kind in {"runs", "constant-batch", "learning-rate", "metric"} and not planned:
         yield place, f"The check {kind!r} looks at runs, but none are planned in the tasks it names."
@@ -160,7 +162,7 @@ def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator
     if isinstance(check, RunsCheck):
         for run in planned:
             if run.epochs < check.min_epochs:
-                what = f"{on(run.model, run.gpus)} is planned with {run.epochs}"
+                what = f"{on(run.model, run.n_gpus)} is planned with {run.epochs}"
                 yield place, f"The check wants {check.min_epochs} epochs (`min_epochs`), but {what}."
     elif kind == "constant-batch":
         yield from _one_batch(planned, place)
@@ -172,9 +174,9 @@ def _check(edition: Edition, task: Task, check: Check, place: Place) -> Iterator
             yield place, f"No law can be fitted: {check.model} is not planned on one GPU and on more."
 
 
-def _one_batch(planned: Sequence[RunPlan], place: Place) -> Iterator[Problem]:
+def _one_batch(planned: Sequence[RunSpec], place: Place) -> Iterator[Problem]:
     for model in dict.fromkeys(run.model for run in planned):
-        found = sorted({run.per_gpu_batch or run.batch_size for run in planned if run.model == model})
+        found = sorted({run.per_gpu_batch for run in planned if run.model == model})
         if len(found) > 1:
             batches = " and ".join(f"{batch:,}" for batch in found)
             yield place, f"The check wants one batch per GPU, but {model} is planned with {batches}."
@@ -182,13 +184,14 @@ def _one_batch(planned: Sequence[RunPlan], place: Place) -> Iterator[Problem]:
 
 def _sizes(edition: Edition, model: str) -> bool:
     """Whether a speedup of a model can come out: planned on one GPU and on more, with one per-GPU batch."""
-    runs = [run for task in edition.tasks for run in task.runs if run.model == model and run.gpus]
-    bases = {run.per_gpu_batch for run in runs if run.gpus == 1}
-    return any(run.gpus > 1 and run.per_gpu_batch in bases for run in runs)
+    runs = [run.spec for task in edition.tasks for run in task.runs]
+    runs = [run for run in runs if run.model == model and run.n_gpus]
+    bases = {run.per_gpu_batch for run in runs if run.n_gpus == 1}
+    return any(run.n_gpus > 1 and run.per_gpu_batch in bases for run in runs)
 
 
 def _models(edition: Edition) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(run.model for task in edition.tasks for run in task.runs))
+    return tuple(dict.fromkeys(run.spec.model for task in edition.tasks for run in task.runs))
 
 
 def _planned_model(edition: Edition, model: str, place: Place) -> Iterator[Problem]:
@@ -236,7 +239,7 @@ def _page(edition: Edition, page: HandInPage, place: Place) -> Iterator[Problem]
     for model in page.models:
         yield from _planned_model(edition, model, (*place, "models"))
     known = {name for each in edition.tasks for name in each.files}
-    known |= {run.script for each in edition.tasks for run in each.runs}
+    known |= {run.spec.script for each in edition.tasks for run in each.runs}
     for number, excerpt in enumerate(page.excerpts):
         if excerpt.source not in _SOURCES | known:
             what = f"{excerpt.source!r} is neither a script of a task nor job, out, err or changes."

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from labtui.domain.model import Outcome, Program
+from labtui.domain.model import Outcome
 from labtui.lab.fields import (
     ChartKey,
     Count,
@@ -284,7 +284,7 @@ class Edition(EditionTable, frozen=True, kw_only=True):
                         run
                         for measure in task.measures
                         if measure.program in programs
-                        for run in measure.runs_of(programs[measure.program])
+                        for run in measure.runs_of(programs[measure.program].program)
                     ),
                 ),
             )
@@ -297,9 +297,6 @@ class Edition(EditionTable, frozen=True, kw_only=True):
     def published_rows(self) -> tuple[PublishedRow, ...]:
         """What documents say, each configuration by itself."""
         return tuple(row for table in self.published for row in table.whole_rows())
-
-    def program(self, name: str) -> Program | None:
-        return next((found.program for found in self.programs if found.name == name), None)
 
     def task(self, task_id: str) -> Task | None:
         return next((task for task in self.tasks if task.id == task_id), None)

@@ -10,14 +10,12 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from labtui.domain.errors import UsageError
 from labtui.domain.model import (
     MANY_NODES,
     PROCESS_PER_GPU,
     JobForm,
-    Launcher,
     RunSpec,
     SubmissionDraft,
     TemplateForm,
@@ -25,7 +23,7 @@ from labtui.domain.model import (
 from labtui.domain.profile import Profile
 from labtui.lab.edition import EditedCheck, Edition, Task
 from labtui.lab.expected_time import time_limit
-from labtui.lab.runs import RunPlan
+from labtui.lab.runs import RunPlan, launcher_of
 
 PER_GPU_BATCH = "{per_gpu_batch}"
 """Stands in a run's `arguments` for the batch of one GPU."""
@@ -74,13 +72,11 @@ def task_of(edition: Edition, task_id: str) -> Task:
     return task
 
 
-def planned_specs(
-    edition: Edition, task: Task, overrides: PlanOverrides | None = None
-) -> tuple[RunSpec, ...]:
+def planned_specs(task: Task, overrides: PlanOverrides | None = None) -> tuple[RunSpec, ...]:
     """The runs a task plans, with what the student changed."""
     wanted = overrides or PlanOverrides()
     plans = [plan for plan in task.runs if _kept(plan, wanted)]
-    return tuple(_spec(edition, plan, wanted) for plan in plans)
+    return tuple(_spec(plan, wanted) for plan in plans)
 
 
 def task_drafts(
@@ -94,7 +90,7 @@ def task_drafts(
     task = task_of(edition, task_id)
     wanted = overrides or PlanOverrides()
     plans = [plan for plan in task.runs if _kept(plan, wanted)]
-    specs = [on_nodes(_spec(edition, plan, wanted), profile) for plan in plans]
+    specs = [on_nodes(_spec(plan, wanted), profile) for plan in plans]
     forms = [form_of(plan.form, spec, wanted.form) for plan, spec in zip(plans, specs, strict=True)]
     jobs = gathered(forms, specs, _measures(specs))
     return tuple(
@@ -140,7 +136,7 @@ def withheld_scripts(edition: Edition) -> frozenset[str]:
 
 def framework_scripts(edition: Edition) -> tuple[str, ...]:
     """The scripts of `FRAMEWORK_FOLDERS` that the edition's runs start."""
-    started = (plan.script for task in edition.tasks for plan in task.runs)
+    started = (plan.spec.script for task in edition.tasks for plan in task.runs)
     return tuple(dict.fromkeys(name for name in started if name.startswith(FRAMEWORK_FOLDERS)))
 
 
@@ -153,50 +149,24 @@ def copies_to_start(task: Task) -> tuple[tuple[str, str], ...]:
 
 
 def _kept(plan: RunPlan, wanted: PlanOverrides) -> bool:
-    return wanted.gpus is None or plan.gpus in wanted.gpus
+    return wanted.gpus is None or plan.spec.n_gpus in wanted.gpus
 
 
-def _program_spec(edition: Edition, plan: RunPlan) -> RunSpec:
-    """One timing of a program."""
-    program = edition.program(plan.model)
-    return RunSpec(
-        model=plan.model,
-        device=plan.device,
-        n_gpus=plan.gpus,
-        batch_size=1,
-        epochs=1,
-        script=plan.script,
-        launcher="python" if program is None else program.launcher,
-        arguments=() if program is None else program.words(plan.processes, plan.size),
-        program=program,
-        processes=plan.processes,
-        size=plan.size,
-    )
-
-
-def _spec(edition: Edition, plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
-    if plan.form == "mpi":
-        return _program_spec(edition, plan)
-    batch = plan.batch_size if wanted.per_gpu_batch is None else wanted.per_gpu_batch * max(1, plan.gpus)
-    if wanted.max_per_gpu_batch is not None and wanted.per_gpu_batch is None and plan.gpus:
-        batch = min(batch, wanted.max_per_gpu_batch * plan.gpus)
-    rate = wanted.learning_rate if wanted.learning_rate is not None else plan.learning_rate
-    return RunSpec(
-        model=plan.model,
-        device=plan.device,
-        n_gpus=plan.gpus,
-        batch_size=batch,
-        epochs=plan.epochs if wanted.epochs is None else wanted.epochs,
-        script=plan.script,
-        learning_rate=rate,
-        extra_args=plan.options,
-        launcher=_launcher(plan, wanted),
-        batch_option=plan.batch_option,
-        data_set=plan.data_set or "",
-        variant=plan.variant,
-        arguments=tuple(
-            word.replace(PER_GPU_BATCH, str(batch // max(1, plan.gpus))) for word in plan.arguments
-        ),
+def _spec(plan: RunPlan, wanted: PlanOverrides) -> RunSpec:
+    spec = plan.spec
+    if spec.program is not None:
+        return spec
+    each = spec.per_gpu_batch if wanted.per_gpu_batch is None else wanted.per_gpu_batch
+    if wanted.max_per_gpu_batch is not None and wanted.per_gpu_batch is None and spec.n_gpus:
+        each = min(each, wanted.max_per_gpu_batch)
+    either = {plan.form, wanted.form} <= {*PROCESS_PER_GPU}
+    return replace(
+        spec,
+        batch_size=each * spec.replicas,
+        epochs=spec.epochs if wanted.epochs is None else wanted.epochs,
+        learning_rate=spec.learning_rate if wanted.learning_rate is None else wanted.learning_rate,
+        launcher=launcher_of(wanted.form) if either and wanted.form is not None else spec.launcher,
+        arguments=tuple(word.replace(PER_GPU_BATCH, str(each)) for word in spec.arguments),
     )
 
 
@@ -221,12 +191,6 @@ def form_of(planned: JobForm, spec: RunSpec, wanted: JobForm | None) -> JobForm:
     if either <= {*PROCESS_PER_GPU} or in_turn or not either & {*MANY_NODES, "mpi"}:
         return wanted
     return planned
-
-
-def _launcher(plan: RunPlan, wanted: PlanOverrides) -> Launcher:
-    both = {plan.form, wanted.form} <= {*PROCESS_PER_GPU}
-    form = wanted.form if both else plan.form
-    return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
 def gathered(

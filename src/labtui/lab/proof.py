@@ -103,7 +103,7 @@ def _state(edition: Edition, scripts: Mapping[str, FileFact]) -> LabState:
     submissions: dict[str, SubmissionState] = {}
     runs: dict[int, RunState] = {}
     for task in edition.tasks:
-        for plan, spec in zip(task.runs, planned_specs(edition, task), strict=True):
+        for plan, spec in zip(task.runs, planned_specs(task), strict=True):
             run = _run(edition, task, plan, spec, run_id=len(runs) + 1)
             runs[run.run_id] = run
             submissions[run.token] = _submission(task, plan, run, scripts)
@@ -112,7 +112,7 @@ def _state(edition: Edition, scripts: Mapping[str, FileFact]) -> LabState:
 
 def _submission(task: Task, plan: RunPlan, run: RunState, scripts: Mapping[str, FileFact]) -> SubmissionState:
     job_id = str(30_000 + run.run_id)
-    name = f"{plan.model}-{plan.gpus}"
+    name = f"{run.spec.model}-{run.spec.n_gpus}"
     return SubmissionState(
         token=run.token,
         task_id=task.id,
@@ -121,7 +121,7 @@ def _submission(task: Task, plan: RunPlan, run: RunState, scripts: Mapping[str, 
         run_ids=(run.run_id,),
         planned_at=0.0,
         status=SubmissionStatus.ACCEPTED,
-        gpus=plan.gpus,
+        gpus=run.spec.n_gpus,
         remote_logs={"out": f"{name}.%j.out"},
         script_hashes={path: fact.sha256 for path, fact in scripts.items()},
         job=JobView(job_id=job_id, phase=JobPhase.FINISHED, slurm_state="COMPLETED", evidence="sacct"),
@@ -130,7 +130,7 @@ def _submission(task: Task, plan: RunPlan, run: RunState, scripts: Mapping[str, 
 
 def published_row(edition: Edition, task: Task, plan: RunPlan) -> PublishedRow | None:
     """What is published of a planned run: the task's own row before one that names no task, before any."""
-    fitting = [row for row in edition.published_rows if row.is_about(plan) and _has_numbers(row)]
+    fitting = [row for row in edition.published_rows if row.is_about(plan.spec) and _has_numbers(row)]
     fitting.sort(key=lambda row: (row.task != task.id, bool(row.task), row.tuning is None))
     return fitting[0] if fitting else None
 
@@ -145,17 +145,17 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: 
     own = next((c for c in task.checks if isinstance(c, RunsCheck) and not c.tasks), RunsCheck())
     outcome = own.outcomes[0] if found is None else found.outcome
     images = _trained_images(edition, plan)
-    count = plan.epochs
+    count = spec.epochs
     if outcome != "completed":  # ended in its last epoch, or at once where it has no times
-        count = plan.epochs - 1 if row.epoch_seconds else own.min_epochs
-    if plan.form == "mpi":
+        count = spec.epochs - 1 if row.epoch_seconds else own.min_epochs
+    if spec.program is not None:
         epochs: tuple[EpochSample, ...] = (_timing(row, run_id),)
     elif row.throughput is not None:
         epochs = ()
     else:
-        steps = -(-images // plan.batch_size)
+        steps = -(-images // spec.batch_size)
         numbers = range(1, count + 1)
-        epochs = tuple(_epoch(task, plan, row, number=n, count=count, steps=steps) for n in numbers)
+        epochs = tuple(_epoch(task, spec, row, number=n, count=count, steps=steps) for n in numbers)
     return RunState(
         run_id=run_id,
         token=f"published-{run_id}",
@@ -164,10 +164,10 @@ def _run(edition: Edition, task: Task, plan: RunPlan, spec: RunSpec, *, run_id: 
         phase=RunPhase.DONE if outcome == "completed" else RunPhase.FAILED,
         epochs=epochs,
         outcome=outcome,
-        images=None if plan.form == "mpi" else images,
-        framework="pytorch" if plan.form in PROCESS_PER_GPU else "",
-        learning_rate=None if plan.form == "mpi" else expected_learning_rate(edition, spec),
-        totals=_totals(row, plan, run_id),
+        images=None if spec.program is not None else images,
+        framework="pytorch" if spec.launcher in PROCESS_PER_GPU else "",
+        learning_rate=None if spec.program is not None else expected_learning_rate(edition, spec),
+        totals=_totals(row, spec, run_id),
     )
 
 
@@ -179,11 +179,11 @@ def _timing(row: PublishedRow, run_id: int) -> EpochSample:
     return EpochSample(epoch=1, seconds=printed, source=SOURCE, line=run_id)
 
 
-def _totals(row: PublishedRow, plan: RunPlan, run_id: int) -> TotalsSeen | None:
+def _totals(row: PublishedRow, spec: RunSpec, run_id: int) -> TotalsSeen | None:
     rate, memory = row.throughput, row.gpu_memory
     if rate is None and memory is None:
         return None
-    length = named_options((*plan.arguments, *plan.options)).get("sequence_length", "")
+    length = named_options((*spec.arguments, *spec.extra_args)).get("sequence_length", "")
     return TotalsSeen(
         at=0.0,
         run_id=run_id,
@@ -196,13 +196,13 @@ def _totals(row: PublishedRow, plan: RunPlan, run_id: int) -> TotalsSeen | None:
 
 
 def _epoch(
-    task: Task, plan: RunPlan, row: PublishedRow, *, number: int, count: int, steps: int
+    task: Task, spec: RunSpec, row: PublishedRow, *, number: int, count: int, steps: int
 ) -> EpochSample:
     steady = row.epoch_seconds or _UNKNOWN_SECONDS
     seconds = (row.first_epoch_seconds or 2 * steady) if number == 1 else steady
     accuracy = (_ACCURACY if row.accuracy is None else row.accuracy) * number / count
     metrics = {"accuracy": accuracy, "loss": 2.3 - number / count}
-    if any(" rate" in word for word in plan.tuning):
+    if any(" rate" in word for word in spec.tuning):
         metrics |= {"top1": 100 * accuracy, "val_top1": 95 * accuracy, "learning_rate": 1.0 / number}
     for check in task.checks:
         if isinstance(check, MetricCheck) and check.metric in metrics and row.accuracy is None:
@@ -219,10 +219,11 @@ def _epoch(
 def _trained_images(edition: Edition, plan: RunPlan) -> int:
     """Images of an epoch; processes, one for each GPU, share them evenly and leave out a batch that is not whole."""
     images = plan.images or edition.images
-    if plan.form not in PROCESS_PER_GPU:
+    spec = plan.spec
+    if spec.launcher not in PROCESS_PER_GPU:
         return images
-    each = plan.batch_size // plan.gpus
-    return images // plan.gpus // each * each * plan.gpus
+    each = spec.per_gpu_batch
+    return images // spec.n_gpus // each * each * spec.n_gpus
 
 
 # --------------------------------------------------------------------------- files
@@ -242,7 +243,7 @@ def _scripts(edition: Edition) -> dict[str, FileFact]:
     """Every script the edition speaks of: the student's own, and a line of its own for each other one."""
     names: dict[str, None] = {}
     for task in edition.tasks:
-        names.update(dict.fromkeys([*task.files, *(plan.script for plan in task.runs)]))
+        names.update(dict.fromkeys([*task.files, *(plan.spec.script for plan in task.runs)]))
         for check in task.checks:
             if isinstance(check, FilesCheck):
                 names.update(dict.fromkeys(check.files))

@@ -53,7 +53,7 @@ def notes_for(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]
 
 def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[str]:
     """Remarks on the times of a task's programs."""
-    planned = {(plan.model, plan.processes, plan.size) for plan in task.runs if plan.form == "mpi"}
+    planned = {(run.spec.model, run.spec.processes, run.spec.size) for run in task.runs}
     for row in evidence.results.programs:
         key = (row.program.name, row.processes, row.size)
         for band in edition.bands if key in planned else ():
@@ -70,7 +70,7 @@ def _timing_notes(edition: Edition, task: Task, evidence: Evidence) -> Iterator[
 def _images(edition: Edition, task: Task, row: ResultRow) -> int:
     """The images per epoch that an edition means for a row: those of the data set, else of the edition."""
     plans = [plan for each in (task, *edition.tasks) for plan in each.runs]
-    own = (plan.images for plan in plans if plan.data_set == row.configuration.data_set and plan.images)
+    own = (plan.images for plan in plans if plan.spec.data_set == row.configuration.data_set and plan.images)
     return next(own, edition.images)
 
 
@@ -78,9 +78,10 @@ def _concerns(edition: Edition, task: Task, row: ResultRow) -> bool:
     named = [other for check in task.checks for other in check.tasks]
     sources = [task, *(found for name in named if (found := edition.task(name)) is not None)]
     return any(
-        (plan.model, plan.gpus) == (row.model, row.n_gpus)
+        (plan.spec.model, plan.spec.n_gpus) == (row.model, row.n_gpus)
         and (
-            plan.batch_size == row.batch_size or any(getattr(c, "batch", "") == "any" for c in source.checks)
+            plan.spec.batch_size == row.batch_size
+            or any(getattr(c, "batch", "") == "any" for c in source.checks)
         )
         for source in sources
         for plan in source.runs
@@ -152,7 +153,7 @@ def match_runs(edition: Edition, task: Task, check: RunsCheck, evidence: Evidenc
     """A match for every run planned in the tasks the check names."""
     matches: list[Match] = []
     for source in tasks_of(edition, task, check.tasks):
-        specs = planned_specs(edition, source, evidence.overrides)
+        specs = planned_specs(source, evidence.overrides)
         batch = _common_batch(specs, check, evidence) if check.batch == "any" else None
         matches.extend(_match(source, spec, check, evidence, batch) for spec in specs)
     return tuple(matches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import msgspec
 from msgspec import Meta
@@ -14,13 +14,12 @@ from labtui.domain.model import (
     MANY_NODES,
     PROCESS_PER_GPU,
     BatchOption,
-    Device,
+    Launcher,
     Outcome,
     Program,
+    RunSpec,
     Scaling,
     TemplateForm,
-    named_options,
-    tuning_of,
 )
 from labtui.lab.fields import (
     Count,
@@ -41,36 +40,13 @@ from labtui.lab.fields import (
 
 
 class RunPlan(Table, frozen=True, kw_only=True):
-    """A run a task plans. `batch_size` is the global batch, `per_gpu_batch` what one GPU gets of it.
+    """A run a task plans, the form of its job, and what an edition prescribes of it; `images` are those of an epoch."""
 
-    `gpus` is 0 on a CPU. The other fields are those of the `Sweep` it comes from; `processes` and `size` are those of
-    a program's run (form ``mpi``), which a task's `measures` make.
-    """
-
+    spec: RunSpec
     form: TemplateForm
-    model: str
-    device: Device
-    gpus: int
-    batch_size: int
-    epochs: int
-    script: str
-    per_gpu_batch: int | None = None
-    learning_rate: float | None = None
     cpus: int | None = None
     time_limit_minutes: int | None = None
-    options: tuple[str, ...] = ()
-    batch_option: BatchOption = "global"
-    data_set: str | None = None
     images: int | None = None
-    arguments: tuple[str, ...] = ()
-    variant: str = ""
-    processes: int = 0
-    size: str = ""
-
-    @property
-    def tuning(self) -> tuple[str, ...]:
-        """What its options, and the variant of its script, change of its speed, in words."""
-        return tuning_of(named_options((*self.arguments, *self.options)), self.variant)
 
 
 class Sweep(Table, frozen=True, kw_only=True):
@@ -126,26 +102,33 @@ class Sweep(Table, frozen=True, kw_only=True):
         every = product(self.vary or ((),), _each(self.batch), _each(self.gpus))
         return tuple(
             RunPlan(
+                spec=RunSpec(
+                    model=self.model,
+                    device="gpu" if gpus else "cpu",
+                    n_gpus=gpus,
+                    batch_size=batch * max(1, gpus),
+                    epochs=self.epochs,
+                    script=self.script,
+                    learning_rate=self.learning_rate,
+                    extra_args=(*self.options, *words),
+                    launcher=launcher_of(self.form),
+                    batch_option=self.batch_option,
+                    data_set=self.data_set or "",
+                    arguments=self.arguments,
+                    variant=self.variant or "",
+                ),
                 form=self.form,
-                model=self.model,
-                device="gpu" if gpus else "cpu",
-                gpus=gpus,
-                batch_size=batch * max(1, gpus),
-                per_gpu_batch=batch if gpus else None,
-                epochs=self.epochs,
-                script=self.script,
-                learning_rate=self.learning_rate,
                 cpus=self.cpus,
                 time_limit_minutes=self.time_limit_minutes,
-                options=(*self.options, *words),
-                batch_option=self.batch_option,
-                data_set=self.data_set,
                 images=self.images,
-                arguments=self.arguments,
-                variant=self.variant or "",
             )
             for words, batch, gpus in every
         )
+
+
+def launcher_of(form: TemplateForm) -> Launcher:
+    """What starts the processes of a training in this form."""
+    return cast("Launcher", form) if form in MANY_NODES else "python"
 
 
 def _each(value: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -203,23 +186,28 @@ class Measure(Table, frozen=True, kw_only=True):
         if list(self.processes) != sorted(set(self.processes)):
             raise ValueError("`processes` are in increasing order.")
 
-    def runs_of(self, program: TimedProgram) -> tuple[RunPlan, ...]:
-        gpus = program.counts == "GPUs"
+    def runs_of(self, program: Program) -> tuple[RunPlan, ...]:
         weak = program.scaling == "weak" and self.size.isdecimal()
+        sizes = [(count, str(int(self.size) * count) if weak else self.size) for count in self.processes]
         return tuple(
             RunPlan(
+                spec=RunSpec(
+                    model=program.name,
+                    device="gpu" if program.counts == "GPUs" else "cpu",
+                    n_gpus=count if program.counts == "GPUs" else 0,
+                    batch_size=1,
+                    epochs=1,
+                    script=program.sources[0],
+                    launcher=program.launcher,
+                    arguments=program.words(count, size),
+                    program=program,
+                    processes=count,
+                    size=size,
+                ),
                 form="mpi",
-                model=program.name,
-                device="gpu" if gpus else "cpu",
-                gpus=count if gpus else 0,
-                batch_size=1,
-                epochs=1,
-                script=program.sources[0],
                 time_limit_minutes=self.time_limit_minutes,
-                processes=count,
-                size=str(int(self.size) * count) if weak else self.size,
             )
-            for count in self.processes
+            for count, size in sizes
         )
 
 
@@ -303,13 +291,13 @@ class PublishedRow(Table, frozen=True, kw_only=True):
                 f"`batch_size` {self.batch_size:,} cannot be split evenly across {self.gpus} GPUs."
             )
 
-    def is_about(self, run: RunPlan) -> bool:
+    def is_about(self, run: RunSpec) -> bool:
         """Whether it has the numbers of a planned run, whatever its task."""
-        if run.form == "mpi":
+        if run.program is not None:
             return (self.model, self.processes, self.size) == (run.model, run.processes, run.size)
         return (
             self.processes is None
-            and (self.model, self.gpus) == (run.model, run.gpus)
+            and (self.model, self.gpus) == (run.model, run.n_gpus)
             and self.batch_size in (None, run.batch_size)
             and self.data_set in (None, run.data_set)
             and self.tuning in (None, run.tuning)

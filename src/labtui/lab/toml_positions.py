@@ -1,146 +1,82 @@
 """Where a value stands in a TOML file: the line of every table, key and array item; and one file laid over another.
 
-`tomllib` gives values without positions, and an author needs the line. This scanner knows just enough of
-TOML's grammar (strings, comments, brackets) to note where each statement begins; it never judges and never
-raises.
+`tomllib` gives values without positions, and an author needs the line. The scan knows just enough of TOML's grammar
+(strings, comments, brackets) to note where each statement begins; it never judges and never raises.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from labtui.lab.fields import Place
 
-_STRINGS = (
-    re.compile(r'"""(?:\\.|[^\\])*?"{3,5}', re.DOTALL),
-    re.compile(r"'''.*?'{3,5}", re.DOTALL),
-    re.compile(r'"(?:\\.|[^"\\\n])*"'),
-    re.compile(r"'[^'\n]*'"),
+_NAME = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_TOKEN = re.compile(
+    rf"""
+    (?P<key> {_NAME} (?: \s*\.\s* {_NAME} )* ) \s*=
+    | ^[ \t]* (?P<table> \[\[? ) (?P<names> [^\[\]\n]+ ) \]{{1,2}} [ \t]* (?= \# | $ )
+    | \"{{3}} (?: \\. | [^\\] )*? \"{{3,5}}  |  '{{3}} .*? '{{3,5}}
+    | "(?: \\. | [^"\\\n] )*"  |  '[^'\n]*'
+    | (?P<comment> \#[^\n]* )
+    | [\[\]{{}},]
+    | [^\s\[\]{{}},\#]+
+    """,
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
-_KEY = re.compile(
-    r"""\s*((?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""
-)
-_HEADER = re.compile(r"\s*(\[{1,2})\s*([^\]\n]+?)\s*\]{1,2}")
-
-
-@dataclass
-class _Scan:
-    table: Place = ()
-    counts: dict[Place, int] = field(default_factory=dict)
-    lines: dict[Place, int] = field(default_factory=dict)
 
 
 def line_of(text: str, place: Place) -> int | None:
     """The 1-based line where `place`, or its nearest written ancestor, stands; None for the root."""
     lines = _lines(text)
-    while place:
-        if place in lines:
-            return lines[place]
-        place = place[:-1]
-    return None
+    return next((lines[place[:n]] for n in range(len(place), 0, -1) if place[:n] in lines), None)
 
 
 def _lines(text: str) -> dict[Place, int]:
-    scan = _Scan()
-    for line, statement in _statements(text):
-        if statement.lstrip().startswith("["):
-            _header(scan, statement, line)
-        else:
-            _assignment(scan, statement, line)
-    return scan.lines
+    """The line of each table and key, and of each item of an array that is a key's value."""
+    found: dict[Place, int] = {}
+    items: dict[Place, int] = {}  # the last number of each array of tables
+    table: Place = ()
+    place: Place = ()
+    depth = index = 0
+    for token in _TOKEN.finditer(text):
+        line = text.count("\n", 0, token.start()) + 1
+        if depth == 0 and token["table"]:
+            table = _table(items, _names(token["names"]), token["table"] == "[[")
+            found.setdefault(table, line)
+            if isinstance(table[-1], int):
+                found.setdefault(table[:-1], line)
+        elif depth == 0 and token["key"]:
+            place, index = (*table, *_names(token["key"])), 0
+            found.setdefault(place, line)
+        elif token[0] in {"]", "}"}:
+            depth -= 1
+        elif token[0] == ",":
+            index += depth == 1
+        elif not token["comment"]:
+            if depth:
+                found.setdefault((*place, index), line)
+            depth += token[0] in {"[", "{"}
+    return found
 
 
-def _names(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
-
-
-def _header(scan: _Scan, statement: str, line: int) -> None:
-    match = _HEADER.match(statement)
-    if match is None:
-        return
-    names = _names(match[2])
+def _table(items: dict[Place, int], names: tuple[str, ...], is_item: bool) -> Place:
     place: Place = ()
     for name in names[:-1]:
         place = (*place, name)
-        if place in scan.counts:
-            place = (*place, scan.counts[place])
+        if place in items:
+            place = (*place, items[place])
     place = (*place, names[-1])
-    if match[1] == "[[":
-        scan.counts[place] = scan.counts.get(place, -1) + 1
-        scan.lines.setdefault(place, line)
-        place = (*place, scan.counts[place])
-    scan.table = place
-    scan.lines.setdefault(place, line)
+    if is_item:
+        items[place] = items.get(place, -1) + 1
+        place = (*place, items[place])
+    return place
 
 
-def _assignment(scan: _Scan, statement: str, line: int) -> None:
-    match = _KEY.match(statement)
-    if match is None:
-        return
-    place: Place = (*scan.table, *_names(match[1]))
-    leading = len(statement[: match.start(1)].split("\n")) - 1
-    scan.lines.setdefault(place, line + leading)
-    for index, offset in _items(statement, match.end()):
-        scan.lines.setdefault((*place, index), line + statement.count("\n", 0, offset))
-
-
-def _skip(text: str, at: int) -> int:
-    """The end of the string or comment that begins at `at`, or `at` itself."""
-    if text[at] == "#":
-        end = text.find("\n", at)
-        return len(text) if end < 0 else end
-    if text[at] in "\"'":
-        for pattern in _STRINGS:
-            if match := pattern.match(text, at):
-                return match.end()
-    return at
-
-
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Each top-level statement with the line it begins on."""
-    at = start = depth = 0
-    line = 1
-    while at < len(text):
-        end = _skip(text, at)
-        if end > at:
-            at = end
-            continue
-        if text[at] in "[{":
-            depth += 1
-        elif text[at] in "]}":
-            depth = max(0, depth - 1)
-        elif text[at] == "\n" and depth == 0:
-            yield line, text[start:at]
-            line += text.count("\n", start, at + 1)
-            start = at + 1
-        at += 1
-    if start < len(text):
-        yield line, text[start:]
-
-
-def _items(statement: str, at: int) -> Iterator[tuple[int, int]]:
-    """Index and offset of each item of the array that is a statement's value (none for other values)."""
-    while at < len(statement) and statement[at] in " \t":
-        at += 1
-    if at >= len(statement) or statement[at] != "[":
-        return
-    at, depth, index, fresh = at + 1, 1, 0, True
-    while at < len(statement) and depth:
-        char = statement[at]
-        if fresh and not char.isspace() and char not in "#],":
-            yield index, at
-            fresh = False
-        end = _skip(statement, at)
-        if end > at:
-            at = end
-            continue
-        depth += (char in "[{") - (char in "]}")
-        if char == "," and depth == 1:
-            index, fresh = index + 1, True
-        at += 1
+def _names(dotted: str) -> tuple[str, ...]:
+    return tuple(name.strip("\"'") for name in re.findall(_NAME, dotted))
 
 
 # --------------------------------------------------------------------------- an edition laid over another

@@ -104,8 +104,8 @@ def requirements_of(folder: LabFolder | None, settings: Settings) -> Requirement
     cpu_runs = False
     framework = "tensorflow"
     try:
-        runs = [run for task in load_edition(settings.edition, folder).tasks for run in task.runs]
-        gpus = tuple(sorted({run.gpus for run in runs if run.device == "gpu"}))
+        runs = [run.spec for task in load_edition(settings.edition, folder).tasks for run in task.runs]
+        gpus = tuple(sorted({run.n_gpus for run in runs if run.device == "gpu"}))
         cpu_runs = any(run.device == "cpu" for run in runs)
         if runs and all(run.script.startswith("pytorch/") for run in runs):
             framework = "torch"

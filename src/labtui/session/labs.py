@@ -292,7 +292,7 @@ def _chart_of(stem: str) -> ChartKey | None:
 def _exports(folder: LabFolder, edition: Edition, state: LabState) -> Iterable[ExportFact]:
     """Exported charts, recognised by the chart key, and models, in the file name."""
     practice = bool(state.submissions) and all(item.practice for item in state.submissions.values())
-    models = list(dict.fromkeys(plan.model for task in edition.tasks for plan in task.runs))
+    models = list(dict.fromkeys(plan.spec.model for task in edition.tasks for plan in task.runs))
     for path in files_inside(folder.path, folder.plots):
         if path.suffix not in _CHART_FILES:
             continue

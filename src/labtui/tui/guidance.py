@@ -118,7 +118,7 @@ def _what_is_missing(view: View, missing: str, item: CheckItem) -> NextStep:
 def failed_runs(view: View) -> tuple[RunLine, ...]:
     """The last run of each planned size that never completed, where it failed or ran out of time."""
     task = view.task
-    planned = {(each.model, each.gpus) for each in task.runs} if task is not None else set()
+    planned = {(each.spec.model, each.spec.n_gpus) for each in task.runs} if task is not None else set()
     last = {}
     for line in view.lines:
         if (line.run.spec.model, line.run.spec.n_gpus) in planned:

@@ -273,7 +273,7 @@ class ChartsPane(Container, can_focus=True):
 
     def _empty(self, name: str) -> ChartSpec:
         task = self._view.task if self._view is not None else None
-        sizes = sorted({plan.gpus for plan in task.runs if plan.gpus}) if task is not None else []
+        sizes = sorted({run.spec.n_gpus for run in task.runs} - {0}) if task is not None else []
         return empty_chart(sizes, VIEWS[name], EMPTY[name])
 
     def _views_text(self) -> Text:

@@ -13,7 +13,7 @@ from textual.containers import VerticalScroll
 from textual.events import Click
 from textual.widgets import Static
 
-from labtui.lab.runs import RunPlan
+from labtui.domain.model import RunSpec
 from labtui.tui import format as words
 from labtui.tui.keys import key
 from labtui.tui.themes import Roles, ink, roles
@@ -147,7 +147,7 @@ def sections(view: View, styles: Roles) -> Iterator[Section]:
             continue
         details = [_condition(item.met, item.sentence, styles) for item in mine]
         if plans and not mine:
-            details = [ink(plan_words(run), styles.soft) for run in task.runs]
+            details = [ink(plan_words(run.spec), styles.soft) for run in task.runs]
         key, action = {"runs": ("r", "screen.pane('runs')"), "charts": ("x", "screen.export")}.get(
             item_kind, ("a", "screen.pane('answers')")
         )
@@ -191,12 +191,12 @@ def _sentence(view: View, kind: str) -> str:
     return " ".join(questions[done].text.split()) if done < len(questions) else "all written"
 
 
-def plan_words(run: RunPlan) -> str:
+def plan_words(run: RunSpec) -> str:
     """A planned run in words."""
-    if run.form == "mpi":
-        many = "GPU" if run.gpus else "process"
-        plural = "" if run.processes == 1 else "s" if run.gpus else "es"
+    if run.program is not None:
+        many = "GPU" if run.n_gpus else "process"
+        plural = "" if run.processes == 1 else "s" if run.n_gpus else "es"
         return f"{run.model}, size {run.size}, on {run.processes} {many}{plural}"
-    where = "the CPU" if run.device == "cpu" else words.plural(run.gpus, "GPU")
+    where = "the CPU" if run.device == "cpu" else words.plural(run.n_gpus, "GPU")
     batch = f"{run.batch_size:,} images a step"
     return f"{run.model} on {where}, {batch}, {run.epochs} epochs, {run.script}"
