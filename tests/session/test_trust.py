@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,6 +208,25 @@ def test_trust_is_of_a_folder_as_it_was(lab_path: Path, tmp_path: Path) -> None:
     assert check_trust(lab_path) is not None
 
 
+@pytest.mark.parametrize(
+    "change", [{"host": "evil.test"}, {"user": "other"}, {"port": 4711}, {"host_key": "SHA256:x"}], ids=str
+)
+def test_a_changed_host_or_user_is_asked_about_again(lab_path: Path, change: dict[str, Any]) -> None:
+    """By whoever edits `lab.toml`; not when labtui itself writes what its user chose."""
+    LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), **change))
+    assert check_trust(lab_path) is None
+    write_settings(
+        lab_path / "lab.toml", changed(read_settings(lab_path / "lab.toml"), data_dir="/elsewhere")
+    )
+    assert check_trust(lab_path) is None
+    back = dict.fromkeys(change, None if "port" in change else "again")
+    write_settings(lab_path / "lab.toml", changed(read_settings(lab_path / "lab.toml"), **back))
+    why = check_trust(lab_path)
+    assert why is not None and "has changed since you trusted it" in why.sentence
+    LabFolder.open(lab_path).save_settings(changed(read_settings(lab_path / "lab.toml"), group="us"))
+    assert check_trust(lab_path) is not None, "what was not trusted is not trusted by a change"
+
+
 def test_another_owner_is_another_folder(lab_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of somebody else is never taken from a parent, and no record fits it."""
     inner = lab_path / "scripts"
@@ -351,19 +371,28 @@ class Typed(io.StringIO):
 
 
 def test_one_question_says_where_as_whom_and_what(
-    received: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    received: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    profile = tmp_path / "small.toml"
+    brought = 'quota_command = "lquota"\nbudget_command = "lbudget"\n'
+    profile.write_text(f'{brought}{profile.read_text()}\n[launch]\nsetup = ["source /tmp/x"]\n')
+    wanted = changed(read_settings(received / "lab.toml"), user="nct01042", port=2222, identity="~/key")
+    write_settings(received / "lab.toml", wanted)
     monkeypatch.setattr(sys, "stdin", Typed("n\n"))
     assert isinstance(ask_trust(received, given=False), NotTrusted) and check_trust(received) is not None
     shown = " ".join(capsys.readouterr().err.split())
     assert shown.count("Trust this folder?") == 1
     for words in (
-        "connect to login1 as",
-        "your own SSH configuration says",
-        "everything in scripts/",
-        "submit what waits",
+        "connect to login1, port 2222 as nct01042 with the key ~/key",
+        "your own SSH configuration has for that host (ProxyJump, ProxyCommand)",
+        "submit 1 planned job (ResNet50-",
+        "send everything in scripts/ with each job",
+        *(f"brings a command: {command}" for command in ("lquota", "lbudget", "source /tmp/x")),
     ):
-        assert words in shown
+        assert words in shown, shown
+    (received / "labtui.db").write_bytes(b"no database")
+    why = check_trust(received)
+    assert why is not None and any("is not known: " in line for line in why.doing)
     monkeypatch.setattr(sys, "stdin", Typed("y\n"))
     assert ask_trust(received, given=False) is None and check_trust(received) is None
     assert ask_trust(received, given=False) is None, "it is asked once"

@@ -141,17 +141,16 @@ def _own(folder: LabFolder, path: Path | None) -> Path | None:
 def stored_state(folder: LabFolder) -> LabState:
     """The state as the lab folder's database has it; empty without one."""
     from labtui.domain.reduce import reduce_all
-    from labtui.session.opening import copied_store
+    from labtui.session.opening import copied_state
     from labtui.session.store import Store
     from labtui.session.trust import check_trust
 
-    if not folder.database_path.exists():
-        return LabState()
+    if not folder.database_path.exists() or check_trust(folder.path):
+        return copied_state(folder)
     try:
-        store = None if check_trust(folder.path) else Store(folder.database_path, read_only=True)
+        store = Store(folder.database_path, read_only=True)
     except NotWritable:  # SQLite reads beside a writer only where it can make a file
-        store = None
-    store = store or copied_store(folder)
+        return copied_state(folder)
     try:
         return reduce_all(LabState(), store.events())
     finally:

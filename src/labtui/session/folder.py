@@ -31,7 +31,7 @@ from labtui.cluster.local_files import (
 from labtui.domain.errors import FolderError, LabError, UsageError
 from labtui.domain.model import TemplateForm
 from labtui.session.settings import SETTINGS_FILE, Settings, read_settings, write_settings
-from labtui.session.trust import owner_of, trust
+from labtui.session.trust import check_trust, owner_of, trust
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -220,8 +220,11 @@ class LabFolder:
             return ()
 
     def save_settings(self, settings: Settings) -> None:
-        """Write `lab.toml`; comments in it survive."""
+        """Write `lab.toml`; comments in it survive, and so does trust: it is the user who changes it here."""
+        trusted = check_trust(self.path) is None
         write_settings(self.settings_path, settings)
+        if trusted:
+            trust(self.path)
 
     def make_rooms(self) -> None:
         """Make the sub-folders that are missing. Raises OSError."""

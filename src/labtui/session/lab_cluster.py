@@ -22,7 +22,6 @@ from labtui.session.settings import (
     cluster_user,
     load_profile,
     target_of,
-    write_settings,
 )
 from labtui.session.store import Store
 from labtui.session.worker_context import ClusterFactory, WorkerContext
@@ -133,7 +132,7 @@ def fix_check(check: Check, folder: LabFolder) -> str:
     """
     if check.action == "settings":
         values = {key: value for key, value in check.settings.items() if key in SETTABLE}
-        write_settings(folder.settings_path, changed(folder.settings(), **values))
+        folder.save_settings(changed(folder.settings(), **values))
         return f"Wrote {', '.join(f'{key} = {value}' for key, value in values.items())} in lab.toml."
     if check.action == "protect-key":
         path = Path(check.settings["identity"])
@@ -151,7 +150,7 @@ def use_key(folder: LabFolder, path: Path) -> None:
     Raises:
         FolderError: lab.toml cannot be written.
     """
-    write_settings(folder.settings_path, changed(folder.settings(), identity=str(path)))
+    folder.save_settings(changed(folder.settings(), identity=str(path)))
 
 
 def ask_cluster(

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 
 from labtui.domain.errors import FolderTaken, LabError, NotWritable, StoreError
+from labtui.domain.events import LabState
+from labtui.domain.reduce import reduce_all
 from labtui.session.folder import LabFolder
 from labtui.session.store import Store
 from labtui.session.trust import check_trust
@@ -47,6 +49,21 @@ def _store(folder: LabFolder, *, read_only: bool) -> Store:
             store.close()
             raise
     return store
+
+
+def copied_state(folder: LabFolder) -> LabState:
+    """The state as a copy of the folder's database has it; empty without one.
+
+    Raises:
+        StoreError: as `Store`.
+    """
+    if not folder.database_path.exists():
+        return LabState()
+    store = copied_store(folder)
+    try:
+        return reduce_all(LabState(), store.events())
+    finally:
+        store.close()
 
 
 def copied_store(folder: LabFolder) -> Store:

@@ -1,8 +1,9 @@
 """Which lab folders this user made or trusts: a lab folder is data, and may come from anybody.
 
 What is trusted is kept in the user's state directory, a small file for each folder, never in the folder itself: its
-path, its random id, its owner, and the commands that its own cluster profile brings. A folder counts as trusted while
-all four are as they were. Any other is open for reading only: no connection, nothing sent, nothing written.
+path, its random id, its owner, where it connects and as whom, and the commands that its own cluster profile brings. A
+folder counts as trusted while all of them are as they were. Any other is open for reading only: no connection, nothing
+sent, nothing written.
 """
 
 from __future__ import annotations
@@ -18,28 +19,42 @@ import platformdirs
 
 from labtui.cluster.local_files import make_private, read_inside, write_private
 from labtui.domain.errors import FolderError, LabError
+from labtui.domain.model import SubmissionStatus
 from labtui.domain.profile import Profile
 from labtui.session.settings import SETTINGS_FILE, Settings, list_profiles, load_profile, read_settings
 
 ID_FILE = ".labtui-id"
 _ID = re.compile(r"[0-9a-f]{32}")
+_MAX_NAMES = 5
+_MAX_NAME = 40
 
 
 class NotTrusted(FolderError):
-    """The folder is neither of this user's making nor trusted; `doing` says what it would do."""
+    """The folder is neither of this user's making nor trusted, or has changed since."""
 
-    def __init__(self, path: Path, doing: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, *, changed: bool = False) -> None:
+        why = "has changed since you trusted it (host, user or commands)" if changed else "is not trusted"
         super().__init__(
-            f"The lab folder {path} is not trusted: it can only be read.",
-            f"{doing[0]} If you know whose it is and want that, add `--trust`.",
+            f"The lab folder {path} {why}: it can only be read.",
+            f"{_connection_line(path)} If you know whose it is and want that, add `--trust`.",
         )
-        self.doing = doing
+        self.path = path
+
+    @property
+    def doing(self) -> tuple[str, ...]:
+        """Sentences for whoever is asked: where the folder would connect, as whom, what it would send and run."""
+        lines = (_connection_line(self.path), *_plan_lines(self.path))
+        return (
+            *lines,
+            *(f"Its cluster profile brings a command: {each}" for each in _record(self.path).commands),
+        )
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     id: str
     owner: int
+    connects: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
 
@@ -53,15 +68,15 @@ def check_trust(folder: Path) -> NotTrusted | None:
     try:
         known = msgspec.json.decode(_record_path(folder).read_bytes(), type=_Record)
     except (OSError, msgspec.MsgspecError):
-        known = None
+        return NotTrusted(folder)
     now = _record(folder)
-    if known is not None and known.id and known == now:
+    if known == now and known.id:
         return None
-    return NotTrusted(folder, what_it_would_do(folder))
+    return NotTrusted(folder, changed=(known.path, known.id, known.owner) == (now.path, now.id, now.owner))
 
 
 def trust(folder: Path) -> None:
-    """Trust a lab folder from now on, with the commands its profile brings now.
+    """Trust a lab folder from now on, with the host, user and commands that it names now.
 
     Raises:
         FolderError: the folder, or this user's state directory, cannot be written.
@@ -84,33 +99,61 @@ def forget(folder: Path) -> None:
         _record_path(folder).unlink(missing_ok=True)
 
 
-def what_it_would_do(folder: Path) -> tuple[str, ...]:
-    """Sentences for whoever is asked: where the folder would connect, as whom, what it would send and run."""
+def owner_of(path: Path) -> int:
+    """The user id that owns a path; 0 on systems without."""
     try:
-        settings = read_settings(folder / SETTINGS_FILE)
-        profile = load_profile(settings.profile, folder)
+        return path.stat().st_uid
+    except OSError:
+        return -1
+
+
+# --------------------------------------------------------------------------- the question
+
+
+def _connection_line(folder: Path) -> str:
+    try:
+        settings, profile = _settings_of(folder)
     except LabError as error:
-        return (error.sentence,)
-    host = settings.host or ", ".join(profile.login_hosts) or "no host"
-    port = f", port {settings.port or profile.port}" if settings.port or profile.port else ""
-    user = settings.user or profile.user
-    lines = [
-        f"It would connect to {host}{port} as {user or 'the user of your SSH configuration'}"
-        + (f" with the key {settings.identity}." if settings.identity else "."),
-        "The way there is what your own SSH configuration says for that host (ProxyJump, ProxyCommand); "
-        "a lab folder cannot name one.",
-        "It would send its job scripts and everything in scripts/, and submit what waits in its submission queue.",
-    ]
-    lines += [f"Its cluster profile brings a command: {command}" for command in _commands(settings, profile)]
-    return tuple(lines)
+        return error.sentence
+    host, port, user, _ = _connects(settings, profile)
+    return (
+        f"It would connect to {host or 'no host'}{f', port {port}' if port else ''}"
+        f" as {user or 'the user of your SSH configuration'}"
+        f"{f' with the key {settings.identity}' if settings.identity else ''}, by the way that your own SSH "
+        "configuration has for that host (ProxyJump, ProxyCommand)."
+    )
+
+
+def _plan_lines(folder: Path) -> tuple[str, ...]:
+    """What is sent once it is trusted; the folder's database is read as a copy."""
+    from labtui.session.folder import LabFolder
+    from labtui.session.opening import copied_state
+
+    try:
+        submissions = copied_state(LabFolder(folder)).submissions.values()
+    except LabError as error:
+        return (f"What waits in its submission queue is not known: {error.sentence}",)
+    waiting = [each.job_name[:_MAX_NAME] for each in submissions if each.status is SubmissionStatus.WAITING]
+    named = ", ".join(waiting[:_MAX_NAMES]) + (" ..." if len(waiting) > _MAX_NAMES else "")
+    jobs = f"{len(waiting)} planned job{'s' * (len(waiting) != 1)} ({named})" if waiting else "no planned job"
+    return (f"It would submit {jobs}, and send everything in scripts/ with each job.",)
+
+
+# --------------------------------------------------------------------------- the record
 
 
 def _record(folder: Path) -> _Record:
+    try:
+        settings, profile = _settings_of(folder)
+        connects, commands = _connects(settings, profile), _commands(settings, profile)
+    except LabError:
+        connects, commands = (), ()
     return _Record(
         path=os.fsencode(folder).decode("utf-8", "backslashreplace"),
         id=_id_of(folder),
         owner=owner_of(folder),
-        commands=_commands_of(folder),
+        connects=connects,
+        commands=commands,
     )
 
 
@@ -127,24 +170,19 @@ def _id_of(folder: Path) -> str:
     return text if _ID.fullmatch(text) else ""
 
 
-def owner_of(path: Path) -> int:
-    """The user id that owns a path; 0 on systems without."""
-    try:
-        return path.stat().st_uid
-    except OSError:
-        return -1
+def _settings_of(folder: Path) -> tuple[Settings, Profile]:
+    settings = read_settings(folder / SETTINGS_FILE)
+    return settings, load_profile(settings.profile, folder)
 
 
-def _commands_of(folder: Path) -> tuple[str, ...]:
-    try:
-        settings = read_settings(folder / SETTINGS_FILE)
-        return _commands(settings, load_profile(settings.profile, folder))
-    except LabError:
-        return ()
+def _connects(settings: Settings, profile: Profile) -> tuple[str, ...]:
+    """Host, port, user, and the fingerprint that the host must show; empty as the SSH configuration has it."""
+    host = settings.host or ", ".join(profile.login_hosts)
+    return host, str(settings.port or profile.port or ""), settings.user or profile.user, settings.host_key
 
 
 def _commands(settings: Settings, profile: Profile) -> tuple[str, ...]:
-    """What a profile of the folder's own has run on the cluster, before any job; labtui's own profiles are known."""
+    """What a profile of the folder's own has run on the cluster; those of labtui's own profiles are known."""
     if settings.profile in list_profiles():
         return ()
     found = (profile.quota_command, profile.budget_command, *profile.launch.setup)
