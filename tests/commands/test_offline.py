@@ -179,7 +179,7 @@ def test_what_led_to_the_end_is_told_before_the_end(folder: LabFolder) -> None:
         journal._subscribers.insert(0, lambda update: time.sleep(0.3))
         journal.start()
         journal.commit(finished_run("lt1", "10.5", 1, spec(), "7"))
-        events = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=30))
+        events = list(lab.events(lambda state: state.runs[1].outcome is not None, limit_s=240))
     assert any(isinstance(event, RunEnded) for event in events)
 
 

@@ -267,7 +267,7 @@ def test_a_job_begins_only_when_the_watchdog_knows_it(own_runner, tmp_path, monk
 # ------------------------------------------------------------------ a kept cluster
 
 
-def hold_on(condition, seconds=60):
+def hold_on(condition, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -296,10 +296,10 @@ SACCT = ("-n", "-X", "-P", "-o", "JobID,State,End,ExitCode", "-j")
 @pytest.mark.parametrize("how", ["left", "killed"])
 def test_a_kept_cluster_goes_on_with_its_jobs_accounting_and_clock(tmp_path, how):
     """One job is over, one runs, one that may be requeued runs, one waits; then the cluster ends."""
-    first = PracticeCluster.start(tmp_path / "kept", factor=200)
+    first = PracticeCluster.start(tmp_path / "kept", factor=5)
     over = submit_here(first, b"#!/bin/sh\nexit 3\n")
-    running = submit_here(first, b"#!/bin/sh\n/bin/sleep 60\n", **{"no-requeue": ""})
-    again = submit_here(first, b"#!/bin/sh\n/bin/sleep 60\n", requeue="")
+    running = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", **{"no-requeue": ""})
+    again = submit_here(first, b"#!/bin/sh\n/bin/sleep 600\n", requeue="")
     waiting = submit_here(first, b"#!/bin/sh\necho $MINE $LABTUI_PRACTICE_X > waited\n", hold="")
     jobs = first.controller.jobs
     hold_on(lambda: jobs[over].finished and jobs[running].state == jobs[again].state == "RUNNING")

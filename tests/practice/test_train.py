@@ -36,7 +36,7 @@ def test_a_task_is_really_trained_and_marked_practice(tmp_path: Path) -> None:
         use_small_network(lab.path / "scripts")
         with Session.open(lab.path) as session:
             for draft in session.drafts("10.4"):
-                session.submit(draft).result(60)
+                session.submit(draft).result(240)
             end = time.monotonic() + 900
             over = {RunPhase.DONE, RunPhase.FAILED, RunPhase.CANCELLED}
             while time.monotonic() < end and not all(r.phase in over for r in session.state.runs.values()):

@@ -72,7 +72,7 @@ def _work(session: Session, order: dict[str, object]) -> None:
     say("submitted")
     session.watch_logs(set(session.state.submissions))
     for future in futures:
-        future.result(60)
+        future.result(240)
     say("content")
     signal.pause()  # until killed: the logs go on growing
 

@@ -128,7 +128,7 @@ class Ranks:
     def ended(self) -> list[Ended]:
         """Every rank's end, rank 0 first."""
         try:
-            codes = [process.wait(120) for process in self.processes]
+            codes = [process.wait(600) for process in self.processes]
         finally:
             for process in self.processes:
                 process.kill()

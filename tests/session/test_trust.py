@@ -134,7 +134,7 @@ def test_a_zip_from_a_stranger_is_refused_and_connects_only_once_trusted(
     if shutil.which("zip") is None or shutil.which("unzip") is None:
         pytest.skip("zip and unzip are not installed")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(240)
         save = changed(read_settings(received / "lab.toml"), host="127.0.0.1", port=server.getsockname()[1])
         write_settings(received / "lab.toml", save)
         archive = tmp_path / "lab.zip"
@@ -154,7 +154,7 @@ def test_a_zip_from_a_stranger_is_refused_and_connects_only_once_trusted(
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
-        server.settimeout(60)
+        server.settimeout(240)
         trusted = subprocess.Popen(
             [*watch, "--trust"],
             cwd=folder,
@@ -166,7 +166,7 @@ def test_a_zip_from_a_stranger_is_refused_and_connects_only_once_trusted(
             server.accept()[0].close()  # the same host is dialled now
         finally:
             trusted.terminate()
-            trusted.wait(30)
+            trusted.wait(240)
     outside = {name for name in tree(downloads.parent) if not name.startswith("downloads/lab/")}
     assert not outside
 

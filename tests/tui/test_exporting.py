@@ -28,7 +28,7 @@ def exported(
     (package / "__main__.py").write_text(CHILD.format(body=body))
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.setattr(messages, "LOOK_EVERY_S", 0.01)
-    return messages.export_all(folder, step).result(60)
+    return messages.export_all(folder, step).result(240)
 
 
 def test_a_message_with_many_remarks_says_where_the_others_are(

@@ -32,15 +32,15 @@ async def test_the_cursor_stays_on_its_row_when_rows_come_and_go() -> None:
     async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, rows("abc"))
         app.table.select_key("b")
-        await pilot.pause()
+        await until(pilot, lambda: app.table.selected_key == "b")
         assert app.table.sync(COLUMNS, rows("xabcd"))
-        await pilot.pause()
+        await until(pilot, lambda: "x" in text_of(app))
         assert app.table.selected_key == "b"
         assert app.table.sync(COLUMNS, rows("xabcd", "2"))
         assert app.table.selected_key == "b"
         assert not app.table.sync(COLUMNS, rows("xabcd", "2"))
         app.table.sync(COLUMNS, rows("xac"))
-        await pilot.pause()
+        await until(pilot, lambda: "d" not in text_of(app))
         assert app.table.selected_key in {"x", "a", "c"}
 
 
@@ -48,12 +48,9 @@ async def test_changed_cells_are_shown_and_markup_is_text() -> None:
     app = Bench()
     async with app.run_test(size=(30, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[/foo]"))])
-        await pilot.pause()
-        assert "node[a1]" in text_of(app)
-        assert "[/foo]" in text_of(app)
+        await until(pilot, lambda: "node[a1]" in text_of(app) and "[/foo]" in text_of(app))
         app.table.sync(COLUMNS, [Row("a", ("node[a1]", "[red]12345678"))])
-        await pilot.pause()
-        assert "[red]12345678" in text_of(app)
+        await until(pilot, lambda: "[red]12345678" in text_of(app))
 
 
 async def test_a_table_that_is_painted_before_it_is_measured_is_whole() -> None:
@@ -62,12 +59,10 @@ async def test_a_table_that_is_painted_before_it_is_measured_is_whole() -> None:
     async with app.run_test(size=(60, 12), notifications=True) as pilot:
         app.table.sync(COLUMNS, [Row("a", ("ResNet50 1 GPU", "13.6 σ 0.1"))])
         app.table.render_line(1)
-        await pilot.pause()
-        assert "ResNet50 1 GPU" in text_of(app) and "13.6 σ 0.1" in text_of(app)
+        await until(pilot, lambda: "ResNet50 1 GPU" in text_of(app) and "13.6 σ 0.1" in text_of(app))
         app.table.sync(COLUMNS, [Row("a", ("ResNet152 4 GPUs", "8"))])
         app.table.render_line(1)
-        await pilot.pause()
-        assert "ResNet152 4 GPUs" in text_of(app)
+        await until(pilot, lambda: "ResNet152 4 GPUs" in text_of(app))
 
 
 async def test_the_scroll_position_survives_a_rebuild() -> None:
@@ -75,13 +70,12 @@ async def test_the_scroll_position_survives_a_rebuild() -> None:
     async with app.run_test(size=(30, 8), notifications=True) as pilot:
         names = [f"row{index:02d}" for index in range(40)]
         app.table.sync(COLUMNS, [Row(name, (name, "1")) for name in names])
-        await pilot.pause()
+        await until(pilot, lambda: app.table.max_scroll_y >= 20)
         app.table.scroll_to(y=20, animate=False, force=True)
-        await pilot.pause()
-        before = app.table.scroll_y
+        await until(pilot, lambda: app.table.scroll_y == 20)
         app.table.sync(COLUMNS, [Row(name, (name, "2")) for name in [*names, "more"]])
-        await pilot.pause()
-        assert app.table.scroll_y == before > 0
+        await until(pilot, lambda: "2" in text_of(app).split())
+        assert app.table.scroll_y == 20
 
 
 def colour_of(app: App[None], words: str) -> str:

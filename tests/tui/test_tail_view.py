@@ -44,15 +44,14 @@ async def test_it_follows_until_the_student_scrolls_up_and_again_from_end(log: P
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
-        await pilot.pause()
-        assert "line 99" in text_of(app)
+        await until(pilot, lambda: "line 99" in text_of(app))
         await pilot.press("pageup")
-        await until(pilot, lambda: not app.tail.follow)
+        await until(pilot, lambda: not app.tail.follow and app.tail.scroll_y == app.tail.scroll_target_y)
         place = app.tail.scroll_y
         with log.open("a") as file:
             file.write(lines(100, 150))
         app.tail.poll()
-        await pilot.pause()
+        await until(pilot, lambda: app.tail.virtual_size.height >= 150)
         assert app.tail.scroll_y == place
         assert "line 149" not in text_of(app)
         await pilot.press("end")
@@ -68,12 +67,12 @@ async def test_bytes_that_come_with_the_key_do_not_take_it_back(log: Path, key: 
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
-        await pilot.pause()
+        await until(pilot, lambda: "line 99" in text_of(app))
         getattr(app.tail, f"action_{key}")()
         with log.open("a") as file:
             file.write(lines(100, 150))
         app.tail.poll()
-        await pilot.pause(0.3)
+        await pilot.wait_for_scheduled_animations()
         assert not app.tail.follow and "line 149" not in text_of(app)
 
 
@@ -81,12 +80,10 @@ async def test_a_smaller_screen_keeps_following(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 20), notifications=True) as pilot:
         app.tail.show_file(log)
-        await pilot.pause()
         for size in ((40, 6), (20, 30), (60, 12)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
-            assert app.tail.follow
-            assert "line 99" in text_of(app)
+            await until(pilot, lambda height=size[1]: app.tail.size.height >= height - 1)  # less a scrollbar
+            await until(pilot, lambda: app.tail.follow and "line 99" in text_of(app))
 
 
 async def test_the_bar_below_long_lines_hides_no_line_of_the_end(wide_log: Path) -> None:
@@ -102,11 +99,10 @@ async def test_search_goes_up_from_the_end_then_both_ways(log: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
-        await pilot.pause()
+        await until(pilot, lambda: "line 99" in text_of(app))
         app.tail.search("LINE 1")
-        await until(pilot, lambda: app.tail.match_line == 20)
+        await until(pilot, lambda: app.tail.match_line == 20 and "line 19" in text_of(app))
         assert not app.tail.follow
-        assert "line 19" in text_of(app)
         app.tail.search_next(backwards=True)
         await until(pilot, lambda: app.tail.match_line == 19)
         app.tail.search_next(backwards=False)
@@ -121,7 +117,6 @@ async def test_a_match_far_to_the_right_comes_into_view_and_one_to_the_left_agai
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(log)
-        await pilot.pause()
         app.tail.search("needle")
         await until(pilot, lambda: app.tail.match_line == 102)
         assert app.tail.scroll_x == 0
@@ -138,12 +133,9 @@ async def test_a_log_that_began_anew_is_shown_from_its_new_end(log: Path) -> Non
         await pilot.press("pageup")
         await asyncio.to_thread(log.write_text, "requeued\n")
         app.tail.poll()
-        await pilot.pause()
-        assert "requeued" in text_of(app)
-        assert "line" not in text_of(app)
+        await until(pilot, lambda: text_of(app).split() == ["requeued"])
         app.tail.show_file(None)
-        await pilot.pause()
-        assert text_of(app).split() == []
+        await until(pilot, lambda: text_of(app).split() == [])
 
 
 async def test_hostile_lines_are_data(tmp_path: Path) -> None:
@@ -152,8 +144,8 @@ async def test_hostile_lines_are_data(tmp_path: Path) -> None:
     app = Bench()
     async with app.run_test(size=(40, 10), notifications=True) as pilot:
         app.tail.show_file(path)
-        await pilot.pause()
-        assert text_of(app).split("\n")[:3] == ["[bold]x[/nothing]", "cleared?", "9/9 done"]
+        shown = ["[bold]x[/nothing]", "cleared?", "9/9 done"]
+        await until(pilot, lambda: text_of(app).split("\n")[:3] == shown)
 
 
 async def test_home_goes_to_the_beginning_of_the_first_line(tmp_path: Path) -> None:

@@ -72,12 +72,12 @@ async def test_a_cluster_without_a_profile_is_asked_about_itself(
         for name, value in typed.items():
             app.screen.query_one(f"#{name}", Input).value = value
         await pilot.click("#test")
-        await until(pilot, lambda: "not in known_hosts" in text_of(app), turns=800)
+        await until(pilot, lambda: "not in known_hosts" in text_of(app))
         await pilot.press("y")
-        await until(pilot, lambda: "Slurm would accept a job" in " ".join(text_of(app).split()), turns=800)
+        await until(pilot, lambda: "Slurm would accept a job" in " ".join(text_of(app).split()))
         assert not (tmp_path / "new").exists()
         await pilot.click("#make")
-        await until(pilot, lambda: app.return_value is not None, turns=800)
+        await until(pilot, lambda: app.return_value is not None)
     profile = load_profile("cluster.toml", tmp_path / "new")
     assert (profile.gpu_queue, profile.gpus_per_node, profile.data_dir) == ("acc", 4, student.data_dir)
     assert LabFolder.open(tmp_path / "new").settings().qos == "acc_debug"

@@ -11,11 +11,9 @@ from textual.pilot import Pilot
 TURNS = 6000
 
 
-async def until(
-    pilot: Pilot[Any], condition: Callable[[], Any], what: str = "", *, turns: int = TURNS
-) -> None:
+async def until(pilot: Pilot[Any], condition: Callable[[], Any], what: str = "") -> None:
     """Let the app work until the condition holds; fails loudly when it never does."""
-    for _ in range(turns):
+    for _ in range(TURNS):
         await pilot.pause()
         if condition():
             return
