@@ -187,8 +187,10 @@ async def test_a_new_epoch_moves_row_and_charts_and_nothing_else(
         table.focus()
         await pilot.press("up")
         await until(pilot, lambda: app.view_model.run_id == 3)
+        offered = list(app.screen.query("FooterKey"))
         filled_session.feed(epoch(4, 4, 5.4, 0.004, steps=7))
         await until(pilot, lambda: "0:05 left" in text_of(app))
+        assert offered and list(app.screen.query("FooterKey")) == offered, "the same keys are not made anew"
         assert table.has_focus
         assert table.selected_key == "3"
         await pilot.press("c")

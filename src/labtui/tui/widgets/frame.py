@@ -12,6 +12,7 @@ from textual.containers import HorizontalGroup, Vertical
 from textual.events import Click
 from textual.geometry import Size
 from textual.reactive import reactive
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets._footer import FooterKey
@@ -267,6 +268,14 @@ class Foot(Footer):
 
     def __init__(self) -> None:
         super().__init__(show_command_palette=False, compact=True)
+        self._shown: list[object] = []
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Make the keys anew only where others are to be shown: this is called with each new view."""
+        shown = [self.app.size.width, *(key for key in screen.active_bindings.values() if key.binding.show)]
+        if screen.app.app_focus and shown != self._shown:
+            super().bindings_changed(screen)
+            self._shown = shown
 
     def compose(self) -> ComposeResult:
         keys = [each for each in super().compose() if isinstance(each, FooterKey)]
