@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import labtui
-from labtui.domain.errors import LabError
+from labtui.domain.errors import LabError, StoreError
 from labtui.lab.edition_file import parse_edition
 from labtui.session import mirrors
-from labtui.session.folder import file_name
+from labtui.session.folder import LabFolder, file_name
 from labtui.session.labs import load_edition
+from labtui.session.opening import copied_state
 from labtui.session.settings import load_profile, read_settings
 from tests.reliability.hostile import EVIL, SHELL
+from tests.reliability.saying import explains
 
 SOURCE = Path(labtui.__file__).parent
 CORPUS = Path(__file__).parent / "corpus"
@@ -97,3 +100,47 @@ def test_what_once_broke_a_reader(path: Path, tmp_path: Path) -> None:
     kind = path.name.partition("-")[0]
     with pytest.raises(LabError):
         READ_FILE[kind](path, tmp_path)
+
+
+PROFILE_LINE, EDITION_LINE = 'profile = "mn5"', 'edition = "hpc4ai-ch10"'
+RECEIVED = {
+    "nested": (PROFILE_LINE, f"x = {'[' * 5000}{']' * 5000}", "nested too deeply"),
+    "digits": (PROFILE_LINE, f"{PROFILE_LINE}\nport = {'9' * 5000}", "too many digits"),
+    "NUL": (PROFILE_LINE, f'{PROFILE_LINE}\ndata_dir = "a\\u0000b"', "control character"),
+    "line": (PROFILE_LINE, f'{PROFILE_LINE}\naccount = "a\\n#SBATCH -D /"', "control character"),
+    "profile with NUL": (PROFILE_LINE, 'profile = "a\\u0000.toml"', "control character"),
+    "edition with NUL": (EDITION_LINE, 'edition = "a\\u0000.toml"', "control character"),
+    "profile of nobody": (PROFILE_LINE, 'profile = "~nobody-here/x.toml"', "cannot be read"),
+    "edition of nobody": (EDITION_LINE, 'edition = "~nobody-here/x.toml"', "cannot be read"),
+    "profile as a pipe": (PROFILE_LINE, 'profile = "pipe.toml"', "not a regular file"),
+    "edition as a pipe": (EDITION_LINE, 'edition = "PLACE/pipe.toml"', "not a regular file"),
+    "profile without an end": (PROFILE_LINE, 'profile = "/dev/zero/../zero.toml"', "cannot be read"),
+    "profile as a device": (PROFILE_LINE, 'profile = "zero.toml"', "not a regular file"),
+    "edition of 1 TB": (EDITION_LINE, 'edition = "PLACE/sparse.toml"', "larger than"),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices are POSIX")
+@pytest.mark.parametrize("case", RECEIVED)
+def test_odd_settings_of_a_received_folder_are_a_sentence(case: str, tmp_path: Path) -> None:
+    """Nothing is waited for, nothing is read without end."""
+    old, new, words = RECEIVED[case]
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    with (tmp_path / "sparse.toml").open("wb") as file:
+        file.truncate(1 << 40)
+    text = SETTINGS.replace(old, new.replace("PLACE", str(tmp_path)))
+    (tmp_path / "lab.toml").write_text(text)
+    with pytest.raises(LabError) as caught:
+        settings = read_settings(tmp_path / "lab.toml")
+        load_profile(settings.profile, tmp_path)
+        load_edition(settings.edition, LabFolder(tmp_path))
+    explains(caught.value, words)
+
+
+def test_a_database_that_claims_a_terabyte_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").write_text(SETTINGS)
+    with (tmp_path / "labtui.db").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(StoreError, match="larger than"):
+        copied_state(LabFolder(tmp_path))

@@ -22,11 +22,12 @@ from labtui.domain.errors import ExportError, FolderError
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _ALWAYS = _NOFOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+MAX_TEXT_BYTES = 4 * 1024 * 1024
 _BY_DESCRIPTOR = bool(_NOFOLLOW) and {os.open, os.stat, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
 
 
 class LinkRefused(OSError):
-    """A link, a path that leaves the folder, or something else than a file."""
+    """A link, a path that leaves the folder, something else than a file, or too much of one."""
 
 
 def open_inside(root: Path, path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
@@ -53,6 +54,25 @@ def read_inside(root: Path, path: Path | str) -> bytes:
     """The file's bytes. Raises OSError."""
     with reader_inside(root, path) as file:
         return file.read()
+
+
+def named_path(text: str | Path) -> Path:
+    """The path that a setting or an argument names, its ``~`` expanded; of a user who is not known it stays."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
+def read_text_file(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """The UTF-8 text of a file that a person named, through links, too. Raises OSError and UnicodeDecodeError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS & ~_NOFOLLOW), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise LinkRefused(errno.EINVAL, "it is not a regular file", str(path))
+        if status.st_size > max_bytes:
+            raise LinkRefused(errno.EFBIG, f"it is larger than {max_bytes / 2**20:.0f} MB", str(path))
+        return file.read(max_bytes).decode("utf-8")
 
 
 def stat_inside(root: Path, path: Path | str) -> os.stat_result | None:

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import platformdirs
 
+from labtui.cluster.local_files import named_path
 from labtui.domain.errors import UsageError
 from labtui.domain.profile import Profile
 
@@ -351,7 +352,7 @@ def _first(settings: Settings, key: str) -> str:
 
 
 def _path(text: str) -> Path:
-    return Path(os.path.expandvars(text.strip('"'))).expanduser()
+    return named_path(os.path.expandvars(text.strip('"')))
 
 
 def _identities(settings: Settings, named: str) -> tuple[tuple[Path, ...], bool]:

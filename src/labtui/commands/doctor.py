@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labtui.cluster.local_files import named_path
 from labtui.commands.cli import trusted
 from labtui.commands.terminal import (
     CONNECTION_KEYS,
@@ -221,7 +222,7 @@ def run_key(args: argparse.Namespace) -> int:
 
 
 def _named(overrides: Overrides) -> Path | None:
-    return Path(overrides.identity_file).expanduser() if overrides.identity_file else None
+    return named_path(overrides.identity_file) if overrides.identity_file else None
 
 
 def _passphrase() -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labtui.cluster.local_files import named_path
 from labtui.commands.terminal import (
     CONNECTION_KEYS,
     TerminalPrompter,
@@ -105,7 +106,7 @@ def run_init(args: argparse.Namespace) -> int:
 def _kept(name: str) -> str:
     """An id as it is; a file by its absolute path, so that the folder finds it from anywhere."""
     if name.endswith(".toml") or "/" in name or "\\" in name:
-        return str(Path(name).expanduser().resolve())
+        return str(named_path(name).resolve())
     return name
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from labtui.cluster.local_files import named_path
 from labtui.domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _folder(named: str | None) -> Path | None:
             return find_folder()
         except UsageError:
             return None
-    path = Path(named).expanduser()
+    path = named_path(named)
     if (path / SETTINGS_FILE).is_file():
         return path
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -101,7 +102,7 @@ def _make_one(place: Path | None) -> Path | Literal["practice"] | None:
     from labtui.tui.screens.wizard import WizardApp
 
     with leaving_with_the_terminal():
-        return WizardApp((place or Path.cwd() / "lab").expanduser()).run()
+        return WizardApp(named_path(place or Path.cwd() / "lab")).run()
 
 
 def show(
@@ -266,7 +267,7 @@ def _check(arguments: argparse.Namespace) -> None:
             "Without --train the training is simulated; see docs/training-scripts.md for training on pretend GPUs.",
         )
     if arguments.keep:
-        _check_folder(Path(arguments.keep).expanduser(), arguments)
+        _check_folder(named_path(arguments.keep), arguments)
     if arguments.factor is not None and not 0.1 <= arguments.factor <= 1000:
         raise UsageError("The factor must be between 0.1 and 1000.", "20 makes five minutes last 15 seconds.")
     if arguments.train:
@@ -320,7 +321,7 @@ def _check_folder(path: Path, arguments: argparse.Namespace) -> None:
 def _cluster(arguments: argparse.Namespace) -> Iterator[Any]:
     from labtui.practice.cluster import DEFAULT_FACTOR, PracticeCluster
 
-    folder = Path(arguments.keep).expanduser() / "cluster" if arguments.keep else None
+    folder = named_path(arguments.keep) / "cluster" if arguments.keep else None
     cluster = PracticeCluster.start(
         folder, factor=arguments.factor or DEFAULT_FACTOR, train=arguments.train, seed=arguments.seeded or 0
     )
@@ -340,7 +341,7 @@ def _lab_folder(arguments: argparse.Namespace, cluster: Any) -> Path:
     from labtui.session.labs import load_edition
     from labtui.session.settings import SETTINGS_FILE, Settings, changed
 
-    path = Path(arguments.keep).expanduser() / "lab" if arguments.keep else cluster.layout.root / "lab"
+    path = named_path(arguments.keep) / "lab" if arguments.keep else cluster.layout.root / "lab"
     edition = load_edition(arguments.lab)
     login = cluster.login.settings_for(framework_scripts(edition))
     if (path / SETTINGS_FILE).exists():

@@ -164,9 +164,10 @@ def ask_trust(folder: Path, *, given: bool) -> NotTrusted | None:
 
     `given` is ``--trust``. Without it nothing is asked where there is no terminal.
     """
+    from labtui.cluster.local_files import named_path
     from labtui.session.trust import check_trust, trust
 
-    folder = folder.expanduser().resolve()
+    folder = named_path(folder).resolve()
     why = check_trust(folder)
     if why is None:
         return None

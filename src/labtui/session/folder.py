@@ -23,6 +23,7 @@ from labtui.cluster.local_files import (
     files_inside,
     make_folder_inside,
     make_private,
+    named_path,
     read_inside,
     reader_inside,
     stat_inside,
@@ -120,7 +121,7 @@ class LabFolder:
         Raises:
             FolderError: when there is none.
         """
-        folder = cls(Path(path).expanduser().resolve())
+        folder = cls(named_path(path).resolve())
         if not folder.settings_path.is_file():
             hint = "`labtui init DIR --lab ID --cluster PROFILE` makes one; `labtui labs` lists the labs."
             raise FolderError(f"{folder.path} is not a lab folder: it has no {SETTINGS_FILE}.", hint)
@@ -344,7 +345,7 @@ def refuse_lab_folder(path: str | Path) -> Path:
     Raises:
         FolderError: it is one already.
     """
-    whole = Path(path).expanduser().resolve()
+    whole = named_path(path).resolve()
     if (whole / SETTINGS_FILE).exists():
         hint = f"Edit its {SETTINGS_FILE}, or choose another folder."
         raise FolderError(f"{whole} is a lab folder already.", hint)
@@ -357,7 +358,7 @@ def find_folder(start: str | Path = ".") -> Path:
     Raises:
         UsageError: when there is none on the way up.
     """
-    here = Path(start).expanduser().resolve()
+    here = named_path(start).resolve()
     me = os.geteuid() if hasattr(os, "geteuid") else 0
     for candidate in (here, *here.parents):
         file = candidate / SETTINGS_FILE

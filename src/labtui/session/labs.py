@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from labtui.cluster.local_files import files_inside
+from labtui.cluster.local_files import files_inside, named_path, read_text_file
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.events import LabState
 from labtui.lab.checks import TaskCheck, check_all
@@ -30,7 +30,6 @@ from labtui.session.answers import all_answers
 from labtui.session.folder import LabFolder
 from labtui.session.settings import Settings
 
-MAX_EDITION_BYTES = 4 * 1024 * 1024
 _CHART_FILES = {".png", ".svg", ".pdf", ".jpg"}
 _CHARTS: tuple[ChartKey, ...] = get_args(ChartKey)
 _OTHER_CHARTS = ("throughput-per-gpu", "efficiency-loss")
@@ -84,7 +83,7 @@ def load_edition(id_or_path: str | Path, folder: LabFolder | None = None) -> Edi
     """
     text = str(id_or_path)
     if isinstance(id_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
-        return read_edition_file(_located(Path(text).expanduser(), folder), opened=folder is not None)
+        return read_edition_file(_located(named_path(text), folder), opened=folder is not None)
     path = labs_folder() / f"{text}.toml"
     known = sorted(item.stem for item in labs_folder().glob("*.toml"))
     if text not in known:
@@ -148,9 +147,7 @@ def _base_text(text: str) -> str | None:
 
 def _edition_text(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_EDITION_BYTES:
-            raise DataError(f"{path} is too large to be an edition.", path=str(path))
-        return path.read_text(encoding="utf-8")
+        return read_text_file(path)
     except OSError as error:
         raise DataError(
             f"{path} cannot be read: {error.strerror}.", "Check the path.", path=str(path)

@@ -14,6 +14,9 @@ from labtui.session.store import Store
 from labtui.session.trust import check_trust
 from labtui.session.writer import FolderLock
 
+MAX_COPY_BYTES = 1_000_000_000
+"""A database to look at is copied; no lab has one that large, and a file with holes may claim any size."""
+
 
 def open_store(folder: LabFolder) -> tuple[Store, FolderLock | None, LabError | None]:
     """The folder's database, the lock of its writer, and why the folder is only looked at."""
@@ -89,7 +92,10 @@ def _copied_to(parent: str | None, folder: LabFolder) -> Store:
     try:
         for ending in ("", "-wal"):  # what stands in the write-ahead log belongs to it
             name = folder.database_path.name + ending
-            if folder.has(name):
+            status = folder.status(name)
+            if status is not None and status.st_size > MAX_COPY_BYTES:
+                raise StoreError(f"The lab folder's {name} is larger than {MAX_COPY_BYTES / 1e9:.0f} GB.")
+            if status is not None:
                 with folder.reader(name) as source, path.with_name(name).open("wb") as target:
                     shutil.copyfileobj(source, target)
         store = Store(path)

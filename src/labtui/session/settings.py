@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from labtui.cluster.local_files import write_private
+from labtui.cluster.local_files import named_path, read_text_file, write_private
 from labtui.domain.errors import DataError, FolderError, LabError, UsageError
 from labtui.domain.profile import Profile
 
@@ -70,6 +70,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_log_gib: float = 2.0
 
     def __post_init__(self) -> None:
+        for key in self.__struct_fields__:
+            value = getattr(self, key)
+            if isinstance(value, str) and not value.isprintable():
+                raise ValueError(f"{key} contains a control character")
         for text in self.log_patterns:
             from labtui.training_logs.own_patterns import own_pattern
 
@@ -97,19 +101,28 @@ def read_settings(path: Path) -> Settings:
         FolderError: when the file cannot be read.
         DataError: when it is not TOML or a value does not fit; says which line where known.
     """
-    import tomllib
-
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = read_text_file(path)
     except OSError as error:
         raise FolderError(
             f"{path.name} cannot be read: {error.strerror}.", "Is this a lab folder? `labtui init` makes one."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path.name} is not valid TOML: {error}.", "Correct that line.", path=str(path)
-        ) from error
-    return _settings_of(document, path)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path.name} is not UTF-8 text.", "Save it as UTF-8.", path=str(path)) from error
+    return _settings_of(_toml(text, path.name, path), path)
+
+
+def _toml(text: str, name: str, path: Path | None = None) -> dict[str, Any]:
+    """A table from its text. Raises DataError: what is wrong with it, and where it is known."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why = str(error)
+    except RecursionError:
+        why = "it is nested too deeply"
+    except ValueError:
+        why = "a number has too many digits"
+    raise DataError(f"{name} is not valid TOML: {why}.", "Correct that line.", path=str(path or name))
 
 
 def _settings_of(document: dict[str, Any], path: Path) -> Settings:
@@ -187,12 +200,14 @@ def load_profile(name: str, base: Path | None = None) -> Profile:
         DataError: when there is none or it does not fit.
     """
     if name.endswith(".toml"):
-        path = (base or Path()) / Path(name).expanduser()
+        path = (base or Path()) / named_path(name)
         try:
-            return parse_profile(path.read_text(encoding="utf-8"), str(path))
+            return parse_profile(read_text_file(path), str(path))
         except OSError as error:
             raise DataError(
-                f"The cluster profile {path} cannot be read: {error.strerror}.", path=str(path)
+                f"The cluster profile {path} cannot be read: {error.strerror}.",
+                "Check the path.",
+                path=str(path),
             ) from error
         except UnicodeDecodeError as error:
             raise DataError(
@@ -223,8 +238,8 @@ def parse_profile(text: str, name: str) -> Profile:
         DataError: says what does not fit.
     """
     try:
-        return msgspec.convert(tomllib.loads(text), Profile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(_toml(text, f"The cluster profile {name}"), Profile)
+    except msgspec.ValidationError as error:
         raise DataError(
             f"The cluster profile {name} is not valid: {error}.", "Correct that entry."
         ) from error
